@@ -16,7 +16,8 @@ from omnigraph.errors import (
     PreconditionFailed,
 )
 from omnigraph.pipeline.datasource.commit import commit_rows
-from omnigraph.pipeline.datasource.options import read_options, user_options, write_options
+from omnigraph.pipeline.datasource.option_values import user_options
+from omnigraph.pipeline.datasource.options import read_options, write_options
 from omnigraph.pipeline.datasource.write import discard_rows
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks

@@ -1,18 +1,32 @@
 """A real cluster: sessions, the data source, maintenance jobs and loads run on its executors; one may die.
 
-One driver runs all of it, so its session also serves one job after another.
+One driver runs all of it, so its session also serves one job after another. Its executors have no more
+of the project than the wheel.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import random
+import shlex
 import signal
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
 
+import obstore
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 import omnigraph as og
+from omnigraph.storage.objects.stores import s3_backend
+from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.uris import Root
+from tests.s3_server import BUCKET, S3Server
 from tests.spark.document_helpers import (
     CITES,
     DOCS,
@@ -25,52 +39,161 @@ from tests.spark.document_helpers import (
 )
 from tests.spark.progress_helpers import fill as fill_for_progress
 
+ROOT = Path(__file__).parents[2]
+SECRET = "hidden-secret"
+
 
 @pytest.fixture(scope="module")
-def driver(cluster):
-    with cluster.driver() as driver:
+def wheel(tmp_path_factory):
+    """The wheel, under the name of a zip file, which is what Spark puts on executors' paths."""
+    built = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (found,) = built.glob("*.whl")
+    return found.rename(built / "omnigraph.zip")
+
+
+@pytest.fixture(scope="module")
+def executor_python(tmp_path_factory):
+    """A Python with the libraries and these tests, and without `omnigraph`."""
+    script = tmp_path_factory.mktemp("python") / "python"
+    libraries = sysconfig.get_path("purelib")
+    paths = f"{shlex.quote(libraries)}:{shlex.quote(str(ROOT))}"
+    # Without `site` nothing reads the .pth file that leads to the sources.
+    script.write_text(f'#!/bin/sh\nPYTHONPATH={paths} exec {shlex.quote(sys.executable)} -S "$@"\n')
+    script.chmod(0o755)
+    alone = [script, "-c", "import pyarrow, omnigraph.graph"]
+    answer = subprocess.run(alone, cwd="/", check=False, capture_output=True, text=True)
+    assert "No module named 'omnigraph" in answer.stderr
+    return script
+
+
+@pytest.fixture(scope="module")
+def driver(cluster, wheel, executor_python):
+    """A driver whose executors have `omnigraph` from the wheel alone."""
+    with cluster.driver(submit_pyFiles=str(wheel), pyspark_python=str(executor_python)) as driver:
         yield driver
 
 
-# Each task leaves a mark and holds on, so both executors have taken work when one is killed.
-OUTLIVE = """
-import sys
-from omnigraph.runner.session import spark_session
+@pytest.fixture
+def store():
+    """An S3 that neither the driver's environment nor that of the executors leads to."""
+    server = S3Server().start()
+    yield {
+        "endpoint": server.endpoint,
+        "region": "us-east-1",
+        "access_key_id": "key",
+        "secret_access_key": SECRET,
+        "allow_http": "true",
+    }
+    server.stop()
 
-marks = sys.argv[1]
+
+# Each task leaves a mark and holds on, so both executors have taken work when one is killed.
+IN_S3 = """
+import json, sys
+import omnigraph as og
+from omnigraph.runner.session import spark_session
+from omnigraph.spark import register
+
+place, store, marks = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 
 def held(batches):
     import os, pathlib, time
-    pathlib.Path(marks, f"task-{os.getpid()}").touch()
+    import omnigraph
+    pathlib.Path(marks, f"task-{os.getpid()}").write_text(omnigraph.__file__)
     while not pathlib.Path(marks, "go").exists():
         time.sleep(0.05)
     yield from batches
 
 session = spark_session()
-rows = session.range(0, 1000, 1, 4).mapInArrow(held, "id long").collect()
-print(session.sparkContext.master, len(rows), sum(row.id for row in rows))
+register(session)
+with og.open(f"{place}/g", storage_options=store) as graph:
+    loaded = [
+        graph.load(f"{place}/in", mode="append", engine="spark"),
+        graph.load_nodes("Person", f"{place}/people.parquet", engine="spark"),
+    ]
+options = {f"s3.{name}": value for name, value in store.items()}
+options |= {"graph": f"{place}/g", "type": "Person"}
+rows = session.range(0, 400, 1, 4).selectExpr("concat('p', id) AS name", "cast(id + 1 AS int) AS age")
+rows = rows.mapInArrow(held, "name string, age int")
+rows.write.format("omnigraph").options(**options, merge="true").mode("append").save()
+frame = session.read.format("omnigraph").options(**options, columns="name, age", filter="age > 0")
+found = {row.name: row.age for row in frame.load().collect()}
+print(json.dumps([session.sparkContext.master, [one.total_rows for one in loaded], found]))
 """
 
 
-def test_a_job_spreads_over_executors_and_survives_the_death_of_one(cluster, driver, tmp_path):
-    driver.start(OUTLIVE, tmp_path)
+def test_a_graph_in_s3_and_the_death_of_an_executor(cluster, driver, store, tmp_path):
+    """Loads, a merge, a write and a read; whoever works on them knows the store from its task alone."""
+    place = f"s3a://{BUCKET}/here"
+    bucket = s3_backend(Root("s3", BUCKET, "here", S3Options.parse(store)))
+    people = [{"type": "Person", "data": {"name": f"p{n}", "age": 0}} for n in range(300)]
+    knows = [{"edge": "Knows", "from": f"p{n}", "to": "p0"} for n in range(1, 50)]
+    for name, records in {"people.jsonl": people, "knows.jsonl": knows}.items():
+        text = "".join(json.dumps(record) + "\n" for record in records)
+        obstore.put(bucket, f"in/{name}", text.encode())
+    sink = io.BytesIO()
+    parquet.write_table(pa.table({"name": ["p0", "q"], "age": [99, 1]}), sink)
+    obstore.put(bucket, "people.parquet", sink.getvalue())
+    og.init(
+        f"{place}/g",
+        "node Person { name: String @key  age: I32? }  edge Knows: Person -> Person",
+        storage_options=store,
+    ).close()
+
+    driver.start(IN_S3, place, json.dumps(store), tmp_path)
     driver.wait_until(lambda: len(list(tmp_path.glob("task-*"))) >= 2)
     executors = cluster.executor_pids()
     assert len(executors) == 2
     os.kill(executors[0], signal.SIGKILL)
     (tmp_path / "go").touch()
-    assert driver.answer().split() == [cluster.master, "1000", str(sum(range(1000)))]
+    master, loaded, found = json.loads(driver.answer())
+    assert (master, loaded) == (cluster.master, [349, 2])
+    expected = {f"p{n}": n + 1 for n in range(400)} | {"q": 1}
+    assert found == expected
+    assert {
+        mark.read_text().rpartition("/omnigraph/")[0][-4:] for mark in tmp_path.glob("task-*")
+    } == {".zip"}
+    with og.open(f"{place}/g", storage_options=store) as graph:
+        snapshot = graph.snapshot()
+        counts = {key: table.row_count for key, table in snapshot.tables.items()}
+        assert counts == {"node:Person": 401, "edge:Knows": 49}
+        assert len(graph.commits.list()) == 4
     assert driver.complaints() == ""
+    logs = [*cluster.directory.rglob("*.log"), *cluster.directory.rglob("std*")]
+    assert logs
+    assert not any(SECRET in log.read_text("utf-8", "replace") for log in logs)
+
+
+def test_the_program_to_submit(driver, tmp_path):
+    parquet.write_table(pa.table({"name": ["a", "b"], "age": [1, 200]}), tmp_path / "p.parquet")
+    parquet.write_table(pa.table({"who": ["a"], "whom": ["a"]}), tmp_path / "k.parquet")
+    schema = "node Person { name: String @key  age: I32? @range(age, 0..150) }  edge Knows: Person -> Person"
+    program = (ROOT / "deploy" / "load.py").read_text("utf-8")
+    with og.init(tmp_path / "g", schema) as graph:
+        rejects = tmp_path / "bad.jsonl"
+        arguments = (graph.uri, "Person", tmp_path / "p.parquet", "--rejects", rejects)
+        result = json.loads(driver.run(program, *arguments))
+        assert (result["engine"], result["skipped"]) == ("spark", 1)
+        assert json.loads(rejects.read_text())["record"]["name"] == "b"
+        ends = ("--from-col", "who", "--to-col", "whom")
+        driver.run(program, graph.uri, "Knows", tmp_path / "k.parquet", *ends, "--branch", "main")
+        tables = graph.snapshot().tables
+        assert {key: table.row_count for key, table in tables.items()} == {
+            "node:Person": 1,
+            "edge:Knows": 1,
+        }
 
 
 DATA_SOURCE = """
 import sys
 from omnigraph.runner.session import spark_session
 
+from omnigraph.spark import register
+
 session = spark_session()
-if " " in sys.executable:
-    from omnigraph.spark import register
-    register(session)
+register(session)
 
 def failing_once(batches):
     from pyspark import TaskContext

@@ -57,12 +57,6 @@ def elsewhere(other_server, monkeypatch):
     return reach(other_server, monkeypatch)
 
 
-@pytest.fixture
-def shared(s3_of_session, monkeypatch):
-    """An address that the session's workers find by their own environment."""
-    return reach(s3_of_session, monkeypatch)
-
-
 def put(address, name, data):
     obstore.put(s3_store(BUCKET), f"{address.removeprefix(f's3://{BUCKET}/')}/{name}", data)
 
@@ -138,10 +132,10 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         assert answers(graph, "dev") == before
 
 
-def test_the_data_source_reads_and_writes_a_graph_in_s3(spark, shared):
+def test_registering_the_data_source_hands_over_the_way_to_s3(spark, elsewhere):
     register(spark)
-    og.init(f"{shared}/g", SCHEMA).close()
-    options = {"graph": f"{shared}/g", "type": "Person"}
+    og.init(f"{elsewhere}/g", SCHEMA).close()
+    options = {"graph": f"{elsewhere}/g", "type": "Person"}
 
     def write(rows, mode="append", **more):
         frame = spark.createDataFrame(rows, "name string, age int").coalesce(2)
@@ -157,7 +151,7 @@ def test_the_data_source_reads_and_writes_a_graph_in_s3(spark, shared):
     expected = {f"p{n}": n for n in range(20)} | {"p1": 99, "new": 1}
     assert read() == expected
     assert read(filter="age > 50") == {"p1": 99}
-    with og.open(f"{shared}/g") as graph:
+    with og.open(f"{elsewhere}/g") as graph:
         assert ages(graph) == expected
         graph.branches.create("side")
     write([("side", 5)], branch="side")
@@ -165,3 +159,48 @@ def test_the_data_source_reads_and_writes_a_graph_in_s3(spark, shared):
     assert read() == expected
     write([("only", 1)], mode="overwrite")
     assert read() == {"only": 1}
+
+
+def test_options_of_the_data_source_say_how_s3_is_reached(spark, other_server, monkeypatch, capsys):
+    """Nothing leads there but the options, and plans of Spark show no secret of theirs."""
+    for name in other_server.environment():
+        monkeypatch.delenv(name, raising=False)
+    register(spark)
+    store = {
+        "endpoint": other_server.endpoint,
+        "region": "us-east-1",
+        "access_key_id": "a-key",
+        "secret_access_key": "hidden-secret",
+        "session_token": "hidden-token",
+        "allow_http": "true",
+    }
+    place = f"s3a://{BUCKET}/{uuid4().hex}"
+    og.init(f"{place}/g", SCHEMA, storage_options=store).close()
+    options = {f"s3.{name}": value for name, value in store.items()}
+    options |= {"graph": f"{place}/g", "type": "Person"}
+    frame = spark.createDataFrame([("a", 1), ("old", 200)], "name string, age int").coalesce(1)
+    skipping = {"merge": "true", "on_bad": "skip", "rejects": f"{place}/bad.jsonl"}
+    frame.write.format("omnigraph").options(**options, **skipping).mode("append").save()
+    found = spark.read.format("omnigraph").options(**options).load()
+    assert [(row.name, row.age) for row in found.collect()] == [("a", 1)]
+    with og.open(f"{place}/g", storage_options=store) as graph:
+        # What a load reads and where it runs: the handle's options reach the executors, too.
+        result = graph.load(f"{place}/bad.jsonl", spark=spark, on_bad="skip")
+        assert (result.engine, result.total_rows, result.skipped) == ("spark", 0, 1)
+        graph.load([{"type": "Person", "data": {"name": "b"}}], spark=spark)
+        assert ages(graph) == {"a": 1, "b": None}
+    found.explain("extended")
+    spark.sql(
+        "CREATE OR REPLACE TEMPORARY VIEW people USING omnigraph OPTIONS ("
+        + ", ".join(f"`{name}` '{value}'" for name, value in options.items())
+        + ")"
+    )
+    assert spark.sql("SELECT count(*) AS n FROM people").collect()[0].n == 2
+    spark.sql("EXPLAIN EXTENDED SELECT * FROM people").show(truncate=False)
+    spark.catalog.dropTempView("people")
+    shown = capsys.readouterr().out
+    assert "omnigraph" in shown
+    assert "hidden" not in shown
+    with pytest.raises(Exception, match=r"option `s3\.regoin`; did you mean `region`") as caught:
+        spark.read.format("omnigraph").options(**options, **{"s3.regoin": "x"}).load()
+    assert "hidden" not in str(caught.value)

@@ -9,33 +9,27 @@ age changed) and Bob:
 
 from __future__ import annotations
 
-import functools
 import heapq
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import pyarrow.compute as pc
-
-from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind, Op
+from omnigraph.changes.change_filter import ChangeFilter, Kind, Op
 from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
-from omnigraph.changes.declared_types import (
-    TypeId,
-    all_names,
-    property_ids,
-    types_of,
-    under_current_names,
+from omnigraph.changes.differing_types import (
+    DifferingType,
+    differing_types,
+    rank_of,
+    shown_changes,
 )
 from omnigraph.changes.image_json import images as images_of
-from omnigraph.changes.row_changes import RowChanges, Rows
+from omnigraph.changes.row_changes import RowChanges
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import cell_text, printable
-from omnigraph.errors import SchemaBoundary
-from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.manifest.history.past_schemas import catalog_at
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 
@@ -103,13 +97,6 @@ class Position(NamedTuple):
     id: str
 
 
-class _Table(NamedTuple):
-    """A type to compare, under its current names."""
-
-    type_id: TypeId
-    entity: Entity
-
-
 def diff_chunks(
     workspace: Workspace,
     before: Snapshot,
@@ -133,7 +120,7 @@ def diff_chunks(
     where the declared properties of a type differ.
     """
     meter = Meter(workspace) if meter is None else meter
-    tables = _tables(workspace, before, after, current, filter, meter)
+    tables = differing_types(workspace, before, after, current, filter, meter)
     return _chunks(
         workspace, (before, after), tables, filter, images, start_after, meter, spark_for
     )
@@ -142,20 +129,20 @@ def diff_chunks(
 def _chunks(
     workspace: Workspace,
     snapshots: tuple[Snapshot, Snapshot],
-    tables: list[_Table],
+    tables: list[DifferingType],
     filter: ChangeFilter,
     images: bool,
     start_after: Position | None,
     meter: Meter,
     spark_for: SparkFor,
 ) -> Iterator[Sequence[Change]]:
-    by_name: dict[tuple[int, str], list[_Table]] = {}
+    by_name: dict[tuple[int, str], list[DifferingType]] = {}
     for table in tables:
-        by_name.setdefault(_rank(table.type_id[0], table.entity.name), []).append(table)
+        by_name.setdefault(table.rank, []).append(table)
     for rank in sorted(by_name):
         after_id = None
         if start_after is not None:
-            reached = _rank(start_after.kind, start_after.type)
+            reached = rank_of(start_after.kind, start_after.type)
             if rank < reached:
                 continue
             after_id = start_after.id if rank == reached else None
@@ -178,62 +165,6 @@ def _merged(streams: Sequence[Iterator[Sequence[Change]]]) -> Iterator[Sequence[
         yield chunk
 
 
-def _rank(kind: Kind, name: str) -> tuple[int, str]:
-    return KINDS.index(kind), name
-
-
-def _tables(
-    workspace: Workspace,
-    before: Snapshot,
-    after: Snapshot,
-    current: Catalog,
-    filter: ChangeFilter,
-    meter: Meter,
-) -> list[_Table]:
-    """The types that may differ and are shown."""
-    catalogs = [catalog_at(workspace.manifest, snapshot) for snapshot in (before, after)]
-    filter.refuse_unknown_types(current, *catalogs)
-    old, new, now = (types_of(catalog) for catalog in (*catalogs, current))
-    states = [_states(snapshot) for snapshot in (before, after)]
-    newest_first = (new, old) if _is_newer(after, before) else (old, new)
-    tables = []
-    for type_id in states[0].keys() | states[1].keys():
-        names = all_names(type_id, old, new, now)
-        if not (filter.shows_kind(type_id[0]) and filter.shows_type(names)):
-            continue
-        if states[0].get(type_id) == states[1].get(type_id):
-            meter.tables_skipped += 1
-            continue
-        declared = [one[type_id] for one in newest_first if type_id in one]
-        if len({property_ids(entity) for entity in declared}) > 1:
-            raise _boundary(after, under_current_names(declared[0], now.get(type_id)))
-        tables.append(_Table(type_id, under_current_names(declared[0], now.get(type_id))))
-    return tables
-
-
-def _states(snapshot: Snapshot) -> dict[TypeId, tuple[object, ...]]:
-    return {
-        ("node" if key.startswith("node:") else "edge", state.incarnation): state.identity
-        for key, state in snapshot.tables.items()
-    }
-
-
-def _is_newer(one: Snapshot, other: Snapshot) -> bool:
-    return (one.commit.created_at, one.graph_commit_id) >= (
-        other.commit.created_at,
-        other.graph_commit_id,
-    )
-
-
-def _boundary(after: Snapshot, entity: Entity) -> SchemaBoundary:
-    return SchemaBoundary(
-        f"{entity.table_key} has other properties on one side than on the other, so its rows cannot be "
-        "compared; choose two sides with the same properties, or leave the type out",
-        graph_commit_id=after.graph_commit_id,
-        type_name=entity.name,
-    )
-
-
 def _table_changes(
     kind: Kind,
     before: TableSide,
@@ -243,20 +174,9 @@ def _table_changes(
     found: Iterator[RowChanges],
 ) -> Iterator[Sequence[Change]]:
     for chunk in found:
-        shown = _shown(chunk, filter)
+        shown = shown_changes(chunk, filter)
         if len(shown.ids):
             yield _chunk_changes(kind, before, after, shown, images)
-
-
-def _shown(chunk: RowChanges, filter: ChangeFilter) -> RowChanges:
-    """The changes of a chunk whose operations are shown."""
-    if not filter.ops:
-        return chunk
-    was, now = chunk.before.present, chunk.after.present
-    masks = {"insert": pc.invert(was), "update": pc.and_(was, now), "delete": pc.invert(now)}
-    wanted = functools.reduce(pc.or_, (masks[op] for op in filter.ops))
-    before, after = (Rows(r.present.filter(wanted), r.table.filter(wanted)) for r in chunk[1:])
-    return RowChanges(chunk.ids.filter(wanted), before, after)
 
 
 def _chunk_changes(

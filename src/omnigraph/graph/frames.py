@@ -44,7 +44,8 @@ def _stream(
     target: Target,
 ) -> EntityStream:
     from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
-    from omnigraph.pipeline.datasource.options import Ends, end_columns
+    from omnigraph.pipeline.datasource.option_values import Ends
+    from omnigraph.pipeline.datasource.options import end_columns
 
     wanted = _check_columns(columns)
     snapshot, catalog = resolve(state, target)

@@ -48,6 +48,18 @@ def check_actor(actor: object, where: str = "actor") -> str | None:
     return text
 
 
+def check_app_id(app_id: str | None, where: str = "app_id") -> str | None:
+    """Return the name of a stream as it is recorded, without surrounding white space, or None."""
+    if app_id is None:
+        return None
+    text = app_id.strip()
+    if not text or len(text) > LONGEST:
+        raise BadRequest(
+            f"{where} is {app_id[:40]!r}; name the stream with 1 to {LONGEST} characters"
+        )
+    return text
+
+
 def check_operation_id(operation_id: object, where: str = "operation_id") -> str | None:
     """Return the id that a caller chose for an operation, as commits record it: a ULID, or None."""
     if operation_id is None:

@@ -18,19 +18,22 @@ from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
     DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
     DataSourceWriter,
     Filter,
     InputPartition,
     Not,
     WriterCommitMessage,
 )
-from pyspark.sql.types import StructField, StructType
+from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.store_options import split_store_options
 from omnigraph.runner.spark_errors import hide_frames, short_errors, show_frames
-from omnigraph.spark.columns import arrow_schema, spark_schema, spark_type
+from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
 from omnigraph.spark.opening import open_graph
+from omnigraph.spark.planning import plan_rows
 from omnigraph.spark.tables import is_table, options_with, table_schema
 from omnigraph.spark.threads import in_thread
 from omnigraph.storage.s3_options import S3Options
@@ -43,10 +46,13 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.datasource.read import PinnedSource
     from omnigraph.pipeline.datasource.write import WritePlan
     from omnigraph.pipeline.written.task_files import Written
+    from omnigraph.spark.feed import PinnedFeed
 
 __all__ = ["NAME", "OmniGraphSource", "in_thread", "register"]
 
 NAME = "omnigraph"
+_FEED = "feed"
+"""The option that makes a read one of the change feed."""
 
 
 def register(session: SparkSession) -> None:
@@ -72,6 +78,7 @@ class OmniGraphSource(DataSource):
             rest, self._store = split_store_options(options, self._registered)
         super().__init__(rest)
         self._pinned: PinnedSource | None = None
+        self._pinned_feed: PinnedFeed | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -79,10 +86,12 @@ class OmniGraphSource(DataSource):
         return NAME
 
     def schema(self) -> StructType:
-        """Return the columns of the type, or those that the option `columns` names."""
+        """Return the columns of the type, or those that the option `columns` names, or of the feed."""
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
+            if self._is_feed:
+                return spark_schema(self._feed().columns)
             names = read_options(self.options).columns
             source = self._source()
             schema = spark_schema(source.columns if names is None else source.select(names))
@@ -93,11 +102,14 @@ class OmniGraphSource(DataSource):
         from omnigraph.pipeline.datasource.options import read_options
 
         with short_errors():
+            if self._is_feed:
+                raise BadRequest("the change feed is a stream; read it with spark.readStream")
             self.options = options_with(self.options, schema)
             asked = read_options(self.options)
             source = self._source()
             for field in schema.fields:
-                _check_type(source, field)
+                (column,) = source.select([field.name])
+                check_type(source.type_name, column, field)
             if not asked.pushdown:
                 return _Reader(source, schema, asked.partition_rows)
             # If the session hands over no filters, Spark refuses the reader next, with one sentence.
@@ -106,18 +118,35 @@ class OmniGraphSource(DataSource):
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
-        from omnigraph.graph.graph import state_of
         from omnigraph.pipeline.datasource.options import write_options
-        from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
         with short_errors():
             asked = write_options(options_with(self.options, schema))
-            with open_graph(asked.graph, self._store, mode="r") as graph:
-                state, columns = state_of(graph), arrow_schema(schema)
-                schemas = state.schemas.of(base_branch(state.workspace, asked))
-                accepted = schemas.ir_hash, schemas.catalog
-                plan = plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
+            plan = plan_rows(asked, schema, self._store, overwrite=overwrite)
             return _Writer(plan, self._store)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return a writer for the micro-batches of a stream."""
+        from omnigraph.spark.sink import stream_writer
+
+        return stream_writer(self.options, schema, self._store, complete=overwrite)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of these columns of the change feed."""
+        with short_errors():
+            return self._feed().reader(schema)
+
+    @property
+    def _is_feed(self) -> bool:
+        return any(name.lower() == _FEED for name in self.options)
+
+    def _feed(self) -> PinnedFeed:
+        """Return the stream, whose columns are those of the first call."""
+        if self._pinned_feed is None:
+            from omnigraph.spark.feed import PinnedFeed
+
+            self._pinned_feed = PinnedFeed(self.options, self._store)
+        return self._pinned_feed
 
     def _source(self) -> PinnedSource:
         """Return what the read sees, pinned at the first call: Spark plans a frame more than once."""
@@ -138,19 +167,11 @@ class OmniGraphSource(DataSource):
     def __getstate__(self) -> dict[str, Any]:
         """Pin the version before pickling, also if the caller gave the schema and `schema` did not run."""
         with suppress(OmniGraphError):  # `reader` will raise it again
-            self._source()
+            if self._is_feed:
+                self._feed()
+            else:
+                self._source()
         return self.__dict__
-
-
-def _check_type(source: PinnedSource, field: StructField) -> None:
-    (column,) = source.select([field.name])
-    wanted, given = spark_type(column.type).simpleString(), field.dataType.simpleString()
-    if given != wanted:
-        raise BadRequest(
-            f"{source.type_name}.{field.name} is {column.type} and comes as {wanted}, not as "
-            f"{given}; cast it afterwards",
-            column=field.name,
-        )
 
 
 class _Fragments(InputPartition):
@@ -186,7 +207,7 @@ class _PushingReader(_Reader):
     Spark refuses such a reader in a session that hands over none, so it is made only when asked for.
     """
 
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
         from omnigraph.pipeline.datasource.filters import push_filters
 
         show_frames()

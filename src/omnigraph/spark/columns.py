@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.sql import types
 from pyspark.sql.types import ArrayType, DataType, StructField, StructType
 
+from omnigraph.errors import BadRequest
 from omnigraph.types import PropType
 
 if TYPE_CHECKING:
@@ -39,6 +40,17 @@ def spark_type(type: PropType) -> DataType:
     name, *arguments = type.scalar.traits.spark
     element = getattr(types, str(name))(*arguments)
     return ArrayType(element) if type.is_list or type.is_vector else element
+
+
+def check_type(owner: str, column: TypedColumn, field: StructField) -> None:
+    """Refuse a column of the caller's schema that has another type than ours."""
+    wanted, given = spark_type(column.type).simpleString(), field.dataType.simpleString()
+    if given != wanted:
+        raise BadRequest(
+            f"{owner}.{field.name} is {column.type} and comes as {wanted}, not as {given}; cast it "
+            "afterwards",
+            column=field.name,
+        )
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:

@@ -13,7 +13,8 @@ from collections.abc import Mapping
 from pyspark.sql.types import StructField, StructType
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.datasource.options import READ, WRITE, user_options
+from omnigraph.pipeline.datasource.option_values import user_options
+from omnigraph.pipeline.datasource.options import READ, WRITE
 
 KEY = "omnigraph.options"
 

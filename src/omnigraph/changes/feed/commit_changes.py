@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
 from omnigraph.changes.change_panels import changes_panel
 from omnigraph.changes.declared_types import type_names
 from omnigraph.changes.diff import Change, Position, diff_chunks
+from omnigraph.changes.differing_types import differing_types
 from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
 from omnigraph.changes.paging.tokens import (
     CommitToken,
@@ -23,6 +24,8 @@ from omnigraph.changes.paging.tokens import (
     read_token,
     write_token,
 )
+from omnigraph.changes.stats import Meter
+from omnigraph.changes.table_side import TableSide
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import (
@@ -126,6 +129,14 @@ class CommitChanges(Shown):
         return replace(panel, notes=[*panel.notes, "there are more, see .next_page_token"])
 
 
+class TablePair(NamedTuple):
+    """A table before and after a commit."""
+
+    kind: Kind
+    before: TableSide
+    after: TableSide
+
+
 @dataclass(frozen=True, slots=True)
 class ChangeReader:
     """Reads what commits changed. ``current`` is the accepted schema, whose names are used.
@@ -148,18 +159,38 @@ class ChangeReader:
         Raises ``HistoryReclaimed`` where a side is gone, and ``SchemaBoundary`` where rows of the two
         cannot be compared.
         """
-        if commit.operation in MAINTENANCE:
+        sides = self._sides(commit, parent)
+        if sides is None:
             return iter(())
-        if "schema" in commit.facts:
-            self._refuse_boundary(commit, parent)
-            return iter(())
-        before, after = self._snapshot(parent), self._snapshot(commit)
-        shown = self._known_types(before, after)
-        if shown is None:
-            return iter(())
+        before, after, shown = sides
         start = None if place is None else Position(cast(Kind, place.kind), place.type, place.id)
         chunks = diff_chunks(self.workspace, before, after, self.current, shown, start_after=start)
         return behind(chain.from_iterable(chunks), place)
+
+    def tables(self, commit: GraphCommit, parent: GraphCommit) -> Iterator[TablePair]:
+        """Yield the tables that a commit may have changed, in the order of a diff; raises as ``changes``."""
+        sides = self._sides(commit, parent)
+        if sides is None:
+            return
+        before, after, shown = sides
+        meter = Meter(self.workspace)
+        types = differing_types(self.workspace, before, after, self.current, shown, meter)
+        for one in sorted(types, key=lambda each: each.rank):
+            was, now = (TableSide(self.workspace, s, one.entity, meter) for s in (before, after))
+            yield TablePair(one.kind, was, now)
+
+    def _sides(
+        self, commit: GraphCommit, parent: GraphCommit
+    ) -> tuple[Snapshot, Snapshot, ChangeFilter] | None:
+        """Return the states to compare and the filter for them; None where there is nothing to show."""
+        if commit.operation in MAINTENANCE:
+            return None
+        if "schema" in commit.facts:
+            self._refuse_boundary(commit, parent)
+            return None
+        before, after = self._snapshot(parent), self._snapshot(commit)
+        shown = self._known_types(before, after)
+        return None if shown is None else (before, after, shown)
 
     def page_digest(self) -> str:
         """Return what a place inside a block depends on: the filter, and the names of the types."""

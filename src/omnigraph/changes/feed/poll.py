@@ -180,7 +180,7 @@ def poll(
     position = _position(feed, request)
     current = catalog_of(state)
     if request.cursor is None and request.page_token is None:
-        _refuse_unknown_types(workspace, current, request.filter, position.after)
+        refuse_unknown_types(workspace, current, request.filter, position.after)
     reader = ChangeReader(workspace, current, request.filter, skips_unknown_types=True)
     if position.page is not None and position.page != reader.page_digest():
         raise CursorRejected(
@@ -231,17 +231,21 @@ def _position(feed: Feed, request: PollRequest) -> _Position:
         page = feed.read_page_token(request.page_token)
         return _Position(feed.commit(page.after), page.cut, page.page, page.place)
     start = "now" if request.start is None else request.start
+    return _Position(start_commit(feed, start), head.graph_commit_id)
+
+
+def start_commit(feed: Feed, start: object) -> GraphCommit:
+    """Return the commit after which a feed begins that is told where in words."""
     if start == "now":
-        return _Position(head, head.graph_commit_id)
+        return feed.state.head.commit
     if start == "beginning":
-        return _Position(feed.forwards.first(), head.graph_commit_id)
+        return feed.forwards.first()
     if isinstance(start, str) and start.startswith(_AFTER):
-        after = feed.commit(start.removeprefix(_AFTER).strip())
-        return _Position(after, head.graph_commit_id)
+        return feed.commit(start.removeprefix(_AFTER).strip())
     raise BadRequest(f"start is {start!r}; it is now, beginning or after:<commit id>")
 
 
-def _refuse_unknown_types(
+def refuse_unknown_types(
     workspace: Workspace, current: Catalog, filter: ChangeFilter, after: GraphCommit
 ) -> None:
     """Refuse a name that is a type neither now nor where the feed begins."""

@@ -41,7 +41,8 @@ def examples(
         if directory.exists() and any(directory.iterdir()):
             raise BadRequest(f"{directory} is not empty; give a directory that is, or a new one")
         for name in names:
-            shutil.copytree(found[name], directory / name)
+            # What running an example in the clone leaves behind is no part of it.
+            shutil.copytree(found[name], directory / name, ignore=shutil.ignore_patterns("__*__"))
     except OSError as error:
         raise StorageError(f"cannot write the examples to {directory}: {error}") from error
     written = sorted(

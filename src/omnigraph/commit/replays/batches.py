@@ -13,16 +13,19 @@ its twin may have come first.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TypeVar
 
-from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError, RecoveryRequired
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.streams import StreamBatch, StreamRecord, find_stream
 from omnigraph.manifest.workspace import Workspace
 
 Result = TypeVar("Result")
+
+logger = logging.getLogger(__name__)
 
 
 class BatchRepeated(Exception):
@@ -41,20 +44,36 @@ def publish_once(
     """Publish a micro-batch and return the result; None if the branch has it already."""
 
     def is_there() -> bool:
-        state = workspace.manifest.state(branch)
-        return is_published(find_stream(workspace.manifest, state, batch.app_id), batch)
+        # A branch that is not there holds no batch; what to do about that is the writer's affair.
+        with suppress(BranchNotFound):
+            state = workspace.manifest.state(branch)
+            return is_published(find_stream(workspace.manifest, state, batch.app_id), batch)
+        return False
 
-    if is_there():
-        return None
-    try:
-        return publish()
-    except BatchRepeated:
-        return None
-    except OmniGraphError:
-        with suppress(OmniGraphError):
-            if is_there():
-                return None
-        raise
+    if not is_there():
+        try:
+            return publish()
+        except BatchRepeated:
+            pass
+        except OmniGraphError as error:
+            if not _is_settled(error, is_there):
+                raise
+    logger.warning(
+        "batch %d of the stream `%s` is on branch `%s` already and was left out",
+        batch.batch_id,
+        batch.app_id,
+        branch,
+    )
+    return None
+
+
+def _is_settled(error: OmniGraphError, is_there: Callable[[], bool]) -> bool:
+    """Return whether a batch that failed is there all the same, because its twin came first."""
+    if isinstance(error, RecoveryRequired):
+        return False  # it may be there after a recovery, which the next attempt runs
+    with suppress(OmniGraphError):
+        return is_there()
+    return False
 
 
 def is_published(recorded: StreamRecord | None, batch: StreamBatch) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from omnigraph.commit.replays.batches import publish_once
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.rejected import read_rejected
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows
@@ -30,9 +31,29 @@ ROW_BYTES = 256
 """About what a row takes, to divide many of them into parts."""
 
 
-def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written]) -> LoadResult:
-    """Check the rows of all tasks together, and publish them as one commit."""
+def commit_rows(
+    workspace: Workspace, plan: WritePlan, written: Sequence[Written]
+) -> LoadResult | None:
+    """Check the rows of all tasks together, and publish them as one commit.
+
+    None: they are a micro-batch of a stream that is empty, or is there already.
+    """
     ordered = sorted(written, key=lambda one: one.partition)
+    batch, branch = plan.options.batch, plan.options.branch
+    if batch is None:
+        result: LoadResult | None = _load(workspace, plan, ordered)
+    elif any(one.rows or one.bad_total for one in ordered):
+        result = publish_once(workspace, branch, batch, lambda: _load(workspace, plan, ordered))
+    else:
+        result = publish_once(workspace, branch, batch, lambda: None)
+    # Images that had to be read again as rows are of no use any more, nor is what tasks of a write wrote
+    # that was committed before.
+    used = plan.form == "fragments" and result is not None and not result.replayed
+    discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
+    return result
+
+
+def _load(workspace: Workspace, plan: WritePlan, ordered: Sequence[Written]) -> LoadResult:
     with LoadInput(s3=workspace.root.options) as inputs:
         count = 1 + max((one.partition for one in ordered), default=-1)
         inputs.sources = [
@@ -40,14 +61,11 @@ def commit_rows(workspace: Workspace, plan: WritePlan, written: Sequence[Written
             for number in range(count)
         ]
         options = plan.options.load_options(plan.mode)
-        request = LoadRequest(inputs, options, branch_id=plan.branch_identifier)
+        request = LoadRequest(
+            inputs, options, branch_id=plan.branch_identifier, batch=plan.options.batch
+        )
         schema = plan.ir_hash, plan.rules.catalog
-        result = load(workspace, lambda: schema, request, _WrittenEngine(plan, ordered))
-    # Images that had to be read again as rows are of no use any more, nor is what tasks of a write wrote
-    # that was committed before.
-    used = plan.form == "fragments" and not result.replayed
-    discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
-    return result
+        return load(workspace, lambda: schema, request, _WrittenEngine(plan, ordered))
 
 
 class _WrittenEngine:

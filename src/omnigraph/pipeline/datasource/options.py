@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.manifest.actors import check_actor, check_operation_id
+from omnigraph.manifest.actors import check_actor, check_app_id, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.snapshot import Target
-from omnigraph.pipeline.formats.frame_layout import Layout, check_ends
+from omnigraph.manifest.streams import StreamBatch
+from omnigraph.pipeline.datasource.option_values import (
+    Ends,
+    check_known,
+    ends_of,
+    graph_address,
+    names_in,
+    require,
+    truth_of,
+    whole_number,
+)
+from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.load_options import ON_BAD, LoadMode, LoadOptions, OnBad
 
@@ -34,21 +44,13 @@ WRITE = (
     "if_commit",
     "retries",
     "operation_id",
+    "app_id",
+    "batch_id",
+    "query_id",
 )
 # A view or a table has the options of both: it is read with them, and written by INSERT.
 _NOT_OF_READS = ("merge", "patch", "on_bad", "ignore_extra", "actor", "retries")
 _NOT_OF_WRITES = ("partition_rows", "pushdown")
-
-_TRUTH = {"true": True, "false": False}
-_TABLE_OPTION = "option."
-
-
-@dataclass(frozen=True, slots=True)
-class Ends:
-    """The names of the columns with the ids of an edge's two ends."""
-
-    source: str = "from"
-    target: str = "to"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ class WriteOptions:
 
     ``merge`` replaces rows with the same id, ``patch`` changes only the columns that the frame has.
     ``frame`` says how the columns of the frame are read, and the others mean what they mean to a load.
+    ``batch``: the frame is this micro-batch of a stream.
     """
 
     graph: str
@@ -88,6 +91,7 @@ class WriteOptions:
     retries: int | None = None
     operation_id: str | None = None
     frame: FrameOptions = field(default_factory=FrameOptions)
+    batch: StreamBatch | None = None
 
     def layout(self, entity: Entity) -> Layout:
         """Return which columns of the frame become which columns of the type."""
@@ -105,43 +109,43 @@ class WriteOptions:
             retries=self.retries,
             rejects=self.rejects,
             on_bad=self.on_bad,
-            operation_id=self.operation_id,
+            operation_id=self.operation_id if self.batch is None else self.batch.operation_id,
         )
 
 
 def read_options(options: Mapping[str, str]) -> ReadOptions:
     """Check the options of `spark.read`, as far as that is possible without the graph."""
-    given = _check_known(options, READ, "read", _NOT_OF_READS)
+    given = check_known(options, READ, "read", _NOT_OF_READS)
     version = given.get("version")
     return ReadOptions(
-        _graph(given),
-        _require(given, "type"),
+        graph_address(given),
+        require(given, "type"),
         Target.of(
             given.get("branch"),
             given.get("snapshot"),
-            None if version is None else _whole("version", version),
+            None if version is None else whole_number("version", version),
             given.get("tag"),
             given.get("time"),
         ),
-        _ends(given),
-        _names(given["columns"]) if "columns" in given else None,
+        ends_of(given),
+        names_in("columns", given["columns"]) if "columns" in given else None,
         given.get("filter"),
-        max(1, _whole("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)))),
-        _truth(given, "pushdown"),
+        max(1, whole_number("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)))),
+        truth_of(given, "pushdown"),
     )
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Check the options of `df.write`, as far as that is possible without the graph."""
-    given = _check_known(options, WRITE, "write", _NOT_OF_WRITES)
-    merge, patch = _truth(given, "merge"), _truth(given, "patch")
+    given = check_known(options, WRITE, "write", _NOT_OF_WRITES)
+    merge, patch = truth_of(given, "merge"), truth_of(given, "patch")
     if merge and patch:
         raise BadRequest("merge=true replaces rows and patch=true keeps what they have; choose one")
     return WriteOptions(
-        _graph(given),
-        _require(given, "type"),
+        graph_address(given),
+        require(given, "type"),
         trim_written_branch(given.get("branch", MAIN)),
-        _ends(given),
+        ends_of(given),
         merge,
         check_actor(given.get("actor")),
         patch,
@@ -149,10 +153,23 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         _rejects(given.get("rejects")),
         None if "from_branch" not in given else trim_branch_name(given["from_branch"]),
         given.get("if_commit"),
-        None if "retries" not in given else _whole("retries", given["retries"]),
+        None if "retries" not in given else whole_number("retries", given["retries"]),
         check_operation_id(given.get("operation_id")),
-        FrameOptions.of(_renames(given.get("columns")), _truth(given, "ignore_extra")),
+        FrameOptions.of(_renames(given.get("columns")), truth_of(given, "ignore_extra")),
+        _batch(given),
     )
+
+
+def _batch(given: Mapping[str, str]) -> StreamBatch | None:
+    """Return the micro-batch that a frame of `foreachBatch` is, if it says so."""
+    app_id = check_app_id(given.get("app_id"))
+    if app_id is None and "batch_id" not in given:
+        return None
+    if app_id is None or "batch_id" not in given:
+        raise BadRequest("app_id and batch_id belong together; give both, or leave both out")
+    if "operation_id" in given:
+        raise BadRequest("app_id and batch_id name the operation; leave operation_id out")
+    return StreamBatch(app_id, whole_number("batch_id", given["batch_id"]), given.get("query_id"))
 
 
 def _rejects(text: str | None) -> str | None:
@@ -174,15 +191,8 @@ def _renames(text: str | None) -> dict[str, str] | None:
                 f"the option `columns` is no JSON object: {text}", option="columns"
             ) from None
         return renames
-    pairs = [name.partition("=") for name in _names(text)]
+    pairs = [name.partition("=") for name in names_in("columns", text)]
     return {old.strip(): (new if equals else old).strip() for old, equals, new in pairs}
-
-
-def _truth(given: Mapping[str, str], name: str) -> bool:
-    value = _TRUTH.get(given.get(name, "false").strip().lower())
-    if value is None:
-        raise BadRequest(f"{name} is {given[name]!r}; give true or false")
-    return value
 
 
 def _on_bad(text: str) -> OnBad:
@@ -190,65 +200,6 @@ def _on_bad(text: str) -> OnBad:
         if text.strip().lower() == known:
             return known
     raise BadRequest(f"on_bad is {text!r}; give {' or '.join(ON_BAD)}")
-
-
-def user_options(options: Mapping[str, str]) -> dict[str, str]:
-    """Return what the user gave, with lower-case names, as Spark compares them.
-
-    For `CREATE TABLE` Spark adds what it knows of the table itself (`provider`, `owner`, …), and gives
-    the user's own options once more under the names `option.…`.
-    """
-    given = {name.lower(): value for name, value in options.items()}
-    if "provider" not in given:
-        return given
-    return {
-        name.removeprefix(_TABLE_OPTION): value
-        for name, value in given.items()
-        if name.startswith(_TABLE_OPTION) or name == "path"
-    }
-
-
-def _check_known(
-    options: Mapping[str, str], known: Collection[str], what: str, ignored: Collection[str]
-) -> dict[str, str]:
-    """Return the options that were given; refuse unknown ones."""
-    given = user_options(options)
-    for name in given:
-        if name not in known and name not in ignored:
-            hint = did_you_mean(name, known) or f"it takes {', '.join(known)}"
-            raise BadRequest(f"a {what} of omnigraph takes no option `{name}`; {hint}", option=name)
-    return given
-
-
-def _require(given: Mapping[str, str], name: str) -> str:
-    value = given.get(name, "").strip()
-    if not value:
-        raise BadRequest(f'the option `{name}` is missing; add .option("{name}", …)', option=name)
-    return value
-
-
-def _graph(given: Mapping[str, str]) -> str:
-    """Return the graph's address: the option `graph`, or the argument of `load` or `save`."""
-    return given["path"] if "path" in given and "graph" not in given else _require(given, "graph")
-
-
-def _whole(name: str, text: str) -> int:
-    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text, re.ASCII):
-        raise BadRequest(f"the option `{name}` is {text!r}; give a whole number", option=name)
-    return int(text)
-
-
-def _names(text: str) -> tuple[str, ...]:
-    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
-    if not names:
-        raise BadRequest("the option `columns` is empty; name columns, separated by commas")
-    return names
-
-
-def _ends(given: Mapping[str, str]) -> Ends:
-    ends = Ends(given.get("from_col", "from"), given.get("to_col", "to"))
-    check_ends(ends.source, ends.target)
-    return ends
 
 
 def find_type(catalog: Catalog, name: str) -> Entity:

@@ -20,7 +20,8 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Entity, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.datasource.options import Ends, ReadOptions, end_columns
+from omnigraph.pipeline.datasource.option_values import Ends
+from omnigraph.pipeline.datasource.options import ReadOptions, end_columns
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import pkgutil
 from functools import lru_cache, partial
-from pathlib import Path
 from typing import cast
 
 from omnigraph.lang.query.syntax import ast
@@ -40,6 +40,7 @@ def _by_lark(reading: Reading) -> object:
 
 @lru_cache(maxsize=1)
 def _driver() -> Driver:
-    tables = json.loads(Path(__file__).with_name("tables.json").read_text("utf-8"))
+    # Not by a path: on Spark's executors the package may lie in a zip file.
+    tables = json.loads(pkgutil.get_data(__package__, "tables.json") or b"")
     nesting = {**dict.fromkeys(OPEN, 1), **dict.fromkeys(CLOSE, -1)}
     return Driver(tables, Builder(), nesting, NESTING_LIMIT)

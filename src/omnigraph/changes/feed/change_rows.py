@@ -1,0 +1,154 @@
+"""The changes of a commit as Arrow columns: one row for each change, made without a loop over rows.
+
+Either with the images as JSON texts, for changes of any type:
+
+    op      kind  type    id   before  after                                   from  to    …
+    update  node  Person  ann  null    {"properties":{"name":"ann","age":31}}  null  null
+
+or, for one type, with its properties as columns: the row as it is after the change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, Literal, get_args
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from omnigraph.changes.compare import compare
+from omnigraph.changes.differing_types import shown_changes
+from omnigraph.changes.feed.commit_changes import ChangeReader, TablePair
+from omnigraph.changes.image_json import image_texts
+from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.changes.table_side import TableSide
+from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.tables.blobs.reading import read_at
+
+Images = Literal["after", "both", "none"]
+IMAGES: Final[tuple[Images, ...]] = get_args(Images)
+
+Columns = dict[str | int, pa.Array]
+"""Columns by their names; those of properties by the ids of the properties."""
+
+_BLOB_ROWS: Final = 32
+"""Blobs are read whole, so only a few rows with blobs are turned into columns at once."""
+
+_INSTANT: Final = pa.timestamp("us", "UTC")
+
+
+def change_columns(
+    reader: ChangeReader, commit: GraphCommit, parent: GraphCommit, images: Images
+) -> Iterator[Columns]:
+    """Yield the changes of a commit in chunks: what happened to which entity, images, and the cause.
+
+    ``images`` are those after the change, those on both sides, or none; the ends of an edge are
+    always there.
+    """
+
+    def columns(pair: TablePair, changes: RowChanges) -> Columns:
+        before, after = changes.before, changes.after
+        absent = pa.nulls(len(changes.ids), pa.utf8())
+        return {
+            "kind": _same(pair.kind, changes),
+            "type": _same(pair.after.entity.name, changes),
+            "before": image_texts(pair.before, before) if images == "both" else absent,
+            "after": absent if images == "none" else image_texts(pair.after, after),
+            "from": _end("src", pair, after, before),
+            "to": _end("dst", pair, after, before),
+            "actor_id": pa.array([commit.actor_id], pa.utf8()).take(_zeros(changes)),
+            "authored_at": pa.array([commit.created_us], _INSTANT).take(_zeros(changes)),
+        }
+
+    return _chunks(reader, commit, parent, columns, blobs=images != "none")
+
+
+def typed_columns(
+    reader: ChangeReader, commit: GraphCommit, parent: GraphCommit, properties: Iterable[int]
+) -> Iterator[Columns]:
+    """Yield the changes of a commit in chunks, with properties as columns; null for a delete.
+
+    ``properties`` are ids. One that the type did not have at that commit is left out.
+    """
+    wanted = set(properties)
+
+    def columns(pair: TablePair, changes: RowChanges) -> Columns:
+        found: Columns = {
+            "from": _end("src", pair, changes.after),
+            "to": _end("dst", pair, changes.after),
+        }
+        declared = {p.property_id: name for name, p in pair.after.entity.properties.items()}
+        for number in wanted & declared.keys():
+            found[number] = _values(pair.after, declared[number], changes.after)
+        return found
+
+    return _chunks(reader, commit, parent, columns, blobs=True)
+
+
+def _chunks(
+    reader: ChangeReader,
+    commit: GraphCommit,
+    parent: GraphCommit,
+    columns: Callable[[TablePair, RowChanges], Columns],
+    *,
+    blobs: bool,
+) -> Iterator[Columns]:
+    for pair in reader.tables(commit, parent):
+        has_blobs = any(p.type.is_blob for p in pair.after.entity.properties.values())
+        for found in compare(pair.before, pair.after):
+            shown = shown_changes(found, reader.filter)
+            step = _BLOB_ROWS if blobs and has_blobs else max(1, len(shown.ids))
+            for start in range(0, len(shown.ids), step):
+                changes = _slice(shown, start, step)
+                yield {
+                    "op": _ops(changes),
+                    "id": changes.ids,
+                    "graph_commit_id": _same(commit.graph_commit_id, changes),
+                    **columns(pair, changes),
+                }
+
+
+def _slice(changes: RowChanges, start: int, length: int) -> RowChanges:
+    before, after = (
+        Rows(rows.present.slice(start, length), rows.table.slice(start, length))
+        for rows in changes[1:]
+    )
+    return RowChanges(changes.ids.slice(start, length), before, after)
+
+
+def _ops(changes: RowChanges) -> pa.StringArray:
+    was, now = changes.before.present, changes.after.present
+    return pc.if_else(was, pc.if_else(now, "update", "delete"), "insert")
+
+
+def _zeros(changes: RowChanges) -> pa.Array:
+    return pa.nulls(len(changes.ids), pa.int32()).fill_null(0)
+
+
+def _same(text: str, changes: RowChanges) -> pa.StringArray:
+    return pa.array([text], pa.utf8()).take(_zeros(changes))
+
+
+def _end(column: str, pair: TablePair, *sides: Rows) -> pa.StringArray:
+    """The ids of one end of edges, of the first side that has the edge; null for nodes."""
+    if not isinstance(pair.after.entity, EdgeType):
+        return pa.nulls(sides[0].table.num_rows, pa.utf8())
+    return pc.coalesce(*(rows.table.column(column).combine_chunks() for rows in sides))
+
+
+def _values(side: TableSide, name: str, rows: Rows) -> pa.Array:
+    """The values of a property; of blobs their bytes."""
+    values = rows.table.column(name).combine_chunks()
+    if not side.entity.properties[name].type.is_blob:
+        return values
+    held: list[bytes | None] = [None] * len(values)
+    there = pc.indices_nonzero(pc.is_valid(values))
+    column = side.pinned.column_of(name) if side.state is not None else None
+    if len(there) and column is not None:
+        addresses = side.addresses(rows.table.column(ROW_ID).take(there))
+        with side.reading():
+            found = read_at(side.table, column, addresses)
+        for place, data in zip(there.to_pylist(), found, strict=True):
+            held[place] = data
+    return pa.array(held, pa.binary())

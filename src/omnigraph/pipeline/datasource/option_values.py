@@ -1,0 +1,92 @@
+"""The values of options as Spark hands them over: texts, whose names have no case."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.pipeline.formats.frame_layout import check_ends
+
+_TRUTH = {"true": True, "false": False}
+_TABLE_OPTION = "option."
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """The names of the columns with the ids of an edge's two ends."""
+
+    source: str = "from"
+    target: str = "to"
+
+
+def user_options(options: Mapping[str, str]) -> dict[str, str]:
+    """Return what the user gave, with lower-case names, as Spark compares them.
+
+    For `CREATE TABLE` Spark adds what it knows of the table itself (`provider`, `owner`, …), and gives
+    the user's own options once more under the names `option.…`.
+    """
+    given = {name.lower(): value for name, value in options.items()}
+    if "provider" not in given:
+        return given
+    return {
+        name.removeprefix(_TABLE_OPTION): value
+        for name, value in given.items()
+        if name.startswith(_TABLE_OPTION) or name == "path"
+    }
+
+
+def check_known(
+    options: Mapping[str, str], known: Collection[str], what: str, ignored: Collection[str] = ()
+) -> dict[str, str]:
+    """Return the options that were given; refuse unknown ones."""
+    given = user_options(options)
+    for name in given:
+        if name not in known and name not in ignored:
+            hint = did_you_mean(name, known) or f"it takes {', '.join(known)}"
+            raise BadRequest(f"a {what} of omnigraph takes no option `{name}`; {hint}", option=name)
+    return given
+
+
+def require(given: Mapping[str, str], name: str) -> str:
+    """Return an option that must be there."""
+    value = given.get(name, "").strip()
+    if not value:
+        raise BadRequest(f'the option `{name}` is missing; add .option("{name}", …)', option=name)
+    return value
+
+
+def graph_address(given: Mapping[str, str]) -> str:
+    """Return the graph's address: the option `graph`, or the argument of `load` or `save`."""
+    return given["path"] if "path" in given and "graph" not in given else require(given, "graph")
+
+
+def whole_number(name: str, text: str) -> int:
+    """Return the number of an option."""
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text, re.ASCII):
+        raise BadRequest(f"the option `{name}` is {text!r}; give a whole number", option=name)
+    return int(text)
+
+
+def names_in(option: str, text: str) -> tuple[str, ...]:
+    """Return the names of a list, each once."""
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",") if name.strip()))
+    if not names:
+        raise BadRequest(f"the option `{option}` is empty; give names, separated by commas")
+    return names
+
+
+def ends_of(given: Mapping[str, str]) -> Ends:
+    """Return what the ends of an edge are called."""
+    ends = Ends(given.get("from_col", "from"), given.get("to_col", "to"))
+    check_ends(ends.source, ends.target)
+    return ends
+
+
+def truth_of(given: Mapping[str, str], name: str) -> bool:
+    """Return whether an option is true; one that is not there is false."""
+    value = _TRUTH.get(given.get(name, "false").strip().lower())
+    if value is None:
+        raise BadRequest(f"{name} is {given[name]!r}; give true or false")
+    return value

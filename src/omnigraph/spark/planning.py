@@ -1,0 +1,29 @@
+"""Plan a write of Spark's on the graph as it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from omnigraph.spark.columns import arrow_schema
+from omnigraph.spark.opening import open_graph
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from omnigraph.pipeline.datasource.options import WriteOptions
+    from omnigraph.pipeline.datasource.write import WritePlan
+    from omnigraph.storage.s3_options import S3Options
+
+
+def plan_rows(
+    asked: WriteOptions, schema: StructType, store: S3Options | None, *, overwrite: bool
+) -> WritePlan:
+    """Return the plan of a write of rows with these columns; ``overwrite``: they replace all rows."""
+    from omnigraph.graph.graph import state_of
+    from omnigraph.pipeline.datasource.write import base_branch, plan_write
+
+    with open_graph(asked.graph, store, mode="r") as graph:
+        state, columns = state_of(graph), arrow_schema(schema)
+        schemas = state.schemas.of(base_branch(state.workspace, asked))
+        accepted = schemas.ir_hash, schemas.catalog
+        return plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)
