@@ -24,7 +24,6 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from pathlib import Path
 from typing import NamedTuple
 
 from omnigraph.errors import BadRequest, InputError, OmniGraphError, StorageError
@@ -89,6 +88,8 @@ _RAISED = re.compile(
     re.MULTILINE,
 )
 _FRAME = re.compile(r'^[ \t]*File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
+_OF_SPARK = re.compile(r"[/\\]pyspark(?:\.zip)?[/\\]")
+_OURS = re.compile(r"[/\\]omnigraph[/\\](?:runner|pipeline|spark|storage|validate|embeddings)[/\\]")
 _SHOWN_CHARACTERS = 500
 _HIDE = "SPARK_HIDE_TRACEBACK"
 """A variable that PySpark looks at when it reports an exception."""
@@ -207,8 +208,8 @@ def _fault_of_caller(text: str) -> OmniGraphError | None:
     Spark computes a frame of the caller's in the same job. No function of ours is in its traceback.
     """
     frames = [_Place(*found) for found in _FRAME.findall(text)]
-    own = [place for place in frames if "/pyspark/" not in place.file.replace("\\", "/")]
-    if not own or any(_is_ours(place.file) for place in own):
+    own = [place for place in frames if not _OF_SPARK.search(place.file)]
+    if not own or any(_OURS.search(place.file) for place in own):
         return None
     last, reason = own[-1], reason_in(text)
     return InputError(
@@ -219,10 +220,6 @@ def _fault_of_caller(text: str) -> OmniGraphError | None:
         line=int(last.line),
         function=last.function,
     )
-
-
-def _is_ours(file: str) -> bool:
-    return "omnigraph" in Path(file).parts and "tests" not in Path(file).parts
 
 
 def reason_in(text: str) -> str:
