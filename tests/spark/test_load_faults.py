@@ -13,7 +13,7 @@ import types
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, InputError
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.runner.spark_errors import spark_errors
