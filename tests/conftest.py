@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.conformance.summary import count_cases
-from tests.measured import print_measured
+from tests.measured import note_end, print_measured
 from tests.sampling import deselect_cases, header
 
 # A test asserts behaviour, never a clock. The parent keeps what Hypothesis chose for a CI machine.
@@ -49,6 +49,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Here, because the process that reports for its workers loads no conftest further down."""
     count_cases(terminalreporter)
     print_measured(terminalreporter)
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """In the process that reports for its workers: see how evenly they were busy."""
+    note_end(report)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -5,6 +5,20 @@ from __future__ import annotations
 from typing import Any
 
 MEASURED = "measured"
+_ended: dict[str, float] = {}
+"""When each worker reported its last test, if there are workers."""
+
+
+def note_end(report: Any) -> None:
+    """Remember which worker this report came from."""
+    if (worker := getattr(report, "node", None)) is not None:
+        _ended[worker.gateway.id] = report.stop
+
+
+def _idle_tails() -> list[str]:
+    """How long workers had nothing left to do while another still worked."""
+    last = max(_ended.values(), default=0.0)
+    return [f"{name}: idle for the last {last - end:.0f} s" for name, end in _ended.items()]
 
 
 def print_measured(terminalreporter: Any) -> None:
@@ -15,6 +29,7 @@ def print_measured(terminalreporter: Any) -> None:
         for name, text in report.user_properties
         if name == MEASURED
     ]
+    lines += _idle_tails()
     if lines:
         terminalreporter.section("measured")
     for line in sorted(lines):

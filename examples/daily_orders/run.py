@@ -20,22 +20,40 @@ from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
 from shop import deliver
 
 import omnigraph as og
 
 HERE = Path(__file__).parent
 CHECKS = ("nobodys_orders", "empty_orders")
+# The ends of an edge come before it.
+TYPES = ("Customer", "Product", "Order", "Placed", "Contains")
 
 
 class Pipeline:
     """The graph, where deliveries come from, and where rows go that nobody could load."""
 
     def __init__(self, place: Path, spark: SparkSession) -> None:
+        place = place.resolve()  # processes of Spark's may be elsewhere
         self.deliveries, self.rejects = place / "deliveries", place / "rejects"
         self.spark = spark
-        self.rejects.mkdir()
+        self.rejects.mkdir(parents=True)
         self.graph = og.init(place / "shop.omni", HERE / "schema.pg")
+        self.copy = og.init(place / "copy.omni", HERE / "schema.pg")
+        self.checkpoints = place / "checkpoints"
+
+    def close(self) -> None:
+        """Close both graphs."""
+        self.graph.close()
+        self.copy.close()
+
+    def load(self, orders: int, days: int) -> None:
+        """Make the deliveries, and load one after another."""
+        deliver(self.deliveries, orders, days)
+        self.first_load()
+        for number in range(1, days + 1):
+            self.load_day(f"day-{number}")
 
     def first_load(self) -> None:
         """Load all that the shop has; nothing in it may be wrong."""
@@ -84,9 +102,30 @@ class Pipeline:
         """Write a frame to one type; `rejects` is the beginning of the name of a file."""
         if "rejects" in options:
             file = self.rejects / f"{options['rejects']}-{type.lower()}.jsonl"
-            options["rejects"] = str(file.resolve())
+            options["rejects"] = str(file)
         given: dict[str, Any] = {"graph": self.graph.uri, "type": type, **options}
         rows.write.format("omnigraph").options(**given).mode("append").save()
+
+    def follow(self, name: str) -> StreamingQuery:
+        """Start to bring to the copy what has changed of a type since this ran last; ends by itself.
+
+        Every micro-batch is one commit there, and is made once: killed and started again, this ends
+        with the same copy. Nothing is ever deleted in this shop; where it is, such changes come with
+        the `op` delete, for a statement of yours to delete by.
+        """
+        feed = {"feed": "main", "types": name, "typed": "true", "startingFrom": "beginning"}
+        changes = (
+            self.spark.readStream.format("omnigraph").options(graph=self.graph.uri, **feed).load()
+        )
+        return (
+            changes.where("op <> 'delete'")
+            .drop("op", "graph_commit_id")
+            .writeStream.format("omnigraph")
+            .options(graph=self.copy.uri, type=name, merge="true", app_id=f"copy of {name}")
+            .option("checkpointLocation", str(self.checkpoints / name))
+            .trigger(availableNow=True)
+            .start()
+        )
 
 
 def main() -> None:
@@ -99,20 +138,14 @@ def main() -> None:
     shutil.rmtree(given.place, ignore_errors=True)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     spark = SparkSession.builder.master("local[*]").appName("daily orders").getOrCreate()
-    run(given.place, spark, given.orders, given.days)
+    pipeline = Pipeline(given.place, spark)
+    pipeline.load(given.orders, given.days)
+    for name in TYPES:
+        pipeline.follow(name).awaitTermination()
+    for row in pipeline.copy.query(HERE / "queries.gq", "orders_by_state"):
+        print(row)
+    pipeline.close()
     spark.stop()
-
-
-def run(place: Path, spark: SparkSession, orders: int, days: int) -> None:
-    """Make the deliveries and load them, one after another."""
-    deliver(place / "deliveries", orders, days)
-    pipeline = Pipeline(place, spark)
-    with pipeline.graph as graph:
-        pipeline.first_load()
-        for number in range(1, days + 1):
-            pipeline.load_day(f"day-{number}")
-        for row in graph.query(HERE / "queries.gq", "orders_by_state"):
-            print(row)
 
 
 if __name__ == "__main__":

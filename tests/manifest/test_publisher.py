@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import NamedTuple
 
 import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
-from omnigraph.manifest import publisher
+from omnigraph.manifest import publisher, rows
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.table_rows import read_table_states
+from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_commits import merge_insert_exclusive
+from omnigraph.storage.tables.table_errors import RowCollision
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, advance, intent, new_graph
 from tests.opened import workspace_of
 
@@ -133,11 +137,16 @@ def test_head_and_rows_describe_the_same_snapshot(manifest):
 
 
 def test_fragments_do_not_pile_up_and_nothing_is_lost(graph, monkeypatch):
-    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 32)
-    commits = [advance(workspace_of(graph).manifest, PERSON) for _ in range(80)]
-    state = workspace_of(graph).manifest.state("main")
-    assert len(state.table.fragments()) <= publisher.COMPACT_AT_FRAGMENTS
-    records = workspace_of(graph).manifest.commits(state)
+    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 8)
+    manifest = workspace_of(graph).manifest
+    commits, most = [], 0
+    for _ in range(80):
+        commits.append(advance(manifest, PERSON))
+        most = max(most, len(manifest.state("main").table.fragments()))
+    # 80 publishes made ten larger fragments on their way: of those eight became one.
+    assert most < 2 * publisher.COMPACT_AT_FRAGMENTS
+    state = manifest.state("main")
+    records = manifest.commits(state)
     assert [records[commit.graph_commit_id] for commit in commits] == commits
     assert state.head.commit == commits[-1]
     for commit in (commits[0], commits[31], commits[32], commits[-1]):
@@ -146,13 +155,60 @@ def test_fragments_do_not_pile_up_and_nothing_is_lost(graph, monkeypatch):
     assert fresh.state("main").head == state.head
 
 
-def test_a_maintenance_commit_takes_the_fragments_of_the_manifest_along(manifest):
-    few = publisher.COMPACT_WITH_MAINTENANCE_AT
-    for _ in range(few):
+def test_no_publish_is_rebased_over_a_compaction(graph, monkeypatch):
+    """Whatever sizes are merged: the version that a commit records is the one that Lance makes."""
+    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 8)
+    manifest = workspace_of(graph).manifest
+    left = []
+    for _ in range(72):
         advance(manifest, PERSON)
-    assert len(manifest.state("main").table.fragments()) > few
-    publish(manifest, "main", Changes(), [], intent(operation="optimize"), unchecked=True)
-    assert len(manifest.state("main").table.fragments()) < few
+        state = manifest.state("main")
+        stale = open_table(state.table.ref.at(state.head.commit.manifest_version))
+        if stale.version == state.table.version:
+            continue
+        left.append(len(state.table.fragments()))
+        again = rows.to_table([rows.head_row(state.head)], stale.schema)
+        with pytest.raises(RowCollision):
+            merge_insert_exclusive(stale, again)
+    assert left.count(1) == 2, "the larger fragments should have been merged, too"
+
+
+class Sized(NamedTuple):
+    """As much of a fragment as decides about its merging."""
+
+    id: int
+    num_rows: int
+
+
+def sized(*sizes):
+    return [Sized(number, size) for number, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "merged"),
+    [
+        ([2] * 15, []),
+        ([2] * 16, list(range(16))),
+        ([9000, *[2] * 16], list(range(1, 17))),
+        ([*[200] * 16, *[0, 1, 15] * 6], list(range(16, 34))),
+        ([*[200] * 16, *[2] * 15], list(range(31))),
+        ([*[2] * 16, 300], list(range(17))),
+        ([256, *[255] * 15], []),
+        ([*[4095] * 16, *[4096] * 99], [*range(16), 114]),
+        ([4096] * 99, []),
+    ],
+)
+def test_fragments_are_merged_the_smallest_first_and_with_the_newest(sizes, merged):
+    assert publisher.mergeable(sized(*sizes)) == merged
+
+
+def test_what_is_merged_has_another_size():
+    for smallest in (1, 16, 256):
+        many = sized(*[smallest] * publisher.COMPACT_AT_FRAGMENTS)
+        one = sum(fragment.num_rows for fragment in many)
+        others = sized(*[smallest] * (publisher.COMPACT_AT_FRAGMENTS - 1), one)
+        assert publisher.mergeable(many) != []
+        assert publisher.mergeable(others) == []
 
 
 def test_a_failing_compaction_does_not_fail_the_publish(manifest, monkeypatch):

@@ -134,6 +134,18 @@ def test_an_id_of_two_tasks_counts_once_and_leaves_no_file(graph):
     assert sorted(path.rpartition("/")[2] for path in data_files(graph)) == sorted(referenced)
 
 
+def test_the_last_row_of_an_id_in_one_task_is_the_one_that_is_written(graph):
+    seed(graph, 3)
+    before = places(graph)
+    first, last = people({"p1": 10, "x": 1, "p2": 12}), people({"x": 2, "p1": 11})
+    _, written, result = merge(graph, pa.concat_batches([first, last]))
+    assert [one.rows for one in written] == [3]
+    assert result.total_rows == 3
+    assert kept_images(graph, written) == (1, 1), "and its file is the table's"
+    assert ages(graph) == {"p0": 0, "p1": 11, "p2": 12, "x": 2}
+    assert {name: places(graph)[name] for name in before} == before
+
+
 @pytest.mark.usefixtures("rows_again")
 def test_a_table_that_moved_meanwhile_is_merged_with_as_it_is_now(graph):
     seed(graph, 5)
@@ -283,7 +295,8 @@ def test_tasks_give_edges_the_ids_of_those_they_replace(fleet, image_bytes):
 def test_edges_that_several_tasks_mean_are_one(fleet):
     merge_edges(fleet, meetings([1], 0))
     first = met(fleet)["S1"][0]
-    _, written, result = merge_edges(fleet, meetings([1, 2], 1), meetings([2, 1], 2))
+    tasks = meetings([1, 2], 1), meetings([2, 1, 1], 2)
+    _, written, result = merge_edges(fleet, *tasks)
     assert result.total_rows == 2
     assert kept_images(fleet, written)[0] == 0, "they are read again, and removed"
     found = met(fleet)

@@ -8,6 +8,7 @@ import json
 import shutil
 import sys
 from datetime import date
+from functools import partial
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -15,6 +16,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.spark import register
+from tests.spark.streaming import run_to_end
 from tests.stored import read_back
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "daily_orders"
@@ -70,13 +72,23 @@ def stored(graph):
     return customers, orders, set(placed), contains
 
 
-def test_days_are_merged_and_wrong_rows_are_kept(example, spark, tmp_path):
+def test_days_are_merged_wrong_rows_are_kept_and_a_copy_follows(example, spark, tmp_path):
     register(spark)
     place = tmp_path / "place"
-    example.run(place, spark, orders=30, days=DAYS)
+    pipeline = example.Pipeline(place, spark)
+    pipeline.load(orders=30, days=DAYS)
+    for name in example.TYPES:
+        run_to_end(partial(pipeline.follow, name))
+    pipeline.close()
     with og.open(place / "shop.omni") as graph:
         found = stored(graph)
         assert graph.branches.list() == ["main"]
+        original = read_back(graph)
+    with og.open(place / "copy.omni") as copy:
+        streamed = read_back(copy)
+    assert streamed.nodes == original.nodes
+    for name, edges in original.edges.items():
+        assert sorted(streamed.edges[name]) == sorted(edges)
     assert found == expected(place / "deliveries")
     rejects = {
         path.name: [json.loads(line) for line in path.read_text().splitlines()]

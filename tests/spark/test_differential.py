@@ -30,7 +30,9 @@ FRESH = pytest.param(secrets.randbelow(2**32), id="fresh")
 @pytest.fixture
 def on_executors(monkeypatch):
     """Nothing is fetched because it is little: executors answer every query."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, looked_up_ids=-1))
+    monkeypatch.setattr(
+        SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
+    )
 
 
 @pytest.fixture(autouse=True)

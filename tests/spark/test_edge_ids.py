@@ -41,7 +41,9 @@ edge F: A -> A { n: I32? note: String? @unique(src, dst) }
 def sizes(request, monkeypatch):
     """Few rows are fetched; many are asked where they are, and whole tables are scanned."""
     if request.param == "many":
-        monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, looked_up_ids=-1))
+        monkeypatch.setattr(
+            SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
+        )
         monkeypatch.setattr("omnigraph.validate.committed.KEY_LIMIT", -1)
         monkeypatch.setattr(LocalEngine, "few_rows", -1)
     return request.param

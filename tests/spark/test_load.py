@@ -146,7 +146,9 @@ def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark
 
 def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, load, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, looked_up_ids=-1))
+    monkeypatch.setattr(
+        SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
+    )
     graph.load([person(f"p{n}", age=n, bio=f"early number{n}") for n in range(50)], engine="local")
     graph.load([person("alone", bio="early")], engine="local")
     before, pin = places(graph), graph.snapshot().tables["node:Person"]

@@ -46,7 +46,7 @@ RECORDS = {
 @pytest.mark.parametrize("mode", ["patch", "append"])
 def test_what_is_stored_and_left_out(tmp_path, spark, monkeypatch, mode):
     """The records of a patch come together by their ids in several tasks."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(rows_per_task=3))
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(here_rows=-1, rows_per_task=3))
     options = {"engine": "spark", "spark": spark}
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(START)

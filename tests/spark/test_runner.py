@@ -233,6 +233,25 @@ def test_a_table_is_scanned_whole_or_by_a_filter(runner, table):
     assert runner.count(old) == 3
 
 
+@pytest.mark.parametrize(
+    ("sizes", "is_here"),
+    [({}, True), ({"found_rows": 2}, False), ({"scanned_rows": 4}, False)],
+    ids=["few", "many found", "large table"],
+)
+def test_rows_with_one_of_many_values_are_found_here_or_by_executors(spark, table, sizes, is_here):
+    runner = SparkRunner.on(spark)
+    asked = SparkRunner(runner.session, **sizes)
+    wanted = pa.chunked_array([["c", "nobody", None], ["e", "a"]])
+    found = asked.scan_among(table.ref, ["userName", "id"], "id", wanted)
+    assert (found.table is not None) is is_here
+    assert list(found.columns) == ["userName", "id"]
+    assert sorted(asked.collect(found).column("id").to_pylist()) == ["a", "c", "e"]
+    none = asked.scan_among(table.ref, ["id"], "id", pa.chunked_array([["nobody"]]))
+    assert asked.collect(none).num_rows == 0
+    asked.close()
+    runner.close()
+
+
 def test_what_fails_is_one_line_of_ours_or_comes_out_as_itself(runner):
     with pytest.raises(StorageError, match=r"engine failed: .*nowhere") as caught:
         runner.sql("SELECT * FROM nowhere", {})

@@ -15,7 +15,6 @@ from omnigraph.storage.tables.rewriting import (
     merge_task,
     run_task,
     stage_restore,
-    stage_rewrite,
     stage_rewritten,
 )
 from omnigraph.storage.tables.staging import (
@@ -73,9 +72,15 @@ def test_a_restore_carries_the_uuid_chosen_for_it(ref):
     assert (facts.uuid, facts.operation) == (uuid, Operation.RESTORE)
 
 
+def stage_merge(table):
+    """All fragments as one."""
+    task = merge_task(table, [one.id for one in table.fragments()])
+    return stage_rewritten(table, [run_task(table, task)])
+
+
 def test_a_rewrite_is_one_version_and_keeps_rows_and_their_ids(ref):
     table = grown(ref)
-    rewritten = commit_staged(stage_rewrite(table, 1000))
+    rewritten = commit_staged(stage_merge(table))
     assert rewritten.version == table.version + 1
     assert transaction_at(rewritten).operation is Operation.REWRITE
     assert len(rewritten.fragments()) == 1
@@ -83,16 +88,9 @@ def test_a_rewrite_is_one_version_and_keeps_rows_and_their_ids(ref):
     assert contents(rewritten) == contents(table)
 
 
-def test_fragments_of_the_target_size_are_left_alone(ref):
-    table = grown(ref)
-    assert stage_rewrite(table, 1) is None
-    whole = commit_staged(stage_rewrite(table, 4))
-    assert stage_rewrite(whole, 4) is None
-
-
 def test_a_rewrite_loses_to_a_writer_that_came_first(ref):
     table = grown(ref)
-    staged = stage_rewrite(table, 1000)
+    staged = stage_merge(table)
     winner = commit_staged(stage_append(table, rows("w")))
     with pytest.raises(TableMoved):
         commit_staged(staged)

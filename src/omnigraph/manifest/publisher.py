@@ -17,7 +17,8 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -33,14 +34,13 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
 from omnigraph.manifest.streams import StreamRecord
 from omnigraph.manifest.table_rows import former_keys, without_purge
-from omnigraph.storage.tables.rewriting import stage_rewrite
+from omnigraph.storage.tables.rewriting import merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision, TableMoved
@@ -48,12 +48,11 @@ from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 PUBLISHER_RETRY_BUDGET = 5
 
-# Every publish adds one small fragment, and many fragments slow down every later publish. Fragments
-# that reached the target size are never rewritten again, so the cost of compacting stays bounded.
-# A maintenance commit takes them along early: the commits between two of them then need not compact.
-COMPACT_AT_FRAGMENTS = 80
-COMPACT_WITH_MAINTENANCE_AT = 16
-COMPACT_TARGET_ROWS = 8192
+# Every publish adds one small fragment, and every later publish looks into all of them. So many of like
+# size become one, which is of the next size: a row is rewritten a few times in the life of a graph, and
+# the fragments stay few, whatever the length of its history. Those of the final size are left alone.
+COMPACT_AT_FRAGMENTS = 16
+FINAL_FRAGMENT_ROWS = 4096
 
 BEFORE_WRITE = failpoints.declare("publish.before_write")
 AFTER_WRITE = failpoints.declare("publish.after_write")
@@ -154,8 +153,7 @@ def publish(
                 f"of the manifest instead of {commit.manifest_version}; report this as a bug"
             )
         manifest.remember_publish(state, published, head)
-        maintenance = intent.operation in MAINTENANCE
-        tidy(published, COMPACT_WITH_MAINTENANCE_AT if maintenance else COMPACT_AT_FRAGMENTS)
+        tidy(published)
         return commit
     raise _contention(branch)
 
@@ -232,7 +230,7 @@ def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite 
             _pause(attempt)  # another publish came first
             continue
         manifest.remember_publish(state, table, head)
-        tidy(table, COMPACT_AT_FRAGMENTS)
+        tidy(table)
         return
     raise _contention(MAIN)
 
@@ -384,17 +382,37 @@ def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[st
     return {table.table_key: table for table in sorted(states.values(), key=lambda t: t.table_key)}
 
 
-def tidy(table: Table, limit: int) -> None:
-    """Compact the manifest if it has that many fragments.
+def tidy(table: Table) -> None:
+    """Merge fragments of the manifest if there are too many of one size.
 
     A failure is only logged, so that it never makes a user's write fail.
     """
-    if len(table.fragments()) < limit:
+    chosen = mergeable(table.fragments())
+    if not chosen:
         return
     try:
         failpoints.hit(BEFORE_COMPACT)
-        staged = stage_rewrite(table, COMPACT_TARGET_ROWS)
-        if staged is not None:
-            commit_staged(staged)
+        merged = run_task(table, merge_task(table, chosen))
+        commit_staged(stage_rewritten(table, [merged]))
     except OmniGraphError as error:
         logger.debug("manifest not compacted: %s", error)
+
+
+def mergeable(fragments: Sequence[Any]) -> list[int]:
+    """Return the ids of fragments to merge: once there are enough of one size, those and all smaller ones.
+
+    Sizes are 1 to 15 rows, 16 to 255, 256 to 4095: what enough fragments of one make is of the next. The
+    newest fragment is always among them. It holds the head row, so the merge collides with every other
+    publish, and none is rebased over it.
+    """
+    small = {
+        fragment.id: max(0, fragment.num_rows.bit_length() - 1) // 4
+        for fragment in fragments
+        if fragment.num_rows < FINAL_FRAGMENT_ROWS
+    }
+    counted = Counter(small.values())
+    for size in sorted(counted):
+        if counted[size] >= COMPACT_AT_FRAGMENTS:
+            chosen = {number for number in small if small[number] <= size}
+            return sorted(chosen | {max(fragment.id for fragment in fragments)})
+    return []

@@ -7,7 +7,7 @@ They are read more than once: for the rules, for writing, and again when the loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +23,7 @@ from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds
 
 
@@ -112,6 +113,19 @@ class ReadRecords:
     bad: BadRecords
 
 
+@dataclass(frozen=True, slots=True)
+class LoadTarget:
+    """What the rows of a load will meet, as far as it is known before they are read.
+
+    ``places`` says by table where rows may be written at once. It has every table that the input can
+    have rows of, or it is empty: then nothing may be written yet. ``largest`` is the number of rows of
+    the largest table.
+    """
+
+    places: Mapping[str, TableRef]
+    largest: int
+
+
 Tell = Callable[[list[Bad]], None]
 """Called with bad records, in any order."""
 
@@ -129,12 +143,31 @@ class Engine(Protocol):
         ...
 
     def read(
-        self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        directory: Path,
+        report: ProgressReport,
+        target: LoadTarget,
     ) -> ReadRecords:
         """Read and judge all records. ``directory`` is for files of the load.
 
         Any bad record ends the load, unless the rules say to skip it.
         """
+        ...
+
+    def proves_rules(
+        self,
+        runner: Runner,
+        incoming: Mapping[str, Incoming],
+        mode: LoadMode,
+        committed: Committed,
+    ) -> bool:
+        """Whether a cheap look shows for certain that no set rule is broken; False: they must be asked."""
+        ...
+
+    def discard(self) -> None:
+        """Remove what was written before the commit; called when the load fails, before ``close``."""
         ...
 
     def complete(

@@ -118,6 +118,12 @@ class _Attempt:
         self.changed: set[str] = set()
 
     def run(self) -> FinalRows:
+        incoming = self.search.incoming
+        if self.mode in {"append", "overwrite"} and self.search.engine.proves_rules(
+            self.runner, incoming, self.mode, self.committed
+        ):
+            counts = {key: rows.rows for key, rows in incoming.items()}
+            return FinalRows(dict(incoming), counts, self.committed.relied_on)
         if self.mode in {"merge", "patch"}:
             self.changed = assign_edge_ids(self.runner, self.search.incoming, self.committed)
         while True:

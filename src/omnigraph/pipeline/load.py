@@ -35,9 +35,9 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.snapshot import Target
-from omnigraph.manifest.workspace import Workspace
+from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.choose_engine import choose_engine
-from omnigraph.pipeline.engine import Engine, Incoming
+from omnigraph.pipeline.engine import Engine, Incoming, LoadTarget
 from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
@@ -129,29 +129,46 @@ def _load_under(
 ) -> LoadResult:
     """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
     ir_hash, catalog = schema
-    options = request.options
     _refuse_early(workspace, request)
     note = None
     if engine is None:
         engine, note = choose_engine(request)
     with scratch() as directory, contextlib.closing(engine):
         work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors, note)
-        work.read()
-        if options.check:
-            return work.check(workspace.manifest.state(_base_of(workspace, options)))
-        # Reading may take hours. What writers left that died meanwhile is finished before the rows are
-        # checked against the graph.
-        heal(workspace)
-        with _target(workspace, request) as work.branch_created:
-            attempts = Attempts(
-                workspace,
-                options.branch,
-                options.retries,
-                options.if_commit,
-                request.branch_id,
-                one_schema=True,
-            )
-            return attempts.run(work.write)
+        with _discarding(engine):
+            return _run(work, workspace, request)
+
+
+def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
+    """Read the records, and write them as often as it takes."""
+    options = request.options
+    work.read()
+    if options.check:
+        return work.check(workspace.manifest.state(_base_of(workspace, options)))
+    # Reading may take hours. What writers left that died meanwhile is finished before the rows are
+    # checked against the graph.
+    heal(workspace)
+    with _target(workspace, request) as work.branch_created:
+        attempts = Attempts(
+            workspace,
+            options.branch,
+            options.retries,
+            options.if_commit,
+            request.branch_id,
+            one_schema=True,
+        )
+        return attempts.run(work.write)
+
+
+@contextmanager
+def _discarding(engine: Engine) -> Iterator[None]:
+    """Remove what an engine wrote for a load that fails."""
+    try:
+        yield
+    except BaseException:
+        with contextlib.suppress(OmniGraphError):
+            engine.discard()
+        raise
 
 
 def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
@@ -258,10 +275,33 @@ class _Load:
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
         )
         with self._timed("read"):
-            found = self.engine.read(self.request, row_rules, self.directory, self.report)
+            found = self.engine.read(
+                self.request, row_rules, self.directory, self.report, self._target()
+            )
         self.search = FindFinalRows(
             self.workspace, self.request, row_rules, self.engine, found, self.directory
         )
+
+    def _target(self) -> LoadTarget:
+        """What the rows will meet, and where the engine may write them while it reads them.
+
+        Nowhere if they may still change: the records of a patch are no whole rows, and where bad records
+        are skipped, rules may leave rows out. A branch that has no fragments of its own of a table has
+        no place for them yet.
+        """
+        options, manifest = self.options, self.workspace.manifest
+        head = manifest.state(_base_of(self.workspace, options)).head
+        pins = head.tables
+        largest = max((pin.row_count for pin in pins.values()), default=0)
+        is_final = options.mode != "patch" and not self.request.skips
+        is_there = options.branch in refs.list_refs(manifest) and head.ir_hash == self.ir_hash
+        if not is_final or not is_there or options.check:
+            return LoadTarget({}, largest)
+        keys = self.request.inputs.table_keys(self.catalog)
+        branch = lance_branch(options.branch)
+        if any(pins[key].table_branch != branch for key in keys):
+            return LoadTarget({}, largest)
+        return LoadTarget({key: self.workspace.pinned(pins[key]) for key in keys}, largest)
 
     def check(self, state: BranchState) -> LoadResult:
         """Run stage 3 on one state of the branch, and write nothing."""

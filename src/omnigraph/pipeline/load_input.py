@@ -184,6 +184,12 @@ class LoadInput:
         """The types of the frames that were added."""
         return [find(catalog) for find in self._named]
 
+    def table_keys(self, catalog: Catalog) -> set[str]:
+        """The tables that the input can have rows of: with JSON lines, all of them."""
+        if len(self._named) < len(self._parts):
+            return {one.table_key for one in catalog.entities()}
+        return {entity.table_key for entity in self.named_types(catalog)}
+
     def tasks(self, catalog: Catalog, *, patch: bool = False) -> Iterator[ReadTask]:
         """The read tasks of the whole input, in its order; refuses a type that the schema lacks.
 

@@ -56,6 +56,15 @@ class Runner(Protocol):
         """Return columns of a table at a version, of the rows that satisfy the filter."""
         ...
 
+    def scan_among(
+        self, ref: TableRef, columns: Sequence[str], column: str, values: pa.ChunkedArray
+    ) -> Frame | None:
+        """Return columns of the rows with one of these values, too many to look each of them up.
+
+        None where reading all rows is the better way. ``column`` is one of ``columns``.
+        """
+        ...
+
     def sorted_scan(
         self, ref: TableRef, columns: Sequence[str], order_by: str, through: Through | None = None
     ) -> Iterator[pa.RecordBatch]:

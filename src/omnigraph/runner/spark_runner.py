@@ -40,8 +40,13 @@ if TYPE_CHECKING:
 
 FETCHED_ROWS = 100_000
 """Filtered reads and sorted scans of up to this number of rows are made here."""
+SCANNED_ROWS = 10_000_000
+"""The rows of a table up to this size are compared with given values here: that takes a second or two."""
+FOUND_ROWS = 500_000
+"""If more of its rows have one of these values, executors look for them."""
 GROUP_ROWS = 500_000
 """The rows of a table that one task scans at most, unless a single fragment has more."""
+COMPARED_ROWS = 1 << 20
 BATCH_BYTES = 16 << 20
 PARTITION_BYTES = 32 << 20
 """How much of a table, as it is stored, one partition of its sorted rows has: the driver holds two."""
@@ -85,9 +90,18 @@ class SparkRunner:
 
     name = "spark"
 
-    def __init__(self, session: SparkSession, *, fetched_rows: int = FETCHED_ROWS) -> None:
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        fetched_rows: int = FETCHED_ROWS,
+        scanned_rows: int = SCANNED_ROWS,
+        found_rows: int = FOUND_ROWS,
+    ) -> None:
         self.session = session
         self._fetched_rows = fetched_rows
+        self._scanned_rows = scanned_rows
+        self._found_rows = found_rows
         self._views: dict[int, tuple[SparkFrame, str]] = {}
         self._kept: list[DataFrame] = []
         self._here = LocalRunner()
@@ -118,6 +132,22 @@ class SparkRunner:
             if found.num_rows <= self._fetched_rows:
                 return self.frame(found)
         return self.scan_fragments(table, columns, where)
+
+    def scan_among(
+        self, ref: TableRef, columns: Sequence[str], column: str, values: pa.ChunkedArray
+    ) -> SparkFrame:
+        """Read the rows with one of these values: here, unless the table is large or most rows have one.
+
+        A Spark job would first send the whole columns from Python to Java.
+        """
+        table = open_table(ref)
+        keep = partial(_among, column=column, values=values.drop_null().combine_chunks())
+        if table.count_rows() <= self._scanned_rows:
+            found = _read_through(table, columns, keep, self._found_rows)
+            if found is not None:
+                return self.frame(found)
+        schema = table.scan(columns, limit=1).schema
+        return self.scan_fragments(table, columns, through=Through(keep, schema))
 
     def scan_fragments(
         self,
@@ -293,6 +323,29 @@ def _scan_fragments(
         batches = iter(table.scan(columns, where, fragment_ids=fragment_ids, **options))
     for batch in batches:
         yield portable(signed_places(batch if function is None else function(batch)))
+
+
+def _among(batch: pa.RecordBatch, *, column: str, values: pa.Array) -> pa.RecordBatch:
+    import pyarrow.compute as pc
+
+    return batch.filter(pc.is_in(batch.column(column), value_set=values))
+
+
+def _read_through(
+    table: Table, columns: Sequence[str], keep: BatchFunction, limit: int
+) -> pa.Table | None:
+    """Return what a function leaves of the rows of a table; None if these are more than the limit."""
+    import pyarrow as pa
+
+    # The function may be dear to begin with, so it gets few and large batches.
+    batches = table.scan(columns, batch_size=COMPARED_ROWS)
+    kept, rows = [], 0
+    for batch in batches:
+        kept.append(keep(batch))
+        rows += kept[-1].num_rows
+        if rows > limit:
+            return None
+    return pa.Table.from_batches(kept, batches.schema)
 
 
 @executor_task

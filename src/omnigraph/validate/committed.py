@@ -57,7 +57,7 @@ class Committed:
             return self._empty_rows(schema, names)
         wanted = distinct(self.runner, keys, key_column, KEY_LIMIT)
         if wanted is None:
-            return self._scan(entity, names)
+            return self._scan_among(entity, names, column, keys, key_column)
         if not wanted:
             return self._empty_rows(schema, names)
         among = stored_items(wanted, schema.field(column).type)
@@ -73,7 +73,7 @@ class Committed:
             return self._empty_rows(edge.arrow_schema(), names)
         where = filter_by_ends(self.runner, edge, keys)
         if where is None:
-            return self._scan(edge, names)
+            return self._scan_among(edge, names, "src", keys, "src")
         return self.runner.scan(self.locate(pin), names, where)
 
     def all_rows(self, entity: Entity, columns: Sequence[str]) -> Frame:
@@ -91,12 +91,31 @@ class Committed:
             self._empty[fields] = self.runner.frame(fields.empty_table())
         return self._empty[fields]
 
+    def _scan_among(
+        self, entity: Entity, names: Sequence[str], column: str, keys: Frame, key_column: str
+    ) -> Frame:
+        """Return the rows that have one of many keys, or whole columns where that is no dearer."""
+        here = self.runner.in_memory(keys)
+        found = None
+        if here is not None and _is_exact(here.column(key_column), entity, column):
+            ref = self.locate(self.pins[entity.table_key])
+            found = self.runner.scan_among(ref, names, column, here.column(key_column))
+        return self._scan(entity, names) if found is None else found
+
     def _scan(self, entity: Entity, names: Sequence[str]) -> Frame:
         """Return whole columns; rules that need the same columns share one scan."""
         key = (entity.table_key, *names)
         if key not in self._scanned:
             self._scanned[key] = self.runner.scan(self.locate(self.pins[entity.table_key]), names)
         return self._scanned[key]
+
+
+def _is_exact(keys: pa.ChunkedArray, entity: Entity, column: str) -> bool:
+    """Say whether Arrow finds equal what SQL does: it would tell -0.0 from 0.0."""
+    import pyarrow as pa
+
+    kind = entity.arrow_schema().field(column).type
+    return bool(keys.type == kind and not pa.types.is_floating(kind))
 
 
 def filter_by_ends(runner: Runner, edge: EdgeType, keys: Frame) -> Pushdown | None:

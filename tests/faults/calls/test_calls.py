@@ -69,7 +69,6 @@ def measured(tmp_path_factory):
     found = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OMNIGRAPH_UPKEEP", "0")
-        fragments = None
         for depth in (SHALLOW, DEEP):
             root = tmp_path_factory.mktemp("calls") / "g"
             with init(root, SCHEMA) as graph:
@@ -79,7 +78,7 @@ def measured(tmp_path_factory):
                         {"type": "Team", "data": {"name": "t0"}},
                     ]
                 )
-                fragments = grow(graph, depth, fragments)
+                grow(graph, depth)
                 found[depth] = {}
                 for name, operation in operations(graph):
                     with counting(graph.uri) as told:
@@ -88,14 +87,15 @@ def measured(tmp_path_factory):
     return found
 
 
-def grow(graph, depth, fragments):
-    """Commit that often, and on until the manifest is as far from its next compaction as asked for."""
+def grow(graph, depth):
+    """Commit that often, and on until the manifest was just compacted: no operation compacts it then."""
     workspace = workspace_of(graph)
-    number = 0
+    number, before = 0, 0
     while True:
-        pieces = len(workspace.manifest.state("main").table.fragments())
-        if number >= depth and fragments in {None, pieces}:
-            return pieces
+        version = workspace.manifest.state("main").table.version
+        if number >= depth and version > before + 1:
+            return
+        before = version
         commit(workspace, prepare(workspace, {PERSON: [f"more-{number}"]}))
         number += 1
 

@@ -1,9 +1,9 @@
 """Every operation that changes a graph, and the small graphs they are run on.
 
 ``forest`` has branches: ``side`` with forks and changes of its own, ``gone`` likewise, ``lazy`` without a fork.
-``alone`` has only `main`, for what schemas change; its manifest is about to be compacted. ``half``, ``whole``
-and ``published`` hold a mutation whose process died on the way, ``drifted`` a table that another program
-wrote to. ``nothing`` is a root without a graph.
+``alone`` has only `main`, for what schemas change; the manifest of ``crowded`` is about to be compacted. ``half``,
+``whole`` and ``published`` hold a mutation whose process died on the way, ``drifted`` a table that another
+program wrote to. ``nothing`` is a root without a graph.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
+from omnigraph.manifest.publisher import mergeable
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
@@ -101,9 +101,18 @@ def build_alone(uri: str) -> None:
     with _filled(uri) as graph:
         graph.mutate(CUT)
         graph.ensure_indices()
-        manifest = workspace_of(graph).manifest
-        while len(manifest.state("main").table.fragments()) < COMPACT_AT_FRAGMENTS - 1:
+
+
+def build_crowded(uri: str) -> None:
+    """Make the graph without branches, and publish until one more publish compacts its manifest."""
+    build_alone(uri)
+    with opened(uri) as graph:
+        while not mergeable([*(there := _manifest_fragments(graph)), there[-1]]):
             graph.load([])
+
+
+def _manifest_fragments(graph: Graph) -> list[Any]:
+    return workspace_of(graph).manifest.state("main").table.fragments()
 
 
 def build_nothing(uri: str) -> None:
@@ -131,6 +140,7 @@ def build_drifted(uri: str) -> None:
 GRAPHS: dict[str, Callable[[str], None]] = {
     "forest": build_forest,
     "alone": build_alone,
+    "crowded": build_crowded,
     "nothing": build_nothing,
     "half": _dying_at("mutation.after_table_commit"),
     "whole": _dying_at("mutation.after_phase_b_before_phase_c"),
@@ -331,7 +341,7 @@ OPERATIONS: dict[str, Operation] = {
     "schema apply, hard": Operation(_apply(HARD, True), graph="alone"),
     "mutate, with upkeep": Operation(_with_upkeep("main"), branch=None),
     "mutate on a fork, with upkeep": Operation(_with_upkeep("side"), branch=None),
-    "mutate, compacting the manifest": Operation(_mutate(), graph="alone"),
+    "mutate, compacting the manifest": Operation(_mutate(), graph="crowded"),
     "init": Operation(
         lambda uri: init(uri, SCHEMA).close(),
         graph="nothing",

@@ -173,6 +173,10 @@ class Catalog(Shown):
         kind, _, name = table_key.partition(":")
         return self.nodes[name] if kind == "node" else self.edges[name]
 
+    def entities(self) -> list[Entity]:
+        """All types with a table: the node types, then the edge types."""
+        return [*self.nodes.values(), *self.edges.values()]
+
     def edge(self, word: str) -> EdgeType | None:
         """The edge type a record or a query word means: the exact name, else ignoring case."""
         exact = self.edges.get(word)

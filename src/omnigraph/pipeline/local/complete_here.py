@@ -54,6 +54,28 @@ def complete_here(
     return rows
 
 
+def complete_spooled(
+    rules: RowRules,
+    records: SpooledRows,
+    ref: TableRef,
+    path: Path,
+    tell: Callable[[list[Bad]], None],
+    few_rows: int,
+) -> SpooledRows:
+    """Make whole rows of the records of a patch that this process has in a file."""
+    return complete_here(
+        rules,
+        records.entity,
+        records.records(),
+        ref,
+        path,
+        tell,
+        nbytes=records.nbytes,
+        named=records.may_repeat,
+        few_rows=few_rows,
+    )
+
+
 def _parts(
     records: Iterable[pa.RecordBatch], count: int, path: Path
 ) -> Iterator[list[pa.RecordBatch]]:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import ClassVar
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
+from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
-from omnigraph.pipeline.local.complete_here import complete_here
+from omnigraph.pipeline.local.complete_here import complete_spooled
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
@@ -38,7 +38,12 @@ class LocalEngine:
         return LocalRunner(few_rows=self.few_rows)
 
     def read(
-        self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        directory: Path,
+        report: ProgressReport,
+        target: LoadTarget,  # noqa: ARG002 - rows are kept in files until they are checked
     ) -> ReadRecords:
         """Read everything; any bad record ends the load, unless it is to be skipped."""
         return _Reading(request, rules, directory, self.few_rows).run(report)
@@ -49,21 +54,19 @@ class LocalEngine:
         """Make whole rows of the records of a patch, in this process."""
         assert isinstance(records, SpooledRows)
         self._completed += 1
-        return complete_here(
-            rules,
-            records.entity,
-            records.records(),
-            ref,
-            directory / f"whole-{self._completed}.arrow",
-            tell,
-            nbytes=records.nbytes,
-            named=records.may_repeat,
-            few_rows=self.few_rows,
-        )
+        path = directory / f"whole-{self._completed}.arrow"
+        return complete_spooled(rules, records, ref, path, tell, self.few_rows)
 
     def builds(self, _rows: int) -> Builds:
         """Build the indexes one after another, in this process."""
         return build_here
+
+    def proves_rules(self, *_: object) -> bool:
+        """Ask the rules: DuckDB answers them as quickly as anything else."""
+        return False
+
+    def discard(self) -> None:
+        """Nothing was written outside of the directory of the load."""
 
     def close(self) -> None:
         """There is nothing to free: files lie in the directory of the load."""

@@ -55,14 +55,23 @@ class Images:
         self._replaced: list[pa.Array] = []
         self._waiting: list[pa.RecordBatch] = []
         self._table: Table | None = None
+        self._any_named = False
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Add rows; they are written once enough have come together."""
+    def add(self, batch: pa.RecordBatch, *, named: bool = True) -> None:
+        """Add rows; they are written once enough have come together.
+
+        ``named``: a row of the table may have the id of one of them.
+        """
         self._waiting.append(batch)
+        self._any_named = self._any_named or named
         rows = sum(one.num_rows for one in self._waiting)
-        held = sum(one.nbytes for one in self._waiting)
-        if rows >= MAX_ROWS_PER_FILE or held >= self.sizes.held_bytes:
+        if rows >= MAX_ROWS_PER_FILE or self.held >= self.sizes.held_bytes:
             self.write()
+
+    @property
+    def held(self) -> int:
+        """How many bytes of rows wait to be written."""
+        return sum(one.nbytes for one in self._waiting)
 
     def write(self) -> None:
         """Write the rows added since the last time."""
@@ -71,10 +80,11 @@ class Images:
         if self._table is None:
             self._table = open_table(self.ref)
         rows = self.assign_ids(self._table, pa.concat_batches(self._waiting))
-        self._waiting = []
-        stored = find_places(self._table, rows.column("id"), self.sizes)
+        asked = rows.column("id") if self._any_named else rows.column("id").slice(0, 0)
+        self._waiting, self._any_named = [], False
+        stored = find_places(self._table, asked, self.sizes)
         place = pc.index_in(rows.column("id"), stored.column("id").combine_chunks())
-        row_ids = stored.column("_rowid").combine_chunks().take(place)
+        row_ids = _once(stored.column("_rowid").combine_chunks().take(place))
         order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])  # nulls last
         rows, row_ids = rows.take(order), row_ids.take(order)
         self.note(rows)
@@ -84,7 +94,7 @@ class Images:
         self._replaced.append(stored.column("_rowaddr").combine_chunks().take(place.drop_null()))
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:  # noqa: ARG002
-        """The rows under the ids that they are to be stored with."""
+        """The rows that are to be stored, under their ids."""
         return rows
 
     def note(self, rows: pa.RecordBatch) -> None:
@@ -94,6 +104,17 @@ class Images:
     def replaced(self) -> npt.NDArray[np.uint64]:
         """The addresses of the rows that were found."""
         return np.concatenate([np.empty(0, np.uint64), *(one.to_numpy() for one in self._replaced)])
+
+
+def _once(row_ids: pa.Array) -> pa.Array:
+    """Let one row keep each row id: Lance takes no other. Images with a repeated id are not used."""
+    kept = row_ids.drop_null()
+    if len(pc.unique(kept)) == len(kept):
+        return row_ids
+    is_first = np.zeros(len(row_ids), np.bool_)
+    places = np.flatnonzero(row_ids.is_valid())
+    is_first[places[np.unique(kept.to_numpy(), return_index=True)[1]]] = True
+    return pc.if_else(pa.array(is_first), row_ids, pa.scalar(None, row_ids.type))
 
 
 def match_again(
@@ -170,6 +191,8 @@ def same_lineage(one: TableRef, other: TableRef) -> bool:
 def find_places(table: Table, ids: pa.Array, sizes: ImageSizes = IMAGE_SIZES) -> pa.Table:
     """The ids that the table has, with the row ids and addresses of their rows."""
     places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
+    if not len(ids):
+        return table.scan(["id"], limit=1, **places).schema.empty_table()
     if len(ids) * sizes.far_larger <= table.count_rows():
         found = []
         for start in range(0, len(ids), sizes.looked_up_ids):

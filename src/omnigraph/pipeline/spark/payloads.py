@@ -65,7 +65,7 @@ def packed(
 def payloads_of(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterator[Payload]:
     """Yield the payloads of a block that was judged."""
     if judged.bad:
-        yield Payload(task, seq, BAD, None, len(judged.bad), wide=ipc_bytes(_bad_rows(judged.bad)))
+        yield Payload(task, seq, BAD, None, len(judged.bad), wide=bad_bytes(judged.bad))
         if not rules.skip:
             # Nothing of this load will be written, so good rows of the block are not needed.
             return
@@ -81,11 +81,12 @@ def payloads_of(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterato
         yield Payload(task, seq, ROWS, key, batch.num_rows, named, unfilled, narrow, wide)
 
 
-def _bad_rows(found: Sequence[Bad]) -> pa.RecordBatch:
+def bad_bytes(found: Sequence[Bad]) -> pa.Buffer:
+    """Return bad records as bytes, for ``bad_of``."""
     names = [field.name for field in fields(Bad)]
     kinds = {"source": pa.int32(), "offset": pa.int64()}
     schema = pa.schema([(name, kinds.get(name, pa.utf8())) for name in names])
-    return pa.RecordBatch.from_pylist([asdict(bad) for bad in found], schema=schema)
+    return ipc_bytes(pa.RecordBatch.from_pylist([asdict(bad) for bad in found], schema=schema))
 
 
 def bad_of(data: bytes) -> list[Bad]:

@@ -11,8 +11,12 @@ from omnigraph.pipeline.spark.executors import LARGE_TABLE_ROWS
 class SparkSizes:
     """The sizes of a load on Spark; none of them changes what is stored."""
 
-    fetched_rows: int = 10_000
+    fetched_rows: int = 200_000
     """Of at most this many rows, the columns that rules look at are fetched without a query."""
+    here_rows: int = 100_000
+    """So few rows are brought to this process, where all rules are checked and the rows are written."""
+    here_table_rows: int = 20_000_000
+    """That is done only where no table has more rows: executors scan larger ones."""
     looked_up_ids: int = 10_000
     """At most this many ids are looked up through the index of a table; for more it is scanned."""
     rows_per_task: int = 100_000

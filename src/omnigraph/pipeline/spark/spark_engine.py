@@ -1,68 +1,61 @@
 """The Spark engine of a load: executors read, check, keep and write the records.
 
 This process plans the tasks. Every task gives the same result each time it runs, so Spark may run it
-again, twice at once, or elsewhere. Input that exists only in this process is checked here and sent
-to the executors.
+again, twice at once, or elsewhere. A load that only adds rows, or replaces all of them, is one pass:
+the tasks that read rows write them, too (`first_pass`). All others keep their rows as payloads on the
+executors' disks until the rules have decided what is written (`payloads`, `spark_rows`). Input that
+exists only in this process is checked here and sent to the executors.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+import secrets
+from collections.abc import Mapping
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-import pyarrow as pa
-
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Incoming, ReadRecords, Tell
-from omnigraph.pipeline.load_input import is_spark_frame
+from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
+from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.local.complete_here import complete_spooled
+from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
-from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
+from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
-from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.spark.executor_tasks import (
-    PART,
-    counted_records,
-    read_payloads,
-    read_spark_frame,
-    read_task,
+from omnigraph.pipeline.spark.fetched_rows import fetched_rows
+from omnigraph.pipeline.spark.found_records import (
+    FoundRecords,
+    FoundWritten,
+    found_in_payloads,
+    found_written,
 )
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
-from omnigraph.pipeline.spark.payloads import (
-    ALIASES,
-    BAD,
-    COLUMNS,
-    COUNT,
-    FAILURE,
-    ROWS,
-    aliases_of,
-    bad_of,
-    packed,
-)
+from omnigraph.pipeline.spark.merging.merge_pass import MergePass, can_be_images, found_images
+from omnigraph.pipeline.spark.merging.spark_images import SparkImages
+from omnigraph.pipeline.spark.one_pass.fingerprints import are_comparable, compared_values
+from omnigraph.pipeline.spark.one_pass.first_pass import FirstPass
+from omnigraph.pipeline.spark.one_pass.one_pass_rows import OnePassRows
+from omnigraph.pipeline.spark.one_pass.rule_proof import RuleProof
+from omnigraph.pipeline.spark.payloads import ROWS
+from omnigraph.pipeline.spark.read_plan import ReadPlan
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_rows import SparkRows
 from omnigraph.pipeline.spark.tally import Tally
+from omnigraph.pipeline.written.task_files import discard_files
+from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.masters import local_cores
-from omnigraph.runner.spark_errors import error_of, spark_errors
+from omnigraph.runner.protocol import Runner
+from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkRunner, working_session
-from omnigraph.runner.spark_tasks import task_frame
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.validate.change_set import SHOWN
+from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds, build_here
 
 if TYPE_CHECKING:
-    from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
-
-MAX_PARTS = 1 << 15
-"""More than the partitions of any DataFrame: sources of one frame are numbered in steps of it."""
 
 
 class SparkEngine:
@@ -76,66 +69,245 @@ class SparkEngine:
             self.session = working_session(session)
             self.is_local = local_cores(self.session.sparkContext.master or "") is not None
             self.cores = self.session.sparkContext.defaultParallelism
-        self._payloads: list[DataFrame] = []
-        self._rows: list[SparkRows] = []
+        self._frames: list[DataFrame] = []
+        self._rows: list[SparkRows | OnePassRows] = []
+        self._first_pass: tuple[FirstPass, FoundWritten] | None = None
+        self._images: list[SparkImages] = []
+        self._is_here = False
+        self._completed = 0
 
-    def runner(self) -> SparkRunner:
-        """Return a runner in the session that holds the incoming rows."""
-        return SparkRunner(self.session)
+    def runner(self) -> Runner:
+        """Return a runner that is where the incoming rows are: in the session, or here."""
+        return LocalRunner() if self._is_here else SparkRunner(self.session)
 
     def read(
-        self, request: LoadRequest, rules: RowRules, directory: Path, report: ProgressReport
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        directory: Path,
+        report: ProgressReport,
+        target: LoadTarget,
     ) -> ReadRecords:
-        """Have executors read everything; raise if any record is bad, unless it is to be skipped."""
+        """Have executors read everything; raise if any record is bad, unless it is to be skipped.
+
+        Where they can, they write the rows in the same pass.
+        """
         report.tell("reading")
         tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
-            with tally.watched():
-                payloads = _Plan(self, request, rules, directory, tally.counter).frame()
-                self._payloads.append(payloads)
-                found = _Found.of(payloads)
-            tally.settle(found.records)
-            bad = found.bad(request, directory)
-            incoming = self._incoming(request, rules, found)
+            plan = ReadPlan(
+                self.session,
+                request,
+                rules,
+                directory,
+                tally.counter,
+                is_local=self.is_local,
+                sent_bytes=self.sizes.sent_bytes,
+            )
+            if target.places and not plan.here:
+                found = self._at_once(request, rules, plan, tally, target, directory)
+                if found is not None:
+                    return found
+            return self._kept(request, rules, plan, tally, target, directory)
+
+    # -- rows that are written while they are read
+
+    def _at_once(
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
+    ) -> ReadRecords | None:
+        """Have the tasks that read rows write them, too; None where that cannot be done."""
+        if request.options.mode == "merge":
+            if all(can_be_images(rules.catalog.entity(key)) for key in target.places):
+                return self._merged(request, rules, plan, tally, target, directory)
+        elif _is_writable(rules, target):
+            return self._written(request, rules, plan, tally, target, directory)
+        return None
+
+    def _merged(
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
+    ) -> ReadRecords | None:
+        """Run the one pass of a merge; None where edges must be redirected."""
+        merge_pass = MergePass(rules, dict(target.places))
+        with tally.watched():
+            told = plan.written(merge_pass).persist()
+            self._frames.append(told)
+            found = found_images(told)
+        images = [
+            SparkImages(
+                self.session,
+                merge_pass.destination(key),
+                written,
+                directory,
+                named=found.named[key],
+                fetched_rows=self.sizes.fetched_rows,
+            )
+            for key, written in found.written.items()
+        ]
+        self._images += images
+        tally.settle(found.records)
+        bad = found.bad(request, directory)
+        aliases = found.aliases()
+        if any(spellings_of(one.entity, aliases) for one in images):
+            self.discard()
+            return None
+        return ReadRecords({one.entity.table_key: one for one in images}, bad)
+
+    def _written(
+        self,
+        request: LoadRequest,
+        rules: RowRules,
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
+    ) -> ReadRecords | None:
+        """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
+        first_pass = FirstPass(
+            rules,
+            dict(target.places),
+            request.options.mode == "overwrite",
+            compared_values(rules.catalog),
+            secrets.token_hex(16),
+        )
+        with tally.watched():
+            told = plan.written(first_pass).persist()
+            self._frames.append(told)
+            found = found_written(told)
+        self._first_pass = (first_pass, found)
+        tally.settle(found.records)
+        bad = found.bad(request, directory)
+        aliases = found.aliases()
+        tables = [rules.catalog.entity(key) for key in found.rows]
+        if any(spellings_of(entity, aliases) for entity in tables):
+            self.discard()
+            return None
+        for entity in request.types_to_empty(rules.catalog):
+            found.rows.setdefault(entity.table_key, 0)
+        incoming: dict[str, Incoming] = {}
+        for key, rows in found.rows.items():
+            incoming[key] = written = OnePassRows(
+                rules.catalog.entity(key),
+                rows,
+                found.named.get(key, 0),
+                found.fragments.get(key, []),
+                target.places[key],
+                told,
+                first_pass.number(key),
+                self.sizes.fetched_rows,
+            )
+            self._rows.append(written)
         return ReadRecords(incoming, bad)
 
-    def complete(
+    def proves_rules(
         self,
+        runner: Runner,
+        incoming: Mapping[str, Incoming],
+        mode: LoadMode,
+        committed: Committed,
+    ) -> bool:
+        """Compare fingerprints where rows were written at once; few rows are looked at themselves."""
+        written = {key: rows for key, rows in incoming.items() if isinstance(rows, OnePassRows)}
+        rows = sum(one.rows for one in incoming.values())
+        if self._first_pass is None or len(written) < len(incoming):
+            return False
+        if rows <= self.sizes.fetched_rows:
+            return False
+        first_pass, found = self._first_pass
+        assert isinstance(runner, SparkRunner)
+        with spark_errors():
+            proof = RuleProof(runner, first_pass, found.told, written, mode, committed)
+            return proof.holds()
+
+    def discard(self) -> None:
+        """Remove the files that executors wrote; none that a version of a table refers to."""
+        if self._first_pass is not None:
+            first_pass, found = self._first_pass
+            for key, fragments in found.fragments.items():
+                discard_files(first_pass.places[key], fragments, found.loose.get(key, []))
+            self._first_pass = None
+        self._remove_images()
+
+    def _remove_images(self) -> None:
+        """Remove the files of a merge that did not become part of a table: always those with columns."""
+        for images in self._images:
+            images.remove_files()
+        self._images = []
+
+    # -- rows that are kept until it is decided what is written
+
+    def _kept(
+        self,
+        request: LoadRequest,
         rules: RowRules,
-        records: Incoming,
-        ref: TableRef,
-        directory: Path,  # noqa: ARG002 - executors keep the rows
-        tell: Tell,
-    ) -> Incoming:
-        """Have executors make whole rows of the records of a patch, each of a part of the ids."""
+        plan: ReadPlan,
+        tally: Tally,
+        target: LoadTarget,
+        directory: Path,
+    ) -> ReadRecords:
         from pyspark import StorageLevel
 
-        assert isinstance(records, SparkRows)
-        with spark_errors(), contextlib.closing(self.runner()) as runner:
-            payloads = records.completed(runner, rules, ref).persist(StorageLevel.DISK_ONLY)
-            self._payloads.append(payloads)
-            found = _Found.of(payloads)
-            for bad in found.all_bad():
-                tell(bad)
-            return self._rows_of(records.entity, found, {})
-
-    def _incoming(
-        self, request: LoadRequest, rules: RowRules, found: _Found
-    ) -> dict[str, Incoming]:
+        with tally.watched():
+            payloads = plan.kept().persist(StorageLevel.DISK_ONLY)
+            self._frames.append(payloads)
+            found = found_in_payloads(payloads)
+        tally.settle(found.records)
+        bad = found.bad(request, directory)
         aliases = found.aliases()
         for entity in request.types_to_empty(rules.catalog):
             found.rows.setdefault(entity.table_key, 0)
+        if self._fits_here(found, target):
+            self._is_here = True
+            return ReadRecords(fetched_rows(rules, found, aliases, directory), bad)
         incoming: dict[str, Incoming] = {}
         for key in found.rows:
             entity = rules.catalog.entity(key)
             incoming[key] = self._rows_of(entity, found, spellings_of(entity, aliases))
-        return incoming
+        return ReadRecords(incoming, bad)
 
-    def _rows_of(self, entity: Entity, found: _Found, spellings: Spellings) -> SparkRows:
+    def _fits_here(self, found: FoundRecords, target: LoadTarget) -> bool:
+        """Say whether this process is quicker than a dozen jobs of Spark."""
+        return (
+            sum(found.rows.values()) <= self.sizes.here_rows
+            and found.nbytes <= self.sizes.sent_bytes
+            and target.largest <= self.sizes.here_table_rows
+        )
+
+    def complete(
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
+    ) -> Incoming:
+        """Have executors make whole rows of the records of a patch, each of a part of the ids."""
+        from pyspark import StorageLevel
+
+        if isinstance(records, SpooledRows):
+            self._completed += 1
+            path = directory / f"whole-{self._completed}.arrow"
+            return complete_spooled(rules, records, ref, path, tell, FEW_ROWS)
+        assert isinstance(records, SparkRows)
+        with spark_errors(), contextlib.closing(SparkRunner(self.session)) as runner:
+            payloads = records.completed(runner, rules, ref).persist(StorageLevel.DISK_ONLY)
+            self._frames.append(payloads)
+            found = found_in_payloads(payloads)
+            for bad in found.all_bad():
+                tell(bad)
+            return self._rows_of(records.entity, found, {})
+
+    def _rows_of(self, entity: Entity, found: FoundRecords, spellings: Spellings) -> SparkRows:
         key = entity.table_key
-        payloads = found.payloads.where(f"kind = '{ROWS}'").where(found.payloads["key"] == key)
+        payloads = found.told.where(f"kind = '{ROWS}'").where(found.told["key"] == key)
         rows = SparkRows(
-            self.runner(),
+            SparkRunner(self.session),
             entity,
             found.rows.get(key, 0),
             found.named.get(key, 0),
@@ -156,213 +328,18 @@ class SparkEngine:
     def close(self) -> None:
         """Free what the executors keep of the load."""
         with spark_errors():
-            for rows in self._rows:
+            for rows in (*self._rows, *self._images):
                 rows.free()
-            for payloads in self._payloads:
-                payloads.unpersist()
+            self._remove_images()
+            for frame in self._frames:
+                frame.unpersist()
+        if self._first_pass is not None:
+            first_pass, found = self._first_pass
+            for key, loose in found.loose.items():
+                discard_files(first_pass.places[key], [], loose)
 
 
-class _Plan:
-    """Decides which tasks read the input and where they run, and makes the frame of their results."""
-
-    def __init__(
-        self,
-        engine: SparkEngine,
-        request: LoadRequest,
-        rules: RowRules,
-        directory: Path,
-        counter: Accumulator[int] | None,
-    ) -> None:
-        self.engine = engine
-        self.counter = counter
-        self.session = engine.session
-        self.inputs = request.inputs
-        self.rules = rules
-        self.directory = directory
-
-    def frame(self) -> DataFrame:
-        """Return all payload rows as a frame, kept on the disks of the executors."""
-        from pyspark import StorageLevel
-
-        away: list[tuple[int, ReadTask]] = []
-        here: list[tuple[int, ReadTask]] = []
-        frames: list[DataFrame] = []
-        for number, task in self._numbered():
-            if isinstance(task, FrameTask) and is_spark_frame(task.frame):
-                frames.append(self._of_spark_frame(number, task))
-            elif self._travels(task):
-                away.append((number, self._visible(task)))
-            else:
-                here.append((number, task))
-        if away or not (frames or here):
-            read = partial(read_task, rules=self.rules, counter=self.counter)
-            frames.insert(0, task_frame(self.session, read, away, COLUMNS))
-        frames += self._sent(here)
-        whole = frames[0]
-        for frame in frames[1:]:
-            whole = whole.unionAll(frame)
-        return whole.persist(StorageLevel.DISK_ONLY)
-
-    def _numbered(self) -> Iterator[tuple[int, ReadTask]]:
-        number = 0
-        for task in self.inputs.tasks(self.rules.catalog, patch=self.rules.patch):
-            for part in task.parts() if isinstance(task, FileTask) else [task]:
-                yield number, part
-                is_spark = isinstance(part, FrameTask) and is_spark_frame(part.frame)
-                number += MAX_PARTS if is_spark else 1
-
-    def _travels(self, task: ReadTask) -> bool:
-        """Say whether executors can read the input. On this machine they can read all but frames."""
-        if isinstance(task, FrameTask):
-            return False
-        return self.engine.is_local or not self.inputs.is_private(task.source)
-
-    def _visible(self, task: ReadTask) -> ReadTask:
-        """Return the task with its bytes in a file; otherwise every task would be sent all bytes."""
-        source = task.source
-        if not isinstance(source.location, InMemory) or not isinstance(task, LinesTask):
-            return task
-        path = self.directory / f"source-{source.index}"
-        if not path.exists():
-            path.write_bytes(source.location.data)
-        return replace(task, source=replace(source, location=LocalFile(str(path))))
-
-    def _of_spark_frame(self, number: int, task: FrameTask) -> DataFrame:
-        from pyspark.sql import functions
-
-        layout = task.layout(self.rules.catalog)
-        layout.check(task.frame.columns, "the frame")
-        run = partial(
-            read_spark_frame,
-            number=number,
-            source=task.source,
-            layout=layout,
-            rules=self.rules,
-            counter=self.counter,
-        )
-        name = f"omnigraph_{self.rules.operation_id}_{number}"
-        # The frame belongs to another session; global views are how sessions of one context share.
-        numbered = task.frame.withColumn(PART, functions.spark_partition_id())
-        numbered.mapInArrow(run, COLUMNS).createGlobalTempView(name)
-        data = self.session.table(f"global_temp.{name}").select("*")
-        self.session.catalog.dropGlobalTempView(name)
-        return data
-
-    def _sent(self, tasks: list[tuple[int, ReadTask]]) -> list[DataFrame]:
-        """Send what is checked here in parts of bounded size: Spark's driver could not hold it all."""
-        parts = self._judged_here(tasks)
-        if not self.engine.is_local:
-            return [self._stored(rows) for rows in parts]
-        files = [self._written(number, rows) for number, rows in enumerate(parts)]
-        return [task_frame(self.session, read_payloads, files, COLUMNS)] if files else []
-
-    def _judged_here(self, tasks: list[tuple[int, ReadTask]]) -> Iterator[list[pa.RecordBatch]]:
-        waiting: list[pa.RecordBatch] = []
-        blocks = chain.from_iterable(
-            packed(number, task.read(self.rules.catalog), self.rules) for number, task in tasks
-        )
-        for row in counted_records(blocks, self.counter):
-            waiting.append(row)
-            if sum(batch.nbytes for batch in waiting) >= self.engine.sizes.sent_bytes:
-                yield waiting
-                waiting = []
-        if waiting:
-            yield waiting
-
-    def _written(self, number: int, rows: list[pa.RecordBatch]) -> str:
-        """Write the rows to a file, which executors of this machine read."""
-        path = self.directory / f"judged-{number}.arrow"
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, rows[0].schema) as writer:
-            for row in rows:
-                writer.write_batch(row)
-        return str(path)
-
-    def _stored(self, rows: list[pa.RecordBatch]) -> DataFrame:
-        """Send the rows to the disks of executors; the checkpoint frees the driver's copy."""
-        from pyspark import StorageLevel
-
-        sent = self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)
-        return sent.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
-
-
-@dataclass(slots=True)
-class _Found:
-    """The numbers of what was read: small, however many records there are."""
-
-    payloads: DataFrame
-    rows: dict[str, int]
-    named: dict[str, int]
-    unfilled: dict[str, int]
-    kinds: dict[str, int]
-
-    @classmethod
-    def of(cls, payloads: DataFrame) -> _Found:
-        """Run the tasks that read, and count what they found."""
-        from pyspark.sql import functions as f
-
-        counted = payloads.groupBy("kind", "key").agg(
-            f.sum("records").alias("records"),
-            f.sum("named").alias("named"),
-            f.sum("pending").alias("pending"),
-        )
-        totals = counted.toArrow().to_pylist()
-        rows = [total for total in totals if total["kind"] == ROWS]
-        kinds: dict[str, int] = {}
-        for total in totals:
-            kinds[total["kind"]] = kinds.get(total["kind"], 0) + total["records"]
-        by_key = {total["key"]: total["records"] for total in rows}
-        named = {total["key"]: total["named"] for total in rows}
-        unfilled = {total["key"]: total["pending"] for total in rows}
-        return cls(payloads, by_key, named, unfilled, kinds)
-
-    @property
-    def records(self) -> int:
-        """The number of records that were read, bad ones included."""
-        return self.kinds.get(ROWS, 0) + self.kinds.get(BAD, 0)
-
-    def _of_kind(self, kind: str) -> DataFrame:
-        return self.payloads.where(f"kind = '{kind}'").orderBy("task", "seq")
-
-    def bad(self, request: LoadRequest, directory: Path) -> BadRecords:
-        """Return the bad records; raise whatever ends the load: the first failure, or they."""
-        if FAILURE in self.kinds:
-            raise error_of(self._of_kind(FAILURE).collect()[0]["wide"])
-        if COUNT in self.kinds:
-            self._number_parts(request)
-        rejects, sources = request.rejects, request.inputs.sources
-        bad = BadRecords(None if rejects is None else directory / "bad.jsonl")
-        if BAD not in self.kinds:
-            return bad
-        found = self._of_kind(BAD).select("wide")
-        for row in (found.limit(SHOWN) if rejects is None else found).toLocalIterator():
-            bad.add(bad_of(row["wide"]))
-        bad.total = self.kinds[BAD]
-        if not request.skips:
-            bad.end(sources, rejects)
-        return bad
-
-    def all_bad(self) -> Iterator[list[Bad]]:
-        """Yield the bad records, those of one block at a time."""
-        if BAD in self.kinds:
-            for row in self._of_kind(BAD).select("wide").toLocalIterator():
-                yield bad_of(row["wide"])
-
-    def _number_parts(self, request: LoadRequest) -> None:
-        """Note the sizes of the partitions of DataFrames, from which row numbers are computed."""
-        counted = self.payloads.where(f"kind = '{COUNT}'").select("key", "pending", "records")
-        parts: dict[int, dict[int, int]] = {}
-        for row in counted.toArrow().to_pylist():
-            parts.setdefault(int(row["key"]), {})[row["pending"]] = row["records"]
-        sources = request.inputs.sources
-        for index, rows in parts.items():
-            sizes = tuple(rows.get(part, 0) for part in range(max(rows) + 1))
-            sources[index] = replace(sources[index], parts=sizes)
-
-    def aliases(self) -> Aliases:
-        """Return all spellings of ids that differ from the ids themselves."""
-        aliases: Aliases = {}
-        if ALIASES in self.kinds:
-            for row in self._of_kind(ALIASES).select("wide").toLocalIterator():
-                for name, spelled in aliases_of(row["wide"]).items():
-                    aliases.setdefault(name, {}).update(spelled)
-        return aliases
+def _is_writable(rules: RowRules, target: LoadTarget) -> bool:
+    """Say whether rows of all tables of the load are whole when they are read, and can be compared."""
+    entities = [rules.catalog.entity(key) for key in target.places]
+    return all(not entity.embeds and are_comparable(entity) for entity in entities)

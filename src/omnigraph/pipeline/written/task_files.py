@@ -17,7 +17,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.catalog import Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
@@ -83,8 +83,11 @@ class TaskFiles:
         self._images: TaskImages | None = None
         self._fragments: _Fragments | None = None
 
-    def add(self, batch: pa.RecordBatch) -> None:
-        """Write judged rows; those of images wait until enough have come together."""
+    def add(self, batch: pa.RecordBatch, *, named: bool = True) -> None:
+        """Write judged rows; those of images wait until enough have come together.
+
+        ``named``: a row that is there may have the id of one of them.
+        """
         if not batch.num_rows:
             return
         self.rows += batch.num_rows
@@ -96,7 +99,9 @@ class TaskFiles:
                 self._images = TaskImages(
                     destination.ref, destination.entity, self._loose, destination.image_sizes
                 )
-            self._images.add(batch)
+            entity = destination.entity
+            takes = isinstance(entity, EdgeType) and entity.identity is not None
+            self._images.add(batch, named=named or takes)
         else:
             if destination.entity.blob_properties:
                 # The columns of set rules cannot be read from a file with blobs.
@@ -105,16 +110,28 @@ class TaskFiles:
                 self._fragments = _Fragments(destination)
             self._fragments.add(batch)
 
-    def close(self, partition: int, *, named: int, unfilled: int = 0) -> Written:
-        """Finish the files and describe them; ``named`` of the rows had ids of their own."""
+    @property
+    def held(self) -> int:
+        """How many bytes of rows wait to be written."""
+        return 0 if self._images is None else self._images.held
+
+    def flush(self) -> None:
+        """Write the rows that wait."""
         if self._images is not None:
             self._images.write()
+
+    def close(self, partition: int, *, named: int, unfilled: int = 0) -> Written:
+        """Finish the files and describe them; ``named`` of the rows had ids of their own.
+
+        Of a merge, rows that lost to a later one of the same task are not among them.
+        """
+        self.flush()
         if self._fragments is not None:
             self._fragments.close()
         self._loose.close()
         return Written(
             partition,
-            self.rows,
+            self.rows - (0 if self._images is None else self._images.lost),
             tuple(self._written),
             self._loose.name,
             unfilled=unfilled,

@@ -37,12 +37,19 @@ class TaskImages(Images):
         super().__init__(ref, entity, sizes)
         self.noted = noted
         self.columns = narrow_columns(entity)
+        self.lost = 0
+        """How many rows were left out because a later one has their id."""
 
     def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Give edges without an id that of the stored edge with the same identity."""
+        """Give edges without an id that of the stored edge with the same identity.
+
+        Rows of all other types have their ids for good, so only the last one of each id is written.
+        """
         taken = _taken_ids(table, self.entity, rows)
         if taken is None:
-            return rows
+            last = _last_of_each(rows)
+            self.lost += rows.num_rows - last.num_rows
+            return last
         own = rows.column("id")
         rows = rows.append_column(TAKEN, taken).append_column(OWN, own)
         return with_ids(rows, pc.coalesce(taken, own))
@@ -53,6 +60,14 @@ class TaskImages(Images):
         if TAKEN in rows.schema.names:
             rows, columns = with_ids(rows, rows.column(OWN)), [*columns, TAKEN]
         self.noted.add(rows.select(columns))
+
+
+def _last_of_each(rows: pa.RecordBatch) -> pa.RecordBatch:
+    if len(pc.unique(rows.column("id"))) == rows.num_rows:
+        return rows
+    orders = pa.table({"id": rows.column("id"), ORDER: rows.column(ORDER)})
+    last = orders.group_by("id").aggregate([(ORDER, "max")]).column(f"{ORDER}_max")
+    return rows.filter(pc.is_in(rows.column(ORDER), last.combine_chunks()))
 
 
 def with_ids(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:

@@ -74,27 +74,37 @@ class WrittenRows:
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         """Some columns that set rules look at, read from the files."""
+        return runner.frame(self._narrow(columns, as_read=as_read))
+
+    def _narrow(self, columns: Sequence[str], *, as_read: bool) -> pa.RecordBatchReader:
+        schema = self.narrow_schema(columns)
+        wanted = [name for name in columns if name != ORDER]
+        batches = (
+            pa.RecordBatch.from_arrays([batch.column(name) for name in columns], schema=schema)
+            for batch in self._batches(wanted, as_read=as_read)
+        )
+        return pa.RecordBatchReader.from_batches(schema, batches)
+
+    def narrow_schema(self, columns: Sequence[str]) -> pa.Schema:
+        """The types of columns that set rules look at."""
         schema = self.entity.arrow_schema()
         extra = {ORDER: pa.field(ORDER, pa.int64()), MADE: pa.field(MADE, pa.bool_())}
         fields = [extra[name] if name in extra else schema.field(name) for name in columns]
-        narrow = pa.schema([field.remove_metadata().with_nullable(True) for field in fields])
-        wanted = [name for name in columns if name != ORDER]
-        batches = (
-            pa.RecordBatch.from_arrays([batch.column(name) for name in columns], schema=narrow)
-            for batch in self._batches(wanted, as_read=as_read)
-        )
-        return runner.frame(pa.RecordBatchReader.from_batches(narrow, batches))
+        return pa.schema([field.remove_metadata().with_nullable(True) for field in fields])
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Replace the ids of records; say whether that changes any."""
         if self._takings == 0 and self.destination.form == "images":
             self._in_images = TakenIds.of(
-                runner, self._taken_by_tasks(runner), self.directory / "ids-of-images"
+                runner, self._taken_by_tasks(runner), self._id_file("images")
             )
         before, self._losers = self._taken, None
         self._takings += 1
-        self._taken = TakenIds.of(runner, taken, self.directory / f"ids-{self._takings}")
+        self._taken = TakenIds.of(runner, taken, self._id_file(self._takings))
         return self._taken != before
+
+    def _id_file(self, name: object) -> Path:
+        return self.directory / f"ids-{self.entity.name}-{name}"
 
     def _taken_by_tasks(self, runner: Runner) -> Frame:
         """Return the ids that rows took when tasks wrote the images."""

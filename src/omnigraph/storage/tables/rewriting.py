@@ -73,15 +73,6 @@ def run_task(table: Table, task: Any) -> Any:
         return task.execute(table.dataset)
 
 
-def stage_rewrite(table: Table, target_rows: int) -> Staged | None:
-    """Merge small fragments up to `target_rows` rows each; None when there is nothing to merge."""
-    options: dict[str, Any] = {"target_rows_per_fragment": target_rows}
-    with lance_errors(f"compacting {table.ref}"):
-        plan = lance_module("optimize").Compaction.plan(table.dataset, options)
-        results = [task.execute(table.dataset) for task in plan.tasks]
-    return stage_rewritten(table, results) if results else None
-
-
 def stage_rewritten(table: Table, results: Sequence[Any]) -> Staged:
     """Put the results of compaction tasks in place, as one version.
 
