@@ -206,9 +206,7 @@ def test_what_a_sink_refuses_at_its_start(options, complete, said):
     assert said in str(refused.value)
 
 
-def test_the_settings_of_a_query_are_no_options_of_ours():
-    asked = sink_options(
-        {"Graph": "/g", "type": "Person", "queryName": "q", "checkpointLocation": "/c"},
-        complete=False,
-    )
+@pytest.mark.parametrize("name", ["queryName", "checkpointLocation"])
+def test_the_settings_of_a_query_name_it_and_are_no_options_of_ours(name):
+    asked = sink_options({"Graph": "/g", "type": "Person", name: "here"}, complete=False)
     assert (asked.write.graph, asked.app_id) == ("/g", None)

@@ -85,7 +85,7 @@ class Cluster:
         return sorted(
             pid
             for worker in self.processes[1:]
-            for pid in _descendants(worker.pid)
+            for pid in descendants(worker.pid)
             if b"CoarseGrainedExecutorBackend" in _command_line(pid)
         )
 
@@ -266,7 +266,7 @@ def _wait(cluster, what, done):
 def _stop(cluster):
     # Workers first, with their executors: a master that goes first makes them try to reconnect.
     for process in reversed(cluster.processes):
-        children = _descendants(process.pid)
+        children = descendants(process.pid)
         process.terminate()
         try:
             process.wait(15)
@@ -293,12 +293,12 @@ def leftovers(directory, seconds=300):
         time.sleep(0.1)
 
 
-def _descendants(pid):
+def descendants(pid):
     found = []
     for task in Path(f"/proc/{pid}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, task.read_text().split()):
-                found += [child, *_descendants(child)]
+                found += [child, *descendants(child)]
     return found
 
 

@@ -86,6 +86,38 @@ def test_queries_go_on_where_they_ended(spark, tmp_path):
         assert "pipeline/streams" not in said
 
 
+def test_a_stream_of_changes_into_another_graph_makes_a_copy(spark, tmp_path):
+    register(spark)
+    checkpoint = tmp_path / "checkpoint"
+    with og.init(tmp_path / "graph", SCHEMA) as graph, og.init(tmp_path / "copy", SCHEMA) as copy:
+
+        def copy_all():
+            options = {"feed": "main", "types": "Person", "typed": "true", "ops": "insert,update",
+                       "startingFrom": "beginning", "maxCommitsPerTrigger": "2"}  # fmt: skip
+            changes = spark.readStream.format("omnigraph").options(graph=graph.uri, **options)
+            rows = changes.load().drop("op", "graph_commit_id")
+            into = {"graph": copy.uri, "type": "Person", "merge": "true"}
+            sink = rows.writeStream.format("omnigraph").options(**into).trigger(availableNow=True)
+            run_to_end(sink.option("checkpointLocation", str(checkpoint)).start)
+            exports = io.BytesIO(), io.BytesIO()
+            for one, out in zip((graph, copy), exports, strict=True):
+                one.export(out)
+            assert exports[0].getvalue() == exports[1].getvalue()
+            return [one.facts["stream"]["batch_id"] for one in copy.commits.list()[:-1]]
+
+        load(graph, "ann", "bob")
+        graph.mutate('query q() { update Person set { age: 2 } where name = "bob" }')
+        load(graph, "cid")
+        # Both rows of bob are in one batch; the later one holds.
+        assert copy_all() == [1, 0]
+        # Killed before the checkpoint knew of the last batch: it runs again, and is there already.
+        (checkpoint / "commits" / "1").unlink()
+        for crc in checkpoint.rglob(".*.crc"):
+            crc.unlink()
+        load(graph, "bob", "dan")
+        assert copy_all() == [2, 1, 0]
+
+
 def test_the_manual_shows_what_happens(spark, tmp_path, monkeypatch):
     register(spark)
     monkeypatch.chdir(tmp_path)

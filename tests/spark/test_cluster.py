@@ -223,6 +223,51 @@ def test_the_data_source_writes_and_reads_and_a_repeated_task_doubles_nothing(dr
         assert len(graph.commits.list()) == 2
 
 
+# The first task hands its rows on to the sink and then takes its executor along.
+STREAM = """
+import sys
+from pathlib import Path
+from omnigraph.runner.session import spark_session
+from omnigraph.spark import register
+
+uri, place = sys.argv[1], Path(sys.argv[2])
+
+def dying(batches):
+    import os, signal
+    yield from batches
+    try:
+        (place / "died").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    daemon = Path(f"/proc/{os.getppid()}/status").read_text()
+    executor = next(line.split()[1] for line in daemon.splitlines() if line.startswith("PPid:"))
+    os.kill(int(executor), signal.SIGKILL)
+
+session = spark_session()
+register(session)
+columns = "name string, age int"
+rows = session.readStream.schema(columns).json(str(place / "in")).mapInArrow(dying, columns)
+sink = rows.writeStream.format("omnigraph").options(graph=uri, type="Person", app_id="s")
+query = sink.option("checkpointLocation", str(place / "cp")).trigger(availableNow=True).start()
+query.awaitTermination()
+print(query.lastProgress["numInputRows"])
+"""
+
+
+def test_a_stream_survives_an_executor_that_dies_while_its_rows_are_written(driver, tmp_path):
+    (tmp_path / "in").mkdir()
+    lines = (json.dumps({"name": f"p{number}", "age": number % 90}) for number in range(500))
+    (tmp_path / "in" / "0.json").write_text("\n".join(lines))
+    with og.init(tmp_path / "g", "node Person { name: String @key  age: I32? }") as graph:
+        assert int(driver.run(STREAM, graph.uri, tmp_path)) == 500
+        assert (tmp_path / "died").exists()
+        assert graph.snapshot().tables["node:Person"].row_count == 500
+        assert [one.facts.get("stream", {}).get("batch_id") for one in graph.commits.list()] == [
+            0,
+            None,
+        ]
+
+
 JOBS = """
 import json, sys
 import omnigraph as og

@@ -36,10 +36,9 @@ BEFORE_WRITE = failpoints.declare("stream.before_write")
 BEFORE_COMMIT = failpoints.declare("stream.before_commit")
 AFTER_COMMIT = failpoints.declare("stream.after_commit")
 
-CHECKPOINT = "checkpointlocation"
 QUERY_ID = "sql.streaming.queryId"
 """Where a task finds the id of the query it belongs to, among Spark's local properties."""
-_OF_SPARK = (CHECKPOINT, "queryname")
+_OF_SPARK = ("checkpointlocation", "queryname")
 _OF_ONE_COMMIT = ("operation_id", "if_commit", "batch_id", "query_id")
 
 
@@ -55,12 +54,12 @@ def sink_options(options: Mapping[str, str], *, complete: bool) -> SinkOptions:
     """Check the options of `df.writeStream`; ``complete``: each batch is meant to replace all rows."""
     given = user_options(options)
     app_id = check_app_id(given.pop("app_id", None))
-    checkpoint = given.get(CHECKPOINT)
     if complete:
         raise BadRequest(
             "the output mode complete would replace all rows with every batch; use append"
         )
-    if app_id is None and checkpoint is None:
+    if app_id is None and not any(name in given for name in _OF_SPARK):
+        # Spark has a checkpoint of its own choice then, under another id each time it is started.
         raise BadRequest(
             "nothing tells this stream from others when it is started again; add "
             '.option("checkpointLocation", …), or name it with .option("app_id", …)',
