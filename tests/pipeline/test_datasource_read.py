@@ -12,6 +12,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
 from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
+from omnigraph.storage.fragment_groups import Piece
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -145,10 +146,12 @@ def test_a_property_called_like_an_end_needs_another_name_for_the_end(graph):
 
 def test_fragments_are_grouped_by_rows_and_none_is_lost(graph):
     source = pin(graph, type="Person")
-    fragments = [number for group in plan_partitions(source, 10**6) for number in group]
+    fragments = [
+        number for group in plan_partitions(source, 10**6) for number in group.fragment_ids
+    ]
     assert len(fragments) == len(PEOPLE), "one load each"
-    assert [len(group) for group in plan_partitions(source, 2)] == [2, 2, 1]
-    assert [len(group) for group in plan_partitions(source, 1)] == [1] * 5
+    assert [len(group.fragment_ids) for group in plan_partitions(source, 2)] == [2, 2, 1]
+    assert [len(group.fragment_ids) for group in plan_partitions(source, 1)] == [1] * 5
     together = sorted(row["name"] for row in rows(source, ["name"], group_rows=2))
     assert together == sorted(person["name"] for person in PEOPLE)
 
@@ -181,7 +184,9 @@ def test_deleted_rows_are_gone_and_do_not_count(tmp_path):
         graph.load([{"type": "Same", "data": {"name": "later"}}])
         graph.mutate('query d() { delete Same where name < "n5" }')
         source = pin(graph, type="node:Same")
-        assert plan_partitions(source, 1) == [(0,)], "one row of six is left, none of the other"
+        assert plan_partitions(source, 1) == [Piece((0,))], (
+            "one row of six is left, none of the other"
+        )
         assert [row["name"] for row in rows(source)] == ["n5"]
 
 

@@ -21,7 +21,7 @@ from omnigraph.runner.spark_errors import (
 WORKER_FAILED = """\
 An exception was thrown from the Python worker. Please see the stack trace below.
 Traceback (most recent call last):
-  File "worker.py", line 7, in run
+  File "/lib/pyspark.zip/pyspark/worker.py", line 7, in run
     yield from function()
 {}
 
@@ -75,6 +75,22 @@ def test_the_end_of_a_python_traceback_is_the_reason(line):
     with pytest.raises(StorageError) as caught, spark_errors("the Spark job"):
         raise PySparkException(WORKER_FAILED.format(line))
     assert caught.value.message == f"the Spark job failed: {line}"
+
+
+def test_a_fault_of_the_caller_is_told_with_its_type_and_place():
+    frame = '  File "/home/ada/etl.py", line 12, in clean\n    1 / 0\n{}'
+    failed = WORKER_FAILED.format(frame.format("ZeroDivisionError: division by zero"))
+    with (
+        pytest.raises(InputError, match=r"clean in \"/home/ada/etl\.py\", line 12") as caught,
+        spark_errors(),
+    ):
+        raise PySparkException(failed)
+    assert caught.value.message.startswith("ZeroDivisionError: division by zero; ")
+    place = {"file": "/home/ada/etl.py", "line": 12, "function": "clean"}
+    assert caught.value.details == {"error": "ZeroDivisionError", **place}
+    ours = '  File "/lib/omnigraph/pipeline/spark/tasks.py", line 3, in read\n    x\n' + frame
+    with pytest.raises(StorageError, match="the Spark engine failed: ValueError"), spark_errors():
+        raise PySparkException(WORKER_FAILED.format(ours.format("ValueError: odd")))
 
 
 @pytest.mark.parametrize(

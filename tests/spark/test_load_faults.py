@@ -13,7 +13,7 @@ import types
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.errors import BadRequest, StorageError
+from omnigraph.errors import BadRequest, InputError
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.runner.spark_errors import spark_errors
@@ -226,7 +226,7 @@ def test_what_fails_on_executors_for_good_is_one_error_and_changes_nothing(tmp_p
     frame = spark.createDataFrame([("a", "b")], "slug string, body string")
     with open_graph(tmp_path / "g") as graph:
         head = graph.snapshot().graph_commit_id
-        with pytest.raises(StorageError, match="the Spark engine failed: ") as caught:
+        with pytest.raises(InputError, match="SystemExit: gone; raised by a function") as caught:
             graph.load_nodes("Doc", frame.mapInArrow(broken, frame.schema), spark=spark)
         assert "\n" not in str(caught.value)
         assert graph.snapshot().graph_commit_id == head

@@ -17,14 +17,16 @@ Spark's exception. There `short_errors` keeps tracebacks of this package out of 
 from __future__ import annotations
 
 import base64
+import os
 import pickle
 import re
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
+from typing import NamedTuple
 
-from omnigraph.errors import BadRequest, OmniGraphError, StorageError
+from omnigraph.errors import BadRequest, InputError, OmniGraphError, StorageError
 
 _PYTHON = "{}.{}".format(*sys.version_info[:2])
 
@@ -85,10 +87,23 @@ _RAISED = re.compile(
     r"^[ \t]*((?!java\.|org\.|scala\.)[A-Za-z_][\w.]*(?:Error|Exception|Exit|Interrupt)\b.*)$",
     re.MULTILINE,
 )
+_FRAME = re.compile(r'^[ \t]*File "([^"\n]+)", line (\d+), in (\S+)', re.MULTILINE)
+_OF_SPARK = re.compile(r"[/\\]pyspark(?:\.zip)?[/\\]")
+_OURS = re.compile(r"[/\\]omnigraph[/\\](?:runner|pipeline|spark|storage|validate|embeddings)[/\\]")
 _SHOWN_CHARACTERS = 500
+_HIDE = "SPARK_HIDE_TRACEBACK"
+"""A variable that PySpark looks at when it reports an exception."""
 
 
 # ------------------------------------------------------------------ on an executor
+
+
+class _Place(NamedTuple):
+    """Where a frame of a traceback is."""
+
+    file: str
+    line: str
+    function: str
 
 
 class CarriedError(Exception):
@@ -122,12 +137,25 @@ def error_of(data: bytes) -> OmniGraphError:
 
 @contextmanager
 def short_errors() -> Iterator[None]:
-    """Raise OmniGraph errors without their traceback, all of which Spark would show to the user."""
+    """Raise OmniGraph errors without a traceback, which Spark would show to the user."""
     try:
         yield
     except OmniGraphError as error:
+        hide_frames()
         # A context manager restores the old traceback of the same exception, so raise a copy.
         raise copy(error) from None
+
+
+def hide_frames() -> None:
+    """Let a process of Spark's show its next exception as one line; it ends with that."""
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name.startswith("pyspark."):
+        os.environ[_HIDE] = "1"
+
+
+def show_frames() -> None:
+    """Undo ``hide_frames``: there was no exception, and the process may work for others next."""
+    os.environ.pop(_HIDE, None)
 
 
 # ------------------------------------------------------------------ on the driver
@@ -151,7 +179,8 @@ def spark_errors(what: str = "the Spark engine") -> Iterator[None]:
         carried = _CARRIED.search(text)
         if carried is not None:
             raise error_of(base64.b64decode(carried[1])) from None
-        raise _meaning(error) or StorageError(f"{what} failed: {reason_in(text)}") from error
+        failure = _meaning(error) or _fault_of_caller(text)
+        raise failure or StorageError(f"{what} failed: {reason_in(text)}") from error
     except pickle.PicklingError as error:
         raise BadRequest(
             f"what the job needs cannot be sent to Spark's executors: {reason_in(str(error))}; pass "
@@ -171,6 +200,26 @@ def _meaning(error: Exception) -> OmniGraphError | None:
         if found is not None:
             return meaning(found)
     return None
+
+
+def _fault_of_caller(text: str) -> OmniGraphError | None:
+    """Return the error for an exception that a function of the caller's raised; None for all others.
+
+    Spark computes a frame of the caller's in the same job. No function of ours is in its traceback.
+    """
+    frames = [_Place(*found) for found in _FRAME.findall(text)]
+    own = [place for place in frames if not _OF_SPARK.search(place.file)]
+    if not own or any(_OURS.search(place.file) for place in own):
+        return None
+    last, reason = own[-1], reason_in(text)
+    return InputError(
+        f'{reason}; raised by a function of the frame, {last.function} in "{last.file}", line '
+        f"{last.line}: mend it, or leave out the rows it fails at",
+        error=reason.partition(":")[0],
+        file=last.file,
+        line=int(last.line),
+        function=last.function,
+    )
 
 
 def reason_in(text: str) -> str:

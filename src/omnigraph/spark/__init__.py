@@ -9,7 +9,7 @@ a process lives for a second or two, so modules are imported only where they are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,27 +21,34 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
+    Filter,
     InputPartition,
+    Not,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.store_options import split_store_options
-from omnigraph.runner.spark_errors import short_errors
+from omnigraph.runner.spark_errors import hide_frames, short_errors, show_frames
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
 from omnigraph.spark.opening import open_graph
 from omnigraph.spark.planning import plan_rows
+from omnigraph.spark.tables import is_table, options_with, table_schema
+from omnigraph.spark.threads import in_thread
 from omnigraph.storage.s3_options import S3Options
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
+    from omnigraph.pipeline.datasource.filters import AskedFilter
     from omnigraph.pipeline.datasource.read import PinnedSource
     from omnigraph.pipeline.datasource.write import WritePlan
     from omnigraph.pipeline.written.task_files import Written
     from omnigraph.spark.feed import PinnedFeed
+
+__all__ = ["NAME", "OmniGraphSource", "in_thread", "register"]
 
 NAME = "omnigraph"
 _FEED = "feed"
@@ -87,7 +94,8 @@ class OmniGraphSource(DataSource):
                 return spark_schema(self._feed().columns)
             names = read_options(self.options).columns
             source = self._source()
-            return spark_schema(source.columns if names is None else source.select(names))
+            schema = spark_schema(source.columns if names is None else source.select(names))
+            return table_schema(schema, self.options) if is_table(self.options) else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of these columns at the pinned version."""
@@ -96,19 +104,25 @@ class OmniGraphSource(DataSource):
         with short_errors():
             if self._is_feed:
                 raise BadRequest("the change feed is a stream; read it with spark.readStream")
-            rows = read_options(self.options).partition_rows
+            self.options = options_with(self.options, schema)
+            asked = read_options(self.options)
             source = self._source()
             for field in schema.fields:
                 (column,) = source.select([field.name])
                 check_type(source.type_name, column, field)
-            return _Reader(source, schema, rows)
+            if not asked.pushdown:
+                return _Reader(source, schema, asked.partition_rows)
+            # If the session hands over no filters, Spark refuses the reader next, with one sentence.
+            hide_frames()
+            return _PushingReader(source, schema, asked.partition_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
         from omnigraph.pipeline.datasource.options import write_options
 
         with short_errors():
-            plan = plan_rows(write_options(self.options), schema, self._store, overwrite=overwrite)
+            asked = write_options(options_with(self.options, schema))
+            plan = plan_rows(asked, schema, self._store, overwrite=overwrite)
             return _Writer(plan, self._store)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
@@ -161,7 +175,7 @@ class OmniGraphSource(DataSource):
 
 
 class _Fragments(InputPartition):
-    """Some fragments of the pinned version."""
+    """Some fragments of the pinned version, or a part of one."""
 
 
 class _Reader(DataSourceReader):
@@ -185,6 +199,34 @@ class _Reader(DataSourceReader):
             names, schema = self._schema.fieldNames(), arrow_schema(self._schema)
             with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
+
+
+class _PushingReader(_Reader):
+    """A reader that takes filters of Spark's.
+
+    Spark refuses such a reader in a session that hands over none, so it is made only when asked for.
+    """
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
+        from omnigraph.pipeline.datasource.filters import push_filters
+
+        show_frames()
+        with short_errors():
+            asked = [_asked(one) for one in filters]
+            self._source, taken = push_filters(self._source, asked)
+        return [one for one, is_taken in zip(filters, taken, strict=True) if not is_taken]
+
+    def partitions(self) -> Sequence[InputPartition]:
+        show_frames()
+        return super().partitions()
+
+
+def _asked(filter: Filter) -> AskedFilter:
+    from omnigraph.pipeline.datasource.filters import AskedFilter
+
+    inner: Any = filter.child if isinstance(filter, Not) else filter
+    path, value = tuple(inner.attribute), getattr(inner, "value", None)
+    return AskedFilter(type(inner).__name__, path, value, negated=inner is not filter)
 
 
 @dataclass

@@ -11,6 +11,7 @@ group_fragments([(0, 40), (1, 50), (2, 90)], max_rows=100)
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -53,6 +54,35 @@ def group_fragments(fragments: Iterable[FragmentSize], max_rows: int) -> list[Gr
         ids.append(number)
         held += rows
     return [*groups, Group(tuple(ids), held)] if ids else groups
+
+
+class Piece(NamedTuple):
+    """What one task scans: whole fragments, or the rows of one fragment from one place to another.
+
+    Places are those in the files of the fragment, deleted rows included: ``start`` is the first, ``stop``
+    the one after the last.
+    """
+
+    fragment_ids: tuple[int, ...]
+    start: int | None = None
+    stop: int | None = None
+
+
+def split_fragments(table: Table, max_rows: int) -> list[Piece]:
+    """Divide a table into pieces of about ``max_rows`` rows: small fragments together, large ones cut."""
+    places = {fragment.id: fragment.physical_rows for fragment in table.fragments()}
+    pieces: list[Piece] = []
+    for ids, rows in group_fragments(fragment_sizes(table), max_rows):
+        parts = -(-rows // max_rows)
+        if parts <= 1:
+            pieces.append(Piece(ids))
+            continue
+        # Only a fragment that is larger than that by itself.
+        bounds = [places[ids[0]] * part // parts for part in range(parts + 1)]
+        pieces += [
+            Piece(ids, start, stop) for start, stop in itertools.pairwise(bounds) if start < stop
+        ]
+    return pieces
 
 
 def balanced_groups(fragments: Sequence[FragmentSize], at_most: int) -> list[Group]:

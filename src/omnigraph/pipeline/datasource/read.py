@@ -1,4 +1,4 @@
-"""Read a type for Spark: it is pinned and planned once, and tasks read groups of fragments.
+"""Read a type for Spark: it is pinned and planned once, and tasks read fragments or parts of them.
 
 A `PinnedSource` is pickled to worker processes, which open nothing but the table.
 """
@@ -28,7 +28,7 @@ from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments
+from omnigraph.storage.fragment_groups import Piece, split_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
@@ -189,21 +189,20 @@ class _BatchRows:
 # ------------------------------------------------------------------ partitions and rows
 
 
-def plan_partitions(source: PinnedSource, max_rows: int) -> list[tuple[int, ...]]:
-    """Return the fragments of each partition: neighbours, put together up to ``max_rows`` rows."""
+def plan_partitions(source: PinnedSource, max_rows: int) -> list[Piece]:
+    """Return what each partition reads: about ``max_rows`` rows of neighbouring fragments, or of one."""
     if source.where.never:
         return []
     with _while_it_lives(source):
-        sizes = fragment_sizes(open_table(source.ref))
-    return [group.fragment_ids for group in group_fragments(sizes, max_rows)]
+        return split_fragments(open_table(source.ref), max_rows)
 
 
 def read_fragments(
-    source: PinnedSource, names: Sequence[str], schema: pa.Schema, fragments: Sequence[int]
+    source: PinnedSource, names: Sequence[str], schema: pa.Schema, piece: Piece
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of some fragments that satisfy the filter, in batches of exactly that schema."""
+    """Yield the rows of a partition that satisfy the filter, in batches of exactly that schema."""
     with _while_it_lives(source):
-        yield from _read_fragments(source, names, schema, fragments)
+        yield from _read_fragments(source, names, schema, piece)
 
 
 @contextmanager
@@ -238,7 +237,7 @@ def _reclaimed(source: PinnedSource, what: str) -> HistoryReclaimed:
 
 
 def _read_fragments(
-    source: PinnedSource, names: Sequence[str], schema: pa.Schema, fragments: Sequence[int]
+    source: PinnedSource, names: Sequence[str], schema: pa.Schema, piece: Piece
 ) -> Iterator[pa.RecordBatch]:
     columns = source.select(names)
     looked_at = source.select(source.where.names())
@@ -248,8 +247,8 @@ def _read_fragments(
     options: dict[str, Any] = {"blob_handling": "all_binary"} if blobs else {}
     batches = table.scan(
         sorted(cast("set[str]", wanted)) or ["id"],
-        filter_expression(table.schema, source.where.pushed),
-        fragment_ids=fragments,
+        filter_expression(table.schema, [*source.where.pushed, *_range(piece)]),
+        fragment_ids=piece.fragment_ids,
         batch_size=_BLOB_BATCH_ROWS if blobs else None,
         **options,
     )
@@ -257,6 +256,14 @@ def _read_fragments(
         kept = _kept(batch, looked_at, source.where)
         if kept.num_rows:
             yield _batch(kept, columns, schema)
+
+
+def _range(piece: Piece) -> Iterator[Condition]:
+    """Yield the conditions that keep the rows of a piece; Lance reads no others for them."""
+    if piece.start is not None:
+        (number,) = piece.fragment_ids
+        yield Condition("_rowaddr", ">=", (number << 32) + piece.start)
+        yield Condition("_rowaddr", "<", (number << 32) + (piece.stop or 0))
 
 
 def _kept(

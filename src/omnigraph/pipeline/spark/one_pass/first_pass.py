@@ -207,12 +207,15 @@ class _TableRows:
         self.files = first_pass.files(key)
         self.task = task
         self.named = 0
-        self.orders: list[Any] = []
+        self.orders: list[tuple[int, bytes]] = []
 
     def add(self, batch: pa.RecordBatch, named: int) -> None:
         self.files.add(batch, named=named > 0)
         self.named += named
-        self.orders.append(batch.column(ORDER).to_numpy())
+        # Most records follow each other closely, so that almost nothing is left of their order.
+        steps = np.diff(batch.column(ORDER).to_numpy(), prepend=np.int64(0))
+        packed = pa.compress(steps.tobytes(), codec="zstd", asbytes=True)
+        self.orders.append((batch.num_rows, packed))
 
 
 # ------------------------------------------------------------------ rows of the frame
@@ -275,13 +278,22 @@ def files_of(data: bytes) -> TaskResult:
     return TaskResult([fragment_of(text) for text in told["fragments"]], told["loose"])
 
 
-def _place_bytes(files: bytes, orders: Sequence[Any]) -> bytes:
-    """Pack the files and the order of their rows, most of which follow each other closely."""
-    order = np.concatenate(orders)
-    steps = np.diff(order, prepend=np.int64(0))
-    packed = pa.compress(steps.tobytes(), codec="zstd", asbytes=True)
-    row = {"files": [files], "rows": [len(order)], "steps": [packed]}
+def _place_bytes(files: bytes, orders: Sequence[tuple[int, bytes]]) -> bytes:
+    """Pack the files of a table and the order of their rows."""
+    row = {
+        "files": pa.array([files], pa.binary()),
+        "rows": pa.array([[rows for rows, _ in orders]], pa.list_(pa.int64())),
+        "steps": pa.array([[steps for _, steps in orders]], pa.list_(pa.binary())),
+    }
     return bytes(ipc_bytes(pa.RecordBatch.from_pydict(row)))
+
+
+def _orders_of(place: dict[str, Any]) -> np.ndarray[Any, Any]:
+    pieces = [
+        np.cumsum(np.frombuffer(pa.decompress(steps, rows * 8, codec="zstd"), np.int64))
+        for rows, steps in zip(place["rows"], place["steps"], strict=True)
+    ]
+    return np.concatenate([np.empty(0, np.int64), *pieces])
 
 
 @executor_task
@@ -291,9 +303,7 @@ def read_again(batches: Batches, *, ref: TableRef, columns: Sequence[str]) -> Ba
     for batch in batches:
         for data in batch.column("data").to_pylist():
             (place,) = batch_of(data).to_pylist()
-            size = place["rows"] * 8
-            steps = pa.decompress(place["steps"], size, codec="zstd", asbytes=True)
-            order = np.cumsum(np.frombuffer(steps, np.int64))
+            order = _orders_of(place)
             files = files_of(place["files"])
             names = data_files(files.fragments) if files.loose is None else [files.loose]
             at = 0
