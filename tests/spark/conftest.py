@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import sys
 
 import pytest
 
 from omnigraph.runner.session import spark_problem, spark_session, stop_session
+from omnigraph.spark import register
 
 # Every job is small, so compiling its queries takes longer than running them. Tests on the cluster
 # compile theirs, as users do.
@@ -39,11 +41,17 @@ def s3_of_session(_spark_here):
 
 @pytest.fixture(scope="session")
 def spark(_spark_here, s3_of_session):
-    """The session of this process, on two cores; tests must not stop it."""
+    """The session of this process, on two cores; tests must not stop it.
+
+    It finds the data source by itself, unless its Python lies on a path with a space: Spark asks a
+    shell for that path without quoting it, and then looks for no source at all.
+    """
     with pytest.MonkeyPatch.context() as patch:
         for name, value in s3_of_session.environment().items():
             patch.setenv(name, value)
         session = spark_session("local[2]", QUICK_START)
+    if " " in sys.executable:
+        register(session)
     yield session
     stop_session()
 

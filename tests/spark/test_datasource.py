@@ -7,7 +7,6 @@ import datetime as dt
 import decimal
 import io
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -113,16 +112,6 @@ def names(graph):
 def data_files(graph):
     root = Path(workspace_of(graph).root.path)
     return sorted(str(path) for path in root.glob("nodes/*/data/**/*") if path.is_file())
-
-
-@pytest.fixture(autouse=True)
-def _known_to_spark(request):
-    """Spark finds the source by itself, unless its Python lies on a path with a space.
-
-    It asks a shell for that path without quoting it, and then looks for no source at all.
-    """
-    if " " in sys.executable and "spark" in request.fixturenames:
-        register(request.getfixturevalue("spark"))
 
 
 def test_every_type_survives_the_way_through_spark_and_back(spark, graph):

@@ -166,6 +166,7 @@ class _Fragments:
         self.destination = destination
         self.written: list[Any] = []
         self._failure: BaseException | None = None
+        self._has_all = False
         self._waiting: queue.Queue[pa.RecordBatch | None] = queue.Queue(WAITING_BATCHES)
         self._thread = threading.Thread(target=self._write, daemon=True)
         self._thread.start()
@@ -204,4 +205,9 @@ class _Fragments:
                 pass
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
-        return iter(self._waiting.get, None)
+        while not self._has_all:
+            batch = self._waiting.get()
+            if batch is None:
+                self._has_all = True
+            else:
+                yield batch
