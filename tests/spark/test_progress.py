@@ -8,7 +8,7 @@ import time
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import StorageError
+from omnigraph.errors import InputError
 from omnigraph.pipeline.spark.tally import Tally, count
 from tests.cli.terminal import at_terminal
 from tests.pipeline.load_helpers import load_gathered
@@ -94,7 +94,7 @@ def test_a_failing_job_ends_the_watch_and_nobody_listening_costs_nothing(spark):
         raise ValueError("no")
 
     tally = Tally(spark, lambda _rows: None)
-    with pytest.raises(StorageError), spark_errors(), tally.watched():
+    with pytest.raises(InputError), spark_errors(), tally.watched():
         spark.range(1).mapInArrow(fails, "id long").count()
     silent = Tally(spark, None)
     assert silent.counter is None

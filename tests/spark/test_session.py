@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest, StorageError
+from omnigraph.errors import BadRequest, InputError, StorageError
 from omnigraph.runner.session import is_running, running_session, spark_session, usable_session
 from omnigraph.runner.spark_errors import spark_errors
 
@@ -225,9 +225,12 @@ class TestFailures:
         def fails(batches):
             raise ValueError("the third record is odd")
 
-        with pytest.raises(StorageError) as caught:
+        with pytest.raises(InputError) as caught:
             job(spark, fails)
-        assert caught.value.message == "the Spark job failed: ValueError: the third record is odd"
+        assert caught.value.message.startswith(
+            "ValueError: the third record is odd; raised by a function of the frame, fails in"
+        )
+        assert "\n" not in caught.value.message
 
     def test_a_failure_of_sql_names_its_class(self, spark):
         with pytest.raises(StorageError, match="TABLE_OR_VIEW_NOT_FOUND"), spark_errors():
