@@ -78,15 +78,15 @@ def test_the_end_of_a_python_traceback_is_the_reason(line):
 
 
 def test_a_fault_of_the_caller_is_told_with_its_type_and_place():
-    frame = '  File "/home/ada/etl.py", line 12, in clean\n    1 / 0\n{}'
+    frame = '  File "/srv/etl.py", line 12, in clean\n    1 / 0\n{}'
     failed = WORKER_FAILED.format(frame.format("ZeroDivisionError: division by zero"))
     with (
-        pytest.raises(InputError, match=r"clean in \"/home/ada/etl\.py\", line 12") as caught,
+        pytest.raises(InputError, match=r"clean in \"/srv/etl\.py\", line 12") as caught,
         spark_errors(),
     ):
         raise PySparkException(failed)
     assert caught.value.message.startswith("ZeroDivisionError: division by zero; ")
-    place = {"file": "/home/ada/etl.py", "line": 12, "function": "clean"}
+    place = {"file": "/srv/etl.py", "line": 12, "function": "clean"}
     assert caught.value.details == {"error": "ZeroDivisionError", **place}
     ours = '  File "/lib/omnigraph/pipeline/spark/tasks.py", line 3, in read\n    x\n' + frame
     with pytest.raises(StorageError, match="the Spark engine failed: ValueError"), spark_errors():
