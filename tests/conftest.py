@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,10 @@ settings.register_profile(
     "calm", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("calm")
+
+# A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 KEYS_OF_PROVIDERS = {"OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"}
 """A test with one of them would send its texts away and have them billed."""

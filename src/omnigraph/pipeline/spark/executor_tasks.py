@@ -8,7 +8,6 @@ Every one of them gives the same result however often Spark runs it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -17,7 +16,6 @@ import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.patched_rows import complete_part, divide
 from omnigraph.pipeline.rows.row_rules import RowRules
@@ -28,12 +26,11 @@ from omnigraph.pipeline.rows.stored_rows import (
     stored_batch,
     stored_rows,
 )
-from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
+from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.spark.frame_part import FramePart
 from omnigraph.pipeline.spark.payloads import (
     BAD,
-    COUNT,
     ROWS,
-    Payload,
     arrow_row,
     batch_of,
     ipc_bytes,
@@ -61,8 +58,6 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
 TASK = "0task"
-PART = "0part"
-"""The column that says which partition of a DataFrame a row is in."""
 
 MATCH, DATA = 0, 1
 """The two kinds of rows that ``merge_payloads`` gets: what to do with records, and the records."""
@@ -108,29 +103,12 @@ def read_spark_frame(
     rules: RowRules,
     counter: Counter = None,
 ) -> Batches:
-    """Check the rows of a partition of a DataFrame and yield them as payload rows.
-
-    Rows are numbered by partition and by place in it. The column ``PART`` has the partition: the number
-    of the task that runs is another one where a task of a later stage reads rows again that died with
-    their executor.
-    """
-    filled = (batch for batch in batches if batch.num_rows)
-    first_batch = next(filled, None)
-    if first_batch is None:
-        return
-    part = first_batch.column(PART)[0].as_py()
-    seen = 0
-
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal seen
-        for batch in chain([first_batch], filled):
-            seen += batch.num_rows
-            yield batch.remove_column(batch.schema.get_field_index(PART))
-
-    first = (part << PART_SHIFT) + 1
-    blocks = read_batches(layout, counted(), source=source.index, first_row=first)
-    yield from counted_records(packed(number + part, blocks, rules), counter)
-    yield arrow_row(Payload(number + part, 0, COUNT, str(source.index), seen, pending=part))
+    """Check the rows of a partition of a DataFrame and yield them as payload rows."""
+    part = FramePart.of(batches)
+    if part is not None:
+        task = number + part.part
+        yield from counted_records(packed(task, part.blocks(layout, source), rules), counter)
+        yield arrow_row(part.size(task, source))
 
 
 @executor_task

@@ -19,12 +19,12 @@ from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.spark.executor_tasks import (
-    PART,
     counted_records,
     read_payloads,
     read_spark_frame,
     read_task,
 )
+from omnigraph.pipeline.spark.frame_part import PART
 from omnigraph.pipeline.spark.one_pass.first_pass import (
     TOLD,
     FirstPass,

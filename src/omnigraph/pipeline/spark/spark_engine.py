@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
@@ -23,7 +24,8 @@ from omnigraph.pipeline.local.complete_here import complete_spooled
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.row_rules import RowRules
+from omnigraph.pipeline.rows.bad_records import BadRecords
+from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.spark.fetched_rows import fetched_rows
 from omnigraph.pipeline.spark.found_records import (
@@ -56,6 +58,29 @@ from omnigraph.write.index_builds import Builds, build_here
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The input of a load on its way through executors."""
+
+    request: LoadRequest
+    rules: RowRules
+    plan: ReadPlan
+    tally: Tally
+    target: LoadTarget
+    directory: Path
+
+    def judged(self, found: FoundRecords) -> tuple[BadRecords, Aliases]:
+        """Return the bad records and the spellings of ids; raise if the load ends here.
+
+        Types that an overwrite empties are among the tables of ``found`` afterwards.
+        """
+        self.tally.settle(found.records)
+        bad = found.bad(self.request, self.directory)
+        for entity in self.request.types_to_empty(self.rules.catalog):
+            found.rows.setdefault(entity.table_key, 0)
+        return bad, found.aliases()
 
 
 class SparkEngine:
@@ -104,44 +129,31 @@ class SparkEngine:
                 is_local=self.is_local,
                 sent_bytes=self.sizes.sent_bytes,
             )
+            reading = _Reading(request, rules, plan, tally, target, directory)
             if target.places and not plan.here:
-                found = self._at_once(request, rules, plan, tally, target, directory)
+                found = self._at_once(reading)
                 if found is not None:
                     return found
-            return self._kept(request, rules, plan, tally, target, directory)
+            return self._kept(reading)
 
     # -- rows that are written while they are read
 
-    def _at_once(
-        self,
-        request: LoadRequest,
-        rules: RowRules,
-        plan: ReadPlan,
-        tally: Tally,
-        target: LoadTarget,
-        directory: Path,
-    ) -> ReadRecords | None:
+    def _at_once(self, reading: _Reading) -> ReadRecords | None:
         """Have the tasks that read rows write them, too; None where that cannot be done."""
-        if request.options.mode == "merge":
-            if all(can_be_images(rules.catalog.entity(key)) for key in target.places):
-                return self._merged(request, rules, plan, tally, target, directory)
-        elif _is_writable(rules, target):
-            return self._written(request, rules, plan, tally, target, directory)
+        if reading.request.options.mode == "merge":
+            if all(
+                can_be_images(reading.rules.catalog.entity(key)) for key in reading.target.places
+            ):
+                return self._merged(reading)
+        elif _is_writable(reading):
+            return self._written(reading)
         return None
 
-    def _merged(
-        self,
-        request: LoadRequest,
-        rules: RowRules,
-        plan: ReadPlan,
-        tally: Tally,
-        target: LoadTarget,
-        directory: Path,
-    ) -> ReadRecords | None:
+    def _merged(self, reading: _Reading) -> ReadRecords | None:
         """Run the one pass of a merge; None where edges must be redirected."""
-        merge_pass = MergePass(rules, dict(target.places))
-        with tally.watched():
-            told = plan.written(merge_pass).persist()
+        merge_pass = MergePass(reading.rules, dict(reading.target.places))
+        with reading.tally.watched():
+            told = reading.plan.written(merge_pass).persist()
             self._frames.append(told)
             found = found_images(told)
         images = [
@@ -149,60 +161,46 @@ class SparkEngine:
                 self.session,
                 merge_pass.destination(key),
                 written,
-                directory,
+                reading.directory,
                 named=found.named[key],
                 fetched_rows=self.sizes.fetched_rows,
             )
             for key, written in found.written.items()
         ]
         self._images += images
-        tally.settle(found.records)
-        bad = found.bad(request, directory)
-        aliases = found.aliases()
+        bad, aliases = reading.judged(found)
         if any(spellings_of(one.entity, aliases) for one in images):
             self.discard()
             return None
         return ReadRecords({one.entity.table_key: one for one in images}, bad)
 
-    def _written(
-        self,
-        request: LoadRequest,
-        rules: RowRules,
-        plan: ReadPlan,
-        tally: Tally,
-        target: LoadTarget,
-        directory: Path,
-    ) -> ReadRecords | None:
+    def _written(self, reading: _Reading) -> ReadRecords | None:
         """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
         first_pass = FirstPass(
-            rules,
-            dict(target.places),
-            request.options.mode == "overwrite",
-            compared_values(rules.catalog),
+            reading.rules,
+            dict(reading.target.places),
+            reading.request.options.mode == "overwrite",
+            compared_values(reading.rules.catalog),
             secrets.token_hex(16),
         )
-        with tally.watched():
-            told = plan.written(first_pass).persist()
+        with reading.tally.watched():
+            told = reading.plan.written(first_pass).persist()
             self._frames.append(told)
             found = found_written(told)
         self._first_pass = (first_pass, found)
-        tally.settle(found.records)
-        bad = found.bad(request, directory)
-        aliases = found.aliases()
-        tables = [rules.catalog.entity(key) for key in found.rows]
+        bad, aliases = reading.judged(found)
+        tables = [reading.rules.catalog.entity(key) for key in found.rows]
         if any(spellings_of(entity, aliases) for entity in tables):
             self.discard()
             return None
-        for entity in request.types_to_empty(rules.catalog):
-            found.rows.setdefault(entity.table_key, 0)
         incoming: dict[str, Incoming] = {}
         for key, rows in found.rows.items():
             incoming[key] = written = OnePassRows(
-                rules.catalog.entity(key),
+                reading.rules.catalog.entity(key),
                 rows,
                 found.named.get(key, 0),
                 found.fragments.get(key, []),
-                target.places[key],
+                reading.target.places[key],
                 told,
                 first_pass.number(key),
                 self.sizes.fetched_rows,
@@ -247,32 +245,20 @@ class SparkEngine:
 
     # -- rows that are kept until it is decided what is written
 
-    def _kept(
-        self,
-        request: LoadRequest,
-        rules: RowRules,
-        plan: ReadPlan,
-        tally: Tally,
-        target: LoadTarget,
-        directory: Path,
-    ) -> ReadRecords:
+    def _kept(self, reading: _Reading) -> ReadRecords:
         from pyspark import StorageLevel
 
-        with tally.watched():
-            payloads = plan.kept().persist(StorageLevel.DISK_ONLY)
+        with reading.tally.watched():
+            payloads = reading.plan.kept().persist(StorageLevel.DISK_ONLY)
             self._frames.append(payloads)
             found = found_in_payloads(payloads)
-        tally.settle(found.records)
-        bad = found.bad(request, directory)
-        aliases = found.aliases()
-        for entity in request.types_to_empty(rules.catalog):
-            found.rows.setdefault(entity.table_key, 0)
-        if self._fits_here(found, target):
+        bad, aliases = reading.judged(found)
+        if self._fits_here(found, reading.target):
             self._is_here = True
-            return ReadRecords(fetched_rows(rules, found, aliases, directory), bad)
+            return ReadRecords(fetched_rows(reading.rules, found, aliases, reading.directory), bad)
         incoming: dict[str, Incoming] = {}
         for key in found.rows:
-            entity = rules.catalog.entity(key)
+            entity = reading.rules.catalog.entity(key)
             incoming[key] = self._rows_of(entity, found, spellings_of(entity, aliases))
         return ReadRecords(incoming, bad)
 
@@ -339,7 +325,7 @@ class SparkEngine:
                 discard_files(first_pass.places[key], [], loose)
 
 
-def _is_writable(rules: RowRules, target: LoadTarget) -> bool:
+def _is_writable(reading: _Reading) -> bool:
     """Say whether rows of all tables of the load are whole when they are read, and can be compared."""
-    entities = [rules.catalog.entity(key) for key in target.places]
+    entities = [reading.rules.catalog.entity(key) for key in reading.target.places]
     return all(not entity.embeds and are_comparable(entity) for entity in entities)

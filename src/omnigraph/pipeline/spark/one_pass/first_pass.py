@@ -17,9 +17,8 @@ nobody, and cleanup removes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Self
 
 import numpy as np
@@ -27,17 +26,16 @@ import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules
-from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
-from omnigraph.pipeline.spark.executor_tasks import PART, Counter
+from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.spark.executor_tasks import Counter
+from omnigraph.pipeline.spark.frame_part import FramePart
 from omnigraph.pipeline.spark.one_pass.fingerprints import Compared, Halves, TaskFingerprints
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
-    COUNT,
     FAILURE,
     ROWS,
     Payload,
@@ -106,26 +104,14 @@ def write_spark_frame(
     counter: Counter = None,
 ) -> Batches:
     """Judge and write the rows of a partition of a DataFrame, numbered as ``read_spark_frame`` does."""
-    filled = (batch for batch in batches if batch.num_rows)
-    first_batch = next(filled, None)
-    if first_batch is None:
+    part = FramePart.of(batches)
+    if part is None:
         return
-    part = first_batch.column(PART)[0].as_py()
-    seen = 0
-
-    def counted() -> Iterator[pa.RecordBatch]:
-        nonlocal seen
-        for batch in chain([first_batch], filled):
-            seen += batch.num_rows
-            yield batch.remove_column(batch.schema.get_field_index(PART))
-
-    first = (part << PART_SHIFT) + 1
+    task = number + part.part
     with first_pass.task_rows(counter) as rows:
-        blocks = read_batches(layout, counted(), source=source.index, first_row=first)
-        yield from rows.take(number + part, blocks)
+        yield from rows.take(task, part.blocks(layout, source))
         yield from rows.finish()
-    told = Payload(number + part, 0, COUNT, str(source.index), seen, pending=part)
-    yield note(SUMMARY, packed_note(told))
+    yield note(SUMMARY, packed_note(part.size(task, source)))
 
 
 class TaskRows:

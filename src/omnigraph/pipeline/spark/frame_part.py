@@ -1,0 +1,53 @@
+"""The rows of one partition of a DataFrame, as the task that reads it numbers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import Self
+
+import pyarrow as pa
+
+from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.pipeline.formats.frames import read_batches
+from omnigraph.pipeline.formats.typed_batch import Parsed
+from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
+from omnigraph.pipeline.spark.payloads import COUNT, Payload
+from omnigraph.runner.spark_tasks import Batches
+
+PART = "0part"
+"""The column that says which partition of a DataFrame a row is in."""
+
+
+class FramePart:
+    """A partition with rows. They are numbered by partition and by place in it.
+
+    The column ``PART`` has the partition: the number of the task that runs is another one where a task
+    of a later stage reads rows again that died with their executor.
+    """
+
+    def __init__(self, first: pa.RecordBatch, others: Batches) -> None:
+        self.part: int = first.column(PART)[0].as_py()
+        self._batches = chain([first], others)
+        self._seen = 0
+
+    @classmethod
+    def of(cls, batches: Batches) -> Self | None:
+        """Return the partition; None if it has no rows."""
+        filled = (batch for batch in batches if batch.num_rows)
+        first = next(filled, None)
+        return None if first is None else cls(first, filled)
+
+    def blocks(self, layout: Layout, source: Source) -> Iterator[Parsed]:
+        """Read the rows, block by block."""
+        first_row = (self.part << PART_SHIFT) + 1
+        return read_batches(layout, self._counted(), source=source.index, first_row=first_row)
+
+    def _counted(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches:
+            self._seen += batch.num_rows
+            yield batch.remove_column(batch.schema.get_field_index(PART))
+
+    def size(self, number: int, source: Source) -> Payload:
+        """Return the payload that tells how many rows were read, for the task of this number."""
+        return Payload(number, 0, COUNT, str(source.index), self._seen, pending=self.part)
