@@ -126,6 +126,9 @@ class LoadTarget:
     largest: int
 
 
+FindTarget = Callable[[], LoadTarget]
+"""Asks the graph for the target of a load; only engines that need it pay for that."""
+
 Tell = Callable[[list[Bad]], None]
 """Called with bad records, in any order."""
 
@@ -148,7 +151,7 @@ class Engine(Protocol):
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
-        target: LoadTarget,
+        target: FindTarget,
     ) -> ReadRecords:
         """Read and judge all records. ``directory`` is for files of the load.
 

@@ -276,7 +276,7 @@ class _Load:
         )
         with self._timed("read"):
             found = self.engine.read(
-                self.request, row_rules, self.directory, self.report, self._target()
+                self.request, row_rules, self.directory, self.report, self._target
             )
         self.search = FindFinalRows(
             self.workspace, self.request, row_rules, self.engine, found, self.directory

@@ -10,7 +10,7 @@ from omnigraph.commit.replays.batches import publish_once
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.rejected import read_rejected
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows
-from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
+from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.local.complete_here import complete_here
@@ -87,7 +87,7 @@ class _WrittenEngine:
         rules: RowRules,  # noqa: ARG002 - the tasks had theirs
         directory: Path,
         report: ProgressReport,
-        target: LoadTarget,  # noqa: ARG002 - the tasks wrote already
+        target: FindTarget,  # noqa: ARG002 - the tasks wrote already
     ) -> ReadRecords:
         report.tell("reading")
         bad = BadRecords(None if request.rejects is None else directory / "bad.jsonl")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from omnigraph.cores import usable_cores
-from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
+from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
 from omnigraph.pipeline.local.complete_here import complete_spooled
 from omnigraph.pipeline.local.parallel import in_order
@@ -43,7 +43,7 @@ class LocalEngine:
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
-        target: LoadTarget,  # noqa: ARG002 - rows are kept in files until they are checked
+        target: FindTarget,  # noqa: ARG002 - rows are kept in files until they are checked
     ) -> ReadRecords:
         """Read everything; any bad record ends the load, unless it is to be skipped."""
         return _Reading(request, rules, directory, self.few_rows).run(report)

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.engine import Incoming, LoadTarget, ReadRecords, Tell
+from omnigraph.pipeline.engine import FindTarget, Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.complete_here import complete_spooled
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
@@ -111,7 +111,7 @@ class SparkEngine:
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
-        target: LoadTarget,
+        target: FindTarget,
     ) -> ReadRecords:
         """Have executors read everything; raise if any record is bad, unless it is to be skipped.
 
@@ -129,8 +129,8 @@ class SparkEngine:
                 is_local=self.is_local,
                 sent_bytes=self.sizes.sent_bytes,
             )
-            reading = _Reading(request, rules, plan, tally, target, directory)
-            if target.places and not plan.here:
+            reading = _Reading(request, rules, plan, tally, target(), directory)
+            if reading.target.places and not plan.here:
                 found = self._at_once(reading)
                 if found is not None:
                     return found
