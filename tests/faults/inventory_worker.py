@@ -8,6 +8,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pyarrow as pa
+
 import omnigraph
 from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS
@@ -17,6 +19,7 @@ from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
 from tests.commit.synthetic import ALL, PERSON, TEAM, Died, prepare, write
 from tests.manifest.publishing import advance, new_graph
 from tests.opened import workspace_of
+from tests.pipeline.stream_helpers import send
 
 
 def import_everything() -> None:
@@ -55,6 +58,11 @@ def every_writer_writes_on_a_branch(graph: Graph) -> None:
     for writer in WRITERS:
         graph.branches.create(writer)
         write(workspace_of(graph), {key: ["a"] for key in ALL}, branch=writer, writer=writer)
+
+
+def a_stream_writes(graph: Graph) -> None:
+    names = pa.array(["streamed"])
+    send(graph, 0, pa.RecordBatch.from_pydict({"name": names}), type="Person")
 
 
 def a_mutation_runs(graph: Graph) -> None:
@@ -103,6 +111,7 @@ SCENARIOS = [
     branches_come_and_go,
     a_tag_comes_and_goes,
     a_mutation_runs,
+    a_stream_writes,
     a_property_is_added_and_destroyed,
     old_versions_go,
     every_writer_writes_on_a_branch,
