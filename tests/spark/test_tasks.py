@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import InputError, KeyConflict, StorageError
 from omnigraph.runner.spark_errors import spark_errors
-from omnigraph.runner.spark_tasks import executor_task, run_tasks, task_frame
+from omnigraph.runner.spark_tasks import executor_task, run_tasks, sent_frame, task_frame
 
 
 def test_outcomes_come_in_the_order_of_their_items(spark):
@@ -69,3 +69,14 @@ def test_an_error_in_a_frame_comes_home_as_itself(spark):
     with pytest.raises(InputError, match="1 is refused") as caught, spark_errors():
         frame.collect()
     assert caught.value.details == {"row": 1}
+
+
+def test_rows_that_are_sent_leave_the_callers_session_active(spark):
+    """A write looks there for the data source that its caller has registered."""
+    sessions = spark._jvm.org.apache.spark.sql.classic.SparkSession
+    sessions.setActiveSession(spark._jsparkSession)
+    other = spark.newSession()
+    sent = sent_frame(other, pa.table({"n": [1, 2]}), "n long")
+    assert [row.n for row in sent.collect()] == [1, 2]
+    assert sent.sparkSession._jsparkSession.equals(other._jsparkSession)
+    assert sessions.getActiveSession().get().equals(spark._jsparkSession)

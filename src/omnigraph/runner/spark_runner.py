@@ -24,7 +24,7 @@ from omnigraph.runner.spark_columns import (
     spark_schema,
 )
 from omnigraph.runner.spark_errors import spark_errors
-from omnigraph.runner.spark_tasks import Batches, executor_task, task_frame
+from omnigraph.runner.spark_tasks import Batches, executor_task, sent_frame, task_frame
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.fragment_groups import (
     fragment_sizes,
@@ -300,8 +300,8 @@ class SparkRunner:
             return data
         schema = portable_schema(frame.table.schema)
         batches = [portable(batch) for batch in frame.table.to_batches()]
-        return self.session.createDataFrame(
-            pa.Table.from_batches(batches, schema), spark_schema(schema)
+        return sent_frame(
+            self.session, pa.Table.from_batches(batches, schema), spark_schema(schema)
         )
 
 

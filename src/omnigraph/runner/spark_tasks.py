@@ -16,6 +16,7 @@ import functools
 import os
 import pickle
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -44,6 +45,33 @@ def executor_task(function: Callable[Arguments, Batches]) -> Callable[Arguments,
             yield from function(*args, **kwargs)
 
     return run
+
+
+@contextmanager
+def active_session_kept(session: SparkSession) -> Iterator[Any]:
+    """Give Java's class of sessions, and leave the active session of this thread as it was.
+
+    `df.write` looks in the active session for the data sources that are written in Python.
+    """
+    from pyspark.sql import SparkSession as Sessions
+
+    jvm: Any = session._jvm  # noqa: SLF001
+    sessions = jvm.org.apache.spark.sql.classic.SparkSession
+    here, before = Sessions._activeSession, sessions.getActiveSession()  # noqa: SLF001
+    try:
+        yield sessions
+    finally:
+        Sessions._activeSession = here  # noqa: SLF001
+        if before.isDefined():
+            sessions.setActiveSession(before.get())
+        else:
+            sessions.clearActiveSession()
+
+
+def sent_frame(session: SparkSession, rows: Any, schema: Any) -> DataFrame:
+    """Return rows of this process as a DataFrame; the caller's session stays the active one."""
+    with active_session_kept(session):
+        return session.createDataFrame(rows, schema)
 
 
 def task_frame(

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.runner.spark_tasks import active_session_kept
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -27,14 +29,6 @@ def in_thread(session: SparkSession) -> Iterator[SparkSession]:
     if java is None:
         yield session
         return
-    jvm: Any = session._jvm  # noqa: SLF001
-    sessions = jvm.org.apache.spark.sql.classic.SparkSession
-    before = sessions.getActiveSession()
-    sessions.setActiveSession(java)
-    try:
+    with active_session_kept(session) as sessions:
+        sessions.setActiveSession(java)
         yield session
-    finally:
-        if before.isDefined():
-            sessions.setActiveSession(before.get())
-        else:
-            sessions.clearActiveSession()

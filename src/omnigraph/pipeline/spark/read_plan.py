@@ -32,7 +32,7 @@ from omnigraph.pipeline.spark.one_pass.first_pass import (
     write_tasks,
 )
 from omnigraph.pipeline.spark.payloads import COLUMNS, packed
-from omnigraph.runner.spark_tasks import task_frame
+from omnigraph.runner.spark_tasks import sent_frame, task_frame
 
 if TYPE_CHECKING:
     from pyspark import Accumulator
@@ -177,7 +177,7 @@ class ReadPlan:
         """Send the rows to the disks of executors; the checkpoint frees the driver's copy."""
         from pyspark import StorageLevel
 
-        sent = self.session.createDataFrame(pa.Table.from_batches(rows), COLUMNS)
+        sent = sent_frame(self.session, pa.Table.from_batches(rows), COLUMNS)
         return sent.localCheckpoint(eager=True, storageLevel=StorageLevel.DISK_ONLY)
 
 

@@ -35,7 +35,7 @@ from omnigraph.runner.masters import local_cores
 from omnigraph.runner.names import encoded
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
-from omnigraph.runner.spark_tasks import Batches, executor_task, task_frame
+from omnigraph.runner.spark_tasks import Batches, executor_task, sent_frame, task_frame
 from omnigraph.storage.tables.loose_files import LooseFile, read_data_file, remove_loose_files
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
@@ -109,8 +109,8 @@ class SparkVectors:
                 return self._prepared, int(self._wanted.count())
             pending = 0
             if spool.failure is not None:
-                numbers = self._prepared.sparkSession.createDataFrame(
-                    list(groups.items()), "name string, grp bigint"
+                numbers = sent_frame(
+                    self._prepared.sparkSession, list(groups.items()), "name string, grp bigint"
                 )
                 wanted = self._wanted.select("name", "digest").join(numbers, "name")
                 pending = wanted.join(made, ["grp", "digest"], "left_anti").count()

@@ -21,24 +21,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.types import Scalar
+from omnigraph.types import Family
 
 Role = Literal["id", "src", "dst", "unique"]
 Halves: TypeAlias = "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]"
 
-EQUAL_AS_TEXT = frozenset(
-    {
-        Scalar.STRING,
-        Scalar.BOOL,
-        Scalar.I32,
-        Scalar.I64,
-        Scalar.U32,
-        Scalar.U64,
-        Scalar.DATE,
-        Scalar.DATETIME,
-    }
-)
-"""The types whose values are equal when their texts are: not those with -0.0 and NaN."""
+EQUAL_AS_TEXT = frozenset({Family.TEXT, Family.BOOLEAN, Family.INTEGER, Family.TEMPORAL})
+"""The families whose values are equal when their texts are: not that with -0.0 and NaN."""
 SCHEMA = pa.schema({"h1": pa.int64(), "h2": pa.int64()})
 
 
@@ -68,7 +57,7 @@ def are_comparable(entity: Entity) -> bool:
     """Say whether all unique groups of a type can be compared by fingerprints."""
     members = {name for group in entity.unique for name in group if name in entity.properties}
     kinds = [entity.properties[name].type for name in members]
-    return all(not kind.is_list and kind.scalar in EQUAL_AS_TEXT for kind in kinds)
+    return all(not kind.is_list and kind.scalar.traits.family in EQUAL_AS_TEXT for kind in kinds)
 
 
 def fingerprints(columns: Sequence[pa.Array], salt: str) -> Halves:
