@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.types import Family
+from omnigraph.types import Family, as_integers
 
 Role = Literal["id", "src", "dst", "unique"]
 Halves: TypeAlias = "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]"
@@ -70,13 +70,9 @@ def fingerprints(columns: Sequence[pa.Array], salt: str) -> Halves:
 def _as_text(column: pa.Array) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
-    kind = column.type
-    if pa.types.is_boolean(kind):
+    column = as_integers(column)
+    if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
-    elif pa.types.is_date32(kind):
-        column = column.cast(pa.int32())
-    elif pa.types.is_timestamp(kind) or pa.types.is_date64(kind):
-        column = column.cast(pa.int64())
     return column if pa.types.is_string(column.type) else column.cast(pa.utf8())
 
 
