@@ -92,7 +92,7 @@ def test_a_paused_holder_that_nobody_took_over_stops_too(s3, s3_root, tmp_path):
         assert pipe.recv()[0] == "lost"
 
 
-def test_a_takeover_needs_a_whole_period_of_standing_still(s3, s3_root, locks):
+def test_a_takeover_needs_a_whole_period_of_standing_still(s3, s3_root, other):
     """Waiters judge by what they saw themselves, not by a time written in the lease."""
     with talk_to(lock_workers.hold, (s3_root.canonical, s3.environment(), PERIOD, ["table"])) as (
         process,
@@ -102,10 +102,10 @@ def test_a_takeover_needs_a_whole_period_of_standing_still(s3, s3_root, locks):
         process.kill()
         process.join()
         time.sleep(PERIOD * 1.5)
-        assert locks.try_acquire("table") is None  # first sight
-        assert locks.is_locked_by_other("table")
+        assert other.try_acquire("table") is None  # first sight
+        assert other.is_locked_by_other("table")
         time.sleep(PERIOD * 1.2)
-        taken = locks.try_acquire("table")
+        taken = other.try_acquire("table")
         assert taken is not None
         taken.release()
 
