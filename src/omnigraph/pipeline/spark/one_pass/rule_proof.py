@@ -25,8 +25,8 @@ from omnigraph.validate.committed import Committed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BROADCAST_ROWS = 1_000_000
-"""Up to this number of fingerprints are sent to all executors; more are brought together by a shuffle."""
+BROADCAST_ROWS = 500_000
+"""Up to this number of fingerprints are sent to all executors; more are sorted, which needs no memory."""
 
 
 @dataclass(slots=True)
@@ -166,6 +166,6 @@ def _joined(left: DataFrame, right: DataFrame, rows: int, how: str) -> DataFrame
     from pyspark.sql import functions as f
 
     one, two = left.alias("l"), right.alias("r")
-    right_side = f.broadcast(two) if rows <= BROADCAST_ROWS else two.hint("shuffle_hash")
+    right_side = f.broadcast(two) if rows <= BROADCAST_ROWS else two.hint("merge")
     same = (f.col("l.h1") == f.col("r.h1")) & (f.col("l.h2").bitwiseXOR(f.col("r.h2")) == f.lit(0))
     return one.join(right_side, same, how)
