@@ -3,8 +3,10 @@
 import pickle
 from pathlib import Path
 
+from omnigraph.errors import OmniGraphError
+from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import write_options
-from omnigraph.pipeline.datasource.write import plan_write, write_rows
+from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
 from tests.opened import accepted_by, workspace_of
 
 
@@ -36,3 +38,14 @@ def data_files(graph):
 
 def commits(graph, branch="main"):
     return len(graph.commits.list(branch))
+
+
+def write(graph, *batches, **options):
+    """As Spark does it: tasks, then the commit; an abort when that fails."""
+    made = plan(graph, batches, **options)
+    written = run_tasks(made, batches)
+    try:
+        return commit_rows(workspace_of(graph), made, written)
+    except OmniGraphError:
+        discard_rows(made, written)
+        raise

@@ -12,7 +12,6 @@ from omnigraph.errors import (
     BranchNotFound,
     ConstraintError,
     InputError,
-    OmniGraphError,
     PreconditionFailed,
 )
 from omnigraph.pipeline.datasource.commit import commit_rows
@@ -20,7 +19,7 @@ from omnigraph.pipeline.datasource.option_values import user_options
 from omnigraph.pipeline.datasource.options import read_options, write_options
 from omnigraph.pipeline.datasource.write import discard_rows
 from tests.opened import workspace_of
-from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks
+from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks, write
 from tests.stored import read_back
 
 SCHEMA = "node Person { name: String @key  age: I32?  @range(age, 0..150) }"
@@ -31,16 +30,6 @@ def graph(tmp_path):
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load([{"type": "Person", "data": {"name": "ann", "age": 30}}])
         yield graph
-
-
-def write(graph, *batches, **options):
-    made = plan(graph, batches, **options)
-    written = run_tasks(made, batches)
-    try:
-        return commit_rows(workspace_of(graph), made, written)
-    except OmniGraphError:
-        discard_rows(made, written)
-        raise
 
 
 def people(graph, branch="main"):

@@ -21,7 +21,7 @@ from omnigraph.pipeline.datasource.write import discard_rows, write_rows
 from omnigraph.storage.tables import loose_files
 from tests.embeddings.server import EmbeddingServer
 from tests.opened import workspace_of
-from tests.pipeline.datasource_helpers import commits, data_files, pieces, plan, run_tasks
+from tests.pipeline.datasource_helpers import commits, data_files, pieces, plan, run_tasks, write
 from tests.stored import read_back
 
 SCHEMA = """
@@ -46,17 +46,6 @@ def graph(tmp_path):
 def people(*names, **columns):
     ages = columns.pop("age", [1] * len(names))
     return pa.record_batch({"name": list(names), "age": pa.array(ages, pa.int32()), **columns})
-
-
-def write(graph, *batches, **options):
-    """As Spark does it: tasks, then the commit; an abort when that fails."""
-    made = plan(graph, batches, **options)
-    written = run_tasks(made, batches)
-    try:
-        return commit_rows(workspace_of(graph), made, written)
-    except OmniGraphError:
-        discard_rows(made, written)
-        raise
 
 
 def stored(graph, branch="main"):

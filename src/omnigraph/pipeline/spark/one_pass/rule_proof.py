@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 BROADCAST_ROWS = 500_000
-"""Up to this number of fingerprints are sent to all executors; more are sorted, which needs no memory."""
+"""Up to this number of fingerprints are sent to all executors; more are sorted, which can spill."""
 
 
 @dataclass(slots=True)
