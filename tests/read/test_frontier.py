@@ -53,12 +53,13 @@ def test_pull_sums_over_targets_and_wraps(frontier, drawn, data):
 
 @few
 @given(edges(), st.data())
-def test_pull_as_a_product_of_matrix_and_vector_wraps_alike(drawn, data):
+def test_pull_in_blocks_of_any_size_is_the_same(drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, int64, np.int64)
     expected = frontier_numpy.pull(csr, x)
-    same(frontier_numpy.pull(csr, x, sparse=1), expected.tolist(), np.int64)
+    block = data.draw(st.integers(1, 9))
+    same(frontier_numpy.pull(csr, x, block=block), expected.tolist(), np.int64)
 
 
 @few

@@ -16,35 +16,30 @@ Summed = TypeVar("Summed", Counts, Floats)
 
 # Targets an intersection looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20
-# From this number of entries on, SciPy's product is worth its import and a vector of ones.
-SPARSE = 1 << 18
+# Entries a sum looks at together, so that what it gathers stays in the processor's cache.
+BLOCK = 1 << 17
 
 
-def pull(csr: Adjacency, x: Summed, sparse: int = SPARSE) -> Summed:
+def pull(csr: Adjacency, x: Summed, block: int = BLOCK) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap.
 
-    From ``sparse`` entries on, it is computed as a product of matrix and vector.
+    About ``block`` entries, in whole rows, are gathered at a time.
     """
-    if len(csr.indices) >= sparse and csr.shape[1] <= np.iinfo(np.int32).max:
-        return _sparse_pull(csr, x)
     sums = np.zeros(csr.shape[0], x.dtype)
     filled, starts = _filled(csr)
-    if len(starts):
-        sums[filled] = np.add.reduceat(x[csr.indices], starts)
-    return sums
-
-
-def _sparse_pull(csr: Adjacency, x: Summed) -> Summed:
-    """The same as a product of matrix and vector, which is one compiled sweep."""
-    from scipy.sparse import csr_array
-
+    if not len(starts):
+        return sums
     entries = len(csr.indices)
-    # SciPy wants one type of index throughout.
-    kind = np.int32 if entries <= np.iinfo(np.int32).max else np.int64
-    indptr, indices = csr.indptr.astype(kind), csr.indices.astype(kind, copy=False)
-    matrix = csr_array((np.ones(entries, x.dtype), indices, indptr), shape=csr.shape)
-    product: Summed = matrix @ x
-    return product
+    cuts = np.searchsorted(starts, np.arange(block, entries, block))
+    bounds = np.unique(np.concatenate(([0], cuts, [len(starts)])))
+    found = np.empty(len(starts), x.dtype)
+    for first, last in pairwise(bounds.tolist()):
+        begin = starts[first]
+        end = starts[last] if last < len(starts) else entries
+        gathered = x.take(csr.indices[begin:end])
+        np.add.reduceat(gathered, starts[first:last] - begin, out=found[first:last])
+    sums[filled] = found
+    return sums
 
 
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
