@@ -1,12 +1,14 @@
 """Ids of incoming rows: the same on every evaluation, and what an explicit one may say."""
 
+from itertools import pairwise
+
 import pyarrow as pa
 import pytest
 from ulid import ULID
 
 import omnigraph as og
 from omnigraph.pipeline.formats.json_lines import read_block
-from omnigraph.pipeline.formats.typed_batch import batch_schema
+from omnigraph.pipeline.formats.typed_batch import batch_schema, place_of
 from omnigraph.pipeline.rows.ids import derive_ids, id_aliases, make_ids
 from tests.pipeline.read_helpers import block_of
 
@@ -52,19 +54,32 @@ class TestMade:
         assert same == once[0]
         assert len({*once, other_source, other_operation}) == 4
 
-    def test_a_million_are_distinct_ulids_that_use_all_their_bits(self):
+    def test_a_million_are_distinct_and_in_the_order_of_their_records(self):
         size = 500_000
         offsets = pa.array(range(0, 40 * size, 40), pa.int64())
         made = []
         for source in (0, 1):
             sources = pa.array([source] * size, pa.int32())
             made += make_ids(sources, offsets, "op", STARTED).to_pylist()
-        assert len(set(made)) == 2 * size
-        for text in made[:: size // 50]:
-            assert str(ULID.from_str(text)) == text
-        for place in range(10, 26):
-            counts = {text[place] for text in made[:5000]}
-            assert len(counts) == 32, place
+        assert all(earlier < later for earlier, later in pairwise(made))
+
+    def test_the_number_of_a_record_is_its_place_counted_from_one_of_the_operation(self):
+        orders = [0, 1, 2**39, 2**40 + 5, (7 << 44) + 3, 2**62]
+        for operation in map(str, range(200)):  # so that some sums carry into the highest bits
+            mixed = [place_of(order) for order in orders]
+            sources, offsets = zip(*mixed, strict=True)
+            made = make_ids(
+                pa.array(sources, pa.int32()), pa.array(offsets, pa.int64()), operation, STARTED
+            )
+            numbers = [int.from_bytes(ULID.from_str(text).bytes[6:]) for text in made.to_pylist()]
+            assert [number - numbers[0] for number in numbers] == orders
+
+    def test_operations_of_one_millisecond_are_far_apart(self):
+        made = [
+            make_ids(*places(0, [0]), f"op{number}", STARTED)[0].as_py() for number in range(2000)
+        ]
+        numbers = sorted(int.from_bytes(ULID.from_str(text).bytes[6:]) for text in made)
+        assert min(later - earlier for earlier, later in pairwise(numbers)) > 2**40
 
     def test_known_bits_are_spelled_as_the_ulid_library_spells_them(self):
         for text in make_ids(*places(7, [0, 1, 2**40]), "op", STARTED).to_pylist():

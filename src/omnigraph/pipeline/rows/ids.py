@@ -1,14 +1,14 @@
 """Ids of incoming rows: derived from the key, given by the record, or made from its place.
 
 Nothing here is random, because a frame may be evaluated more than once. A made id is a ULID: its time
-is the start of the operation, its other 80 bits are a hash of the operation's id, the source and the
-offset. So it is the same in every process and on every engine.
+is the start of the operation, its other 80 bits are a number made of the operation's id plus the place
+of the record. So it is the same in every process and on every engine, and the ids of a load are in the
+order of its records: indexes of them need no sorting, and they take less room.
 """
 
 from __future__ import annotations
 
 import hashlib
-import struct
 from collections.abc import Iterator
 from functools import cache
 
@@ -23,6 +23,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     ID,
     OFFSET,
     SOURCE,
+    SOURCE_SHIFT,
     BadRecord,
     bad_batch,
     given_masks,
@@ -35,8 +36,9 @@ from omnigraph.types import (
 
 _CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _MAX_MS = 2**48 - 1
+_LOW_BITS = 2**64 - 1
 _CHUNK_ROWS = 16_384
-"""Rows hashed at a time, few enough for the caches of the processor."""
+"""Rows written at a time, few enough for the caches of the processor."""
 
 
 def derive_ids(
@@ -145,65 +147,49 @@ def _other_spellings(
 def make_ids(
     sources: pa.Array, offsets: pa.Array, operation_id: str, started_at_ms: int
 ) -> pa.Array:
-    """A ULID for every record, made from its place. No two records of a source get the same."""
+    """A ULID for every record, made from its place. No two records get the same, and later ones sort after."""
     size = len(offsets)
     source, offset = sources.to_numpy(), offsets.to_numpy()
+    first = _first_number(operation_id)
     texts = np.empty((size, 13), np.uint16)
     for place, pair in enumerate(_pairs()[_time_bits(started_at_ms)]):
         texts[:, place] = pair
     for start in range(0, size, _CHUNK_ROWS):
         rows = slice(start, start + _CHUNK_ROWS)
-        _write_parts(texts[rows, 5:], *_random_parts(source[rows], offset[rows], operation_id))
+        orders = (source[rows].astype(np.uint64) << np.uint64(SOURCE_SHIFT)) | offset[rows].view(
+            np.uint64
+        )
+        _write_numbers(texts[rows, 5:], first, orders)
     bounds = np.arange(0, 26 * (size + 1), 26, dtype=np.int32)
     return pa.Array.from_buffers(
         pa.utf8(), size, [None, pa.py_buffer(bounds), pa.py_buffer(texts.ravel())]
     )
 
 
-def _write_parts(
-    texts: NDArray[np.uint16], low: NDArray[np.uint64], high: NDArray[np.uint64]
-) -> None:
-    """Write 80 bits (64 in ``low``, 16 in ``high``) as eight pairs of characters, ten bits each."""
+def _first_number(operation_id: str) -> int:
+    """The 80 bits that the ids of an operation count from; the highest is left for the sums."""
+    digest = hashlib.blake2b(operation_id.encode(), digest_size=10).digest()
+    return int.from_bytes(digest, "big") >> 1
+
+
+def _write_numbers(texts: NDArray[np.uint16], first: int, orders: NDArray[np.uint64]) -> None:
+    """Write the sums of ``first`` and each order as eight pairs of characters, ten bits each."""
     pairs = _pairs()
-    middle = (high << np.uint64(4)) | (low >> np.uint64(60))
-    shifted = [high >> np.uint64(6), middle, *(low >> np.uint64(s) for s in range(50, -1, -10))]
-    for place, bits in enumerate(shifted):
+    least, greatest = (first + int(order) for order in (orders.min(), orders.max()))
+    low = orders + np.uint64(first & _LOW_BITS)
+    high = np.uint64(first >> 64) + (low < orders)
+    for place in range(8):
+        shift = 70 - 10 * place
+        if least >> shift == greatest >> shift:
+            texts[:, place] = pairs[least >> shift & 1023]
+            continue
+        if shift >= 64:
+            bits = high >> np.uint64(shift - 64)
+        else:
+            bits = low >> np.uint64(shift)
+            if shift > 54:
+                bits |= high << np.uint64(64 - shift)
         texts[:, place] = np.take(pairs, (bits & np.uint64(1023)).view(np.int64))
-
-
-def _random_parts(
-    sources: NDArray[np.int32], offsets: NDArray[np.int64], operation_id: str
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    offset = offsets.astype(np.uint64)
-    if len(sources) and sources.min() == sources.max():
-        return _hash(operation_id, int(sources[0]), offset)
-    low, high = np.empty_like(offset), np.empty_like(offset)
-    for index in np.unique(sources).tolist():
-        rows = sources == index
-        low[rows], high[rows] = _hash(operation_id, index, offset[rows])
-    return low, high
-
-
-def _hash(
-    operation_id: str, source: int, offsets: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """64 and 16 bits per offset, keyed by operation and source.
-
-    The first is a permutation of the offsets, so that within a source no two are equal; the keys
-    stand between the rounds, so that two sources are unrelated.
-    """
-    seed = struct.pack(">q", source) + operation_id.encode()
-    keys = np.frombuffer(hashlib.blake2b(seed, digest_size=32).digest(), "<u8")
-    low = _mix(_mix(offsets ^ keys[0]) ^ keys[1])
-    high = _mix(_mix(offsets ^ keys[2]) ^ keys[3]) >> np.uint64(48)
-    return low, high
-
-
-def _mix(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """A permutation of 64-bit numbers that spreads every bit: two multiply-and-shift rounds."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
 
 
 @cache
