@@ -7,10 +7,12 @@ is built (this process or Spark executors) is the caller's choice: a ``Builds``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.commit.changes import StagedStep
+from omnigraph.cores import usable_cores
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError
@@ -25,7 +27,7 @@ from omnigraph.storage.tables.indexes import (
     stage_index_segments,
 )
 from omnigraph.storage.tables.staging import Staged
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
 
 WantedIndex = tuple[str, IndexKind]
@@ -47,14 +49,36 @@ It sees all of them first, so that they can be built at the same time.
 """
 
 
-def build_here(_wanted: Sequence[WantedIndex]) -> Build:
-    """Build each index as one part, in this process, when its step runs."""
+def build_here(wanted: Sequence[WantedIndex]) -> Build:
+    """Build each index as one part, in this process; the BTREEs of a table at the same time.
+
+    Lance sorts the values of a BTREE on one core; it builds the other kinds on all of them.
+    """
+    btrees = [one for one in wanted if one[1] is IndexKind.BTREE]
+    built: dict[WantedIndex, Future[Any]] = {}
 
     def build(table: Table, column: str, kind: IndexKind) -> IndexParts:
         numbers = [fragment.id for fragment in table.fragments()]
-        return IndexParts([build_segment(table, column, kind, numbers)])
+        if kind is not IndexKind.BTREE or len(btrees) == 1:
+            return IndexParts([build_segment(table, column, kind, numbers)])
+        if not built:
+            built.update(_at_the_same_time(table, btrees, numbers))
+        return IndexParts([built[column, kind].result()])
 
     return build
+
+
+def _at_the_same_time(
+    table: Table, wanted: Sequence[WantedIndex], numbers: Sequence[int]
+) -> dict[WantedIndex, Future[Any]]:
+    """Build indexes on all cores; each of the futures has its part or its error."""
+
+    def build(column: str, kind: IndexKind) -> Any:
+        # Lance changes a handle while it builds, so each thread needs one of its own.
+        return build_segment(open_table(table.ref), column, kind, numbers)
+
+    with ThreadPoolExecutor(min(len(wanted), usable_cores()), "omnigraph-index") as pool:
+        return {one: pool.submit(build, *one) for one in wanted}
 
 
 @dataclass(repr=False)

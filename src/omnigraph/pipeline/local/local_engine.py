@@ -58,7 +58,7 @@ class LocalEngine:
         return complete_spooled(rules, records, ref, path, tell, self.few_rows)
 
     def builds(self, _rows: int) -> Builds:
-        """Build the indexes one after another, in this process."""
+        """Build the indexes in this process."""
         return build_here
 
     def proves_rules(self, *_: object) -> bool:
