@@ -152,6 +152,8 @@ def test_columns_are_renamed_and_others_left_out(graph):
         ({"columns": "a=x, b=x"}, "to two columns"),
         ({"filter": "age > 3"}, "takes no option `filter`"),
         ({"rejcts": "/x"}, "did you mean `rejects`"),
+        ({"query_id": "q"}, "query_id goes with app_id and batch_id"),
+        ({"path": "/other"}, "give one of them"),
     ],
 )
 def test_wrong_options(options, said):
@@ -176,7 +178,44 @@ def test_what_spark_adds_to_a_table_is_not_the_users():
         read_options({**given, "option.fliter": "age > 3"})
 
 
-def test_a_view_is_read_and_written_with_the_same_options():
-    both = {"graph": "/g", "type": "Person", "merge": "true", "pushdown": "true", "columns": "name"}
-    assert read_options(both).columns == ("name",)
-    assert write_options(both).merge
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        *(
+            ({name: "x"}, f"takes no option `{name}`, which is one of writes")
+            for name in ("merge", "patch", "on_bad", "ignore_extra", "retries", "rejects", "app_id")
+        ),
+        ({"Merge": "true"}, "takes no option `Merge`, which is one of writes"),
+        # Spark 4.3 would answer `frame` with the rows of `frame.where(…)` that was read before.
+        ({"pushdown": "true"}, "give conditions with the option `filter`"),
+        ({"partition_rows": "0"}, "a whole number from 1 on"),
+        ({"path": "/other"}, "give one of them"),
+    ],
+)
+def test_wrong_options_of_a_read(options, said):
+    with pytest.raises(BadRequest, match=said):
+        read_options({"graph": "/g", "type": "Person", **options})
+
+
+def test_a_table_is_read_and_written_with_the_same_options():
+    both = {"graph": "/g", "type": "Person", "merge": "true", "columns": "name"}
+    assert read_options(both, table=True).columns == ("name",)
+    assert write_options({**both, "partition_rows": "3"}).merge
+    with pytest.raises(BadRequest, match="did you mean `merge`"):
+        read_options({**both, "merg": "true"}, table=True)
+
+
+def test_a_node_type_has_no_ends_to_name(graph):
+    with pytest.raises(BadRequest, match="Person is a node type"):
+        plan(graph, [batch(name=["bob"])], from_col="a")
+
+
+def test_a_table_with_options_of_s3_is_refused():
+    """Its queries would go without them, and look for the graph somewhere else."""
+    from omnigraph.spark import OmniGraphSource
+
+    given = {"graph": "s3://b/g", "type": "Person", "s3.endpoint": "https://store.example"}
+    OmniGraphSource(given)
+    of_table = {**given, **{f"option.{name}": value for name, value in given.items()}}
+    with pytest.raises(BadRequest, match="a table keeps no options of S3"):
+        OmniGraphSource({**of_table, "provider": "omnigraph"})

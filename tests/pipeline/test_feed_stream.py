@@ -410,6 +410,10 @@ def test_offsets_hold_for_their_own_stream_only(graph, tmp_path):
         ({"maxrows": "1"}, "maxrowspertrigger"),
         ({"branch": "main"}, "takes no option `branch`"),
         ({"feed": " "}, "`feed` is missing"),
+        ({"maxCommitsPerTrigger": "0"}, "a whole number from 1 on"),
+        ({"typed": "true", "types": "Person", "images": "both"}, "no images"),
+        ({"typed": "true", "types": "Person", "from_col": "a"}, "Person is a node type"),
+        ({"from_col": "a"}, "add typed=true"),
     ],
 )
 def test_options_that_are_refused(graph, options, why):

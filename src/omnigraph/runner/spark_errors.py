@@ -141,21 +141,16 @@ def short_errors() -> Iterator[None]:
     try:
         yield
     except OmniGraphError as error:
-        hide_frames()
+        _hide_frames()
         # A context manager restores the old traceback of the same exception, so raise a copy.
         raise copy(error) from None
 
 
-def hide_frames() -> None:
-    """Let a process of Spark's show its next exception as one line; it ends with that."""
+def _hide_frames() -> None:
+    """Let a process of Spark's show the exception as one line; it ends with it."""
     main = getattr(sys.modules.get("__main__"), "__spec__", None)
     if main is not None and main.name.startswith("pyspark."):
         os.environ[_HIDE] = "1"
-
-
-def show_frames() -> None:
-    """Undo ``hide_frames``: there was no exception, and the process may work for others next."""
-    os.environ.pop(_HIDE, None)
 
 
 # ------------------------------------------------------------------ on the driver

@@ -9,7 +9,7 @@ a process lives for a second or two, so modules are imported only where they are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,20 +21,18 @@ from pyspark.sql.datasource import (
     DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
-    Filter,
     InputPartition,
-    Not,
     WriterCommitMessage,
 )
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.store_options import split_store_options
-from omnigraph.runner.spark_errors import hide_frames, short_errors, show_frames
+from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
 from omnigraph.spark.opening import open_graph
 from omnigraph.spark.planning import plan_rows
-from omnigraph.spark.tables import is_table, options_with, table_schema
+from omnigraph.spark.tables import is_of_table, is_table, options_with, table_schema
 from omnigraph.spark.threads import in_thread
 from omnigraph.storage.s3_options import S3Options
 
@@ -42,7 +40,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-    from omnigraph.pipeline.datasource.filters import AskedFilter
+    from omnigraph.pipeline.datasource.options import ReadOptions
     from omnigraph.pipeline.datasource.read import PinnedSource
     from omnigraph.pipeline.datasource.write import WritePlan
     from omnigraph.pipeline.written.task_files import Written
@@ -76,9 +74,16 @@ class OmniGraphSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         with short_errors():
             rest, self._store = split_store_options(options, self._registered)
+            if is_table(rest) and len(rest) < len(options):
+                raise BadRequest(
+                    "a table keeps no options of S3, and would be read without them; leave out those that "
+                    "begin with s3., and call omnigraph.spark.register(session) in a process that "
+                    "reaches the store"
+                )
         super().__init__(rest)
         self._pinned: PinnedSource | None = None
         self._pinned_feed: PinnedFeed | None = None
+        self._is_table = is_table(rest)
 
     @classmethod
     def name(cls) -> str:
@@ -87,34 +92,25 @@ class OmniGraphSource(DataSource):
 
     def schema(self) -> StructType:
         """Return the columns of the type, or those that the option `columns` names, or of the feed."""
-        from omnigraph.pipeline.datasource.options import read_options
-
         with short_errors():
             if self._is_feed:
                 return spark_schema(self._feed().columns)
-            names = read_options(self.options).columns
-            source = self._source()
+            names, source = self._asked().columns, self._source()
             schema = spark_schema(source.columns if names is None else source.select(names))
-            return table_schema(schema, self.options) if is_table(self.options) else schema
+            return table_schema(schema, self.options) if self._is_table else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of these columns at the pinned version."""
-        from omnigraph.pipeline.datasource.options import read_options
-
         with short_errors():
             if self._is_feed:
                 raise BadRequest("the change feed is a stream; read it with spark.readStream")
             self.options = options_with(self.options, schema)
-            asked = read_options(self.options)
-            source = self._source()
+            self._is_table = is_of_table(schema)
+            asked, source = self._asked(), self._source()
             for field in schema.fields:
                 (column,) = source.select([field.name])
                 check_type(source.type_name, column, field)
-            if not asked.pushdown:
-                return _Reader(source, schema, asked.partition_rows)
-            # If the session hands over no filters, Spark refuses the reader next, with one sentence.
-            hide_frames()
-            return _PushingReader(source, schema, asked.partition_rows)
+            return _Reader(source, schema, asked.partition_rows)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns, which are added or replace all rows."""
@@ -148,15 +144,20 @@ class OmniGraphSource(DataSource):
             self._pinned_feed = PinnedFeed(self.options, self._store)
         return self._pinned_feed
 
+    def _asked(self) -> ReadOptions:
+        from omnigraph.pipeline.datasource.options import read_options
+
+        return read_options(self.options, table=self._is_table)
+
     def _source(self) -> PinnedSource:
         """Return what the read sees, pinned at the first call: Spark plans a frame more than once."""
         if self._pinned is None:
             from omnigraph.graph.graph import state_of
             from omnigraph.graph.reads import resolve
-            from omnigraph.pipeline.datasource.options import find_type, read_options
+            from omnigraph.pipeline.datasource.options import find_type
             from omnigraph.pipeline.datasource.read import pin_source
 
-            asked = read_options(self.options)
+            asked = self._asked()
             with open_graph(asked.graph, self._store, mode="r") as graph:
                 state = state_of(graph)
                 snapshot, catalog = resolve(state, asked.target)
@@ -199,34 +200,6 @@ class _Reader(DataSourceReader):
             names, schema = self._schema.fieldNames(), arrow_schema(self._schema)
             with short_errors():
                 yield from read_fragments(self._source, names, schema, partition.value)
-
-
-class _PushingReader(_Reader):
-    """A reader that takes filters of Spark's.
-
-    Spark refuses such a reader in a session that hands over none, so it is made only when asked for.
-    """
-
-    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:
-        from omnigraph.pipeline.datasource.filters import push_filters
-
-        show_frames()
-        with short_errors():
-            asked = [_asked(one) for one in filters]
-            self._source, taken = push_filters(self._source, asked)
-        return [one for one, is_taken in zip(filters, taken, strict=True) if not is_taken]
-
-    def partitions(self) -> Sequence[InputPartition]:
-        show_frames()
-        return super().partitions()
-
-
-def _asked(filter: Filter) -> AskedFilter:
-    from omnigraph.pipeline.datasource.filters import AskedFilter
-
-    inner: Any = filter.child if isinstance(filter, Not) else filter
-    path, value = tuple(inner.attribute), getattr(inner, "value", None)
-    return AskedFilter(type(inner).__name__, path, value, negated=inner is not filter)
 
 
 @dataclass

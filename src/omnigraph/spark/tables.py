@@ -40,6 +40,11 @@ def table_schema(schema: StructType, options: Mapping[str, str]) -> StructType:
     )
 
 
+def is_of_table(schema: StructType) -> bool:
+    """Return whether these are columns of a table, with its options."""
+    return any(KEY in field.metadata for field in schema.fields)
+
+
 def options_with(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """Return the options that were given, and those of the table whose columns these are."""
     options = user_options(given)

@@ -33,7 +33,7 @@ def user_options(options: Mapping[str, str]) -> dict[str, str]:
     return {
         name.removeprefix(_TABLE_OPTION): value
         for name, value in given.items()
-        if name.startswith(_TABLE_OPTION) or name == "path"
+        if name.startswith(_TABLE_OPTION) or (name == "path" and "option.graph" not in given)
     }
 
 
@@ -44,7 +44,7 @@ def check_known(
     given = user_options(options)
     for name in given:
         if name not in known and name not in ignored:
-            hint = did_you_mean(name, known) or f"it takes {', '.join(known)}"
+            hint = did_you_mean(name, [*known, *ignored]) or f"it takes {', '.join(known)}"
             raise BadRequest(f"a {what} of omnigraph takes no option `{name}`; {hint}", option=name)
     return given
 
@@ -59,13 +59,22 @@ def require(given: Mapping[str, str], name: str) -> str:
 
 def graph_address(given: Mapping[str, str]) -> str:
     """Return the graph's address: the option `graph`, or the argument of `load` or `save`."""
-    return given["path"] if "path" in given and "graph" not in given else require(given, "graph")
+    if "path" not in given:
+        return require(given, "graph")
+    if given.get("graph", given["path"]) != given["path"]:
+        raise BadRequest(
+            f"the option `graph` is {given['graph']!r} and the argument of load or save "
+            f"{given['path']!r}; give one of them",
+            option="graph",
+        )
+    return require(given, "path")
 
 
-def whole_number(name: str, text: str) -> int:
+def whole_number(name: str, text: str, least: int = 0) -> int:
     """Return the number of an option."""
-    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text, re.ASCII):
-        raise BadRequest(f"the option `{name}` is {text!r}; give a whole number", option=name)
+    if not re.fullmatch(r"\s*[0-9]{1,18}\s*", text, re.ASCII) or int(text) < least:
+        what = "a whole number" if not least else f"a whole number from {least} on"
+        raise BadRequest(f"the option `{name}` is {text!r}; give {what}", option=name)
     return int(text)
 
 

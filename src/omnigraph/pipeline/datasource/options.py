@@ -31,7 +31,7 @@ PARTITION_ROWS = 250_000
 """About how many rows a partition has: small fragments are put together, large ones divided."""
 
 _COMMON = ("graph", "path", "type", "branch", "from_col", "to_col", "columns")
-READ = (*_COMMON, "snapshot", "version", "tag", "time", "filter", "partition_rows", "pushdown")
+READ = (*_COMMON, "snapshot", "version", "tag", "time", "filter", "partition_rows")
 WRITE = (
     *_COMMON,
     "merge",
@@ -48,9 +48,9 @@ WRITE = (
     "batch_id",
     "query_id",
 )
-# A view or a table has the options of both: it is read with them, and written by INSERT.
-_NOT_OF_READS = ("merge", "patch", "on_bad", "ignore_extra", "actor", "retries")
-_NOT_OF_WRITES = ("partition_rows", "pushdown")
+# A table has the options of both: it is read with them, and written by INSERT.
+_OF_WRITES = tuple(name for name in WRITE if name not in READ)
+_NOT_OF_WRITES = ("partition_rows",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +64,6 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     filter: str | None
     partition_rows: int
-    pushdown: bool = False
-    """Whether Spark may hand over filters of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +111,14 @@ class WriteOptions:
         )
 
 
-def read_options(options: Mapping[str, str]) -> ReadOptions:
-    """Check the options of `spark.read`, as far as that is possible without the graph."""
-    given = check_known(options, READ, "read", _NOT_OF_READS)
+def read_options(options: Mapping[str, str], *, table: bool = False) -> ReadOptions:
+    """Check the options of `spark.read`, as far as that is possible without the graph.
+
+    ``table``: they are those of a table, and some are for its INSERTs.
+    """
+    if not table:
+        _refuse_others(options)
+    given = check_known(options, READ, "read", _OF_WRITES if table else ())
     version = given.get("version")
     return ReadOptions(
         graph_address(given),
@@ -130,9 +133,25 @@ def read_options(options: Mapping[str, str]) -> ReadOptions:
         ends_of(given),
         names_in("columns", given["columns"]) if "columns" in given else None,
         given.get("filter"),
-        max(1, whole_number("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)))),
-        truth_of(given, "pushdown"),
+        whole_number("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)), least=1),
     )
+
+
+def _refuse_others(options: Mapping[str, str]) -> None:
+    """Refuse options that have a meaning, but not for a read."""
+    for name in options:
+        if name.lower() == "pushdown":
+            # Spark 4.3 keeps the filters of one query for all others of the frame.
+            raise BadRequest(
+                "Spark would use the filters of one query for others of the same frame, so none of its own "
+                "are taken; give conditions with the option `filter`",
+                option="pushdown",
+            )
+        if name.lower() in _OF_WRITES:
+            raise BadRequest(
+                f"a read of omnigraph takes no option `{name}`, which is one of writes; leave it out",
+                option=name,
+            )
 
 
 def write_options(options: Mapping[str, str]) -> WriteOptions:
@@ -164,6 +183,10 @@ def _batch(given: Mapping[str, str]) -> StreamBatch | None:
     """Return the micro-batch that a frame of `foreachBatch` is, if it says so."""
     app_id = check_app_id(given.get("app_id"))
     if app_id is None and "batch_id" not in given:
+        if "query_id" in given:
+            raise BadRequest(
+                "query_id goes with app_id and batch_id; give all three", option="query_id"
+            )
         return None
     if app_id is None or "batch_id" not in given:
         raise BadRequest("app_id and batch_id belong together; give both, or leave both out")
@@ -232,4 +255,14 @@ def end_columns(entity: Entity, ends: Ends) -> dict[str, str]:
                     "with from_col and to_col"
                 )
             columns[shown] = stored
+    else:
+        refuse_ends(entity, ends)
     return columns
+
+
+def refuse_ends(entity: Entity, ends: Ends) -> None:
+    """Refuse names for the ends of a type that has none."""
+    if not isinstance(entity, EdgeType) and ends != Ends():
+        raise BadRequest(
+            f"{entity.name} is a node type, whose rows have no ends; leave from_col and to_col out"
+        )

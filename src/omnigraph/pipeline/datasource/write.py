@@ -23,7 +23,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
-from omnigraph.pipeline.datasource.options import WriteOptions, find_type
+from omnigraph.pipeline.datasource.options import WriteOptions, find_type, refuse_ends
 from omnigraph.pipeline.datasource.rejected import RejectedRows
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
@@ -159,6 +159,7 @@ def _form(entity: Entity, options: WriteOptions, mode: LoadMode, named: bool, fo
 
 def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> None:
     """Refuse wrong column names and types: an empty frame already shows them."""
+    refuse_ends(entity, options.ends)
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
     for read in frame_blocks(options.layout(entity), reader, source=0):

@@ -86,6 +86,16 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
         raise BadRequest(
             "typed=true gives the columns of one type; name exactly one type in the option `types`"
         )
+    ends = ends_of(given)
+    if typed and "images" in given:
+        raise BadRequest(
+            "typed=true gives properties as columns, and no images; leave the option `images` out",
+            option="images",
+        )
+    if not typed and ends != Ends():
+        raise BadRequest(
+            "from_col and to_col name columns of a typed stream; add typed=true, or leave them out"
+        )
     return FeedOptions(
         graph_address(given),
         trim_branch_name(require(given, FEED)),
@@ -93,16 +103,15 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
         _images(given.get("images", "after")),
         typed,
         _start(given.get("startingfrom", _LATEST)),
-        max(1, whole_number("maxRowsPerTrigger", given.get("maxrowspertrigger", str(MAX_ROWS)))),
-        max(
-            1,
-            whole_number(
-                "maxCommitsPerTrigger", given.get("maxcommitspertrigger", str(MAX_COMMITS))
-            ),
-        ),
+        _most(given, "maxRowsPerTrigger", MAX_ROWS),
+        _most(given, "maxCommitsPerTrigger", MAX_COMMITS),
         "maxcommitspertrigger" in given and "maxrowspertrigger" not in given,
-        ends_of(given),
+        ends,
     )
+
+
+def _most(given: Mapping[str, str], option: str, default: int) -> int:
+    return whole_number(option, given.get(option.lower(), str(default)), least=1)
 
 
 def _images(text: str) -> Images:
