@@ -33,6 +33,8 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("OMNIGRAPH_") or name in KEYS_OF_PROVIDERS:
             monkeypatch.delenv(name)
+    # What large graphs leave in the user's cache directory would stay there.
+    monkeypatch.setenv("OMNIGRAPH_DISK_CACHE_MB", "0")
 
 
 def pytest_report_header() -> str:

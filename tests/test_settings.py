@@ -13,6 +13,7 @@ NUMBERS = {
     settings.MAINTENANCE_CONCURRENCY: (8, 1),
     settings.SPARK_THRESHOLD_MB: (4096, 0),
     settings.CACHE_MB: (2048, 0),
+    settings.DISK_CACHE_MB: (4096, 0),
     settings.EMBED_BATCH: (64, 1),
     settings.EMBED_RATE: (0, 0),
     settings.EMBED_TIMEOUT_MS: (30_000, 1),
@@ -21,6 +22,12 @@ NUMBERS = {
     settings.EMBED_RETRY_BACKOFF_MS: (200, 0),
     settings.MUTATION_MAX_ROWS: (None, 1),
 }
+
+
+@pytest.fixture(autouse=True)
+def _nothing_is_set(monkeypatch):
+    """Other tests keep nothing on disk."""
+    monkeypatch.delenv(settings.DISK_CACHE_MB.variable)
 
 
 @pytest.mark.parametrize("setting", NUMBERS, ids=lambda setting: setting.variable)

@@ -44,6 +44,12 @@ class ViewThresholds:
     """Look-ups use a numbered state and what changed since, up to this number of rows or a tenth of all."""
     overlaid_few: int = 64
     """This number of changed rows is never too many for that, however small the table is."""
+    kept_rows: int = 50_000
+    """Tables of at least this number of rows are kept on disk for other processes once they are numbered."""
+    kept_versions: int = 16
+    """A state derived from an older one is kept, too, when no state of so few versions ago is."""
+    mapped_share: int = 8
+    """What takes more than this share of the cache is used from disk once it is kept there."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,8 @@ class MatchThresholds:
     """Seconds to carry one node over from an older state."""
     derived_edge_seconds: float = 0.015e-6
     """Seconds to carry one edge over from an older state."""
+    kept_byte_seconds: float = 0.5e-9
+    """Seconds to check one byte that is kept on disk, once for a process."""
     overlaid_seconds: float = 0.03e-3
     """What a look-up in an older state and its changes adds to the worth of numbering: seconds, and a
     fraction of the time it loses, since the next commit may come at any time."""

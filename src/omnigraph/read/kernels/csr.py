@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +25,8 @@ _KEY_BITS = 64
 @dataclass(frozen=True)
 class Csr:
     """Adjacency without repeats: row ``r`` has ``indices[indptr[r]:indptr[r + 1]]``, ascending."""
+
+    ARRAYS: ClassVar = ("indptr", "indices")
 
     indptr: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int32]
@@ -80,6 +82,8 @@ class MultiCsr:
 
     The entries of a row ascend by neighbour.
     """
+
+    ARRAYS: ClassVar = ("indptr", "indices", "positions")
 
     indptr: npt.NDArray[np.int64]
     indices: npt.NDArray[np.int32]

@@ -1,141 +1,131 @@
-"""The stored edges of one type as pairs of node ordinals.
-
-For example:
-
-    nodes ada 0, bob 1; stored edges bob -> ada, ada -> bob   ->   src [1, 0], dst [0, 1]
-"""
+"""The stored edges of one type between numbered nodes, and the adjacency made of them."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
-from omnigraph.cancel import Beside, aside, holding, look
+from omnigraph.cancel import aside, holding
 from omnigraph.lang.query.ir import Direction
+from omnigraph.read.kept.kept_file import held_bytes, is_mapped
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr, csr_of, multi_csr_of
 from omnigraph.read.thresholds import ViewThresholds
+from omnigraph.read.view.ends import Ends, read_ends
 from omnigraph.read.view.nodes import NodeSpace, RowIds
 from omnigraph.read.view.pinned_table import PinnedTable
-from omnigraph.read.view.row_changes import RowChanges
 
 T = TypeVar("T")
 
-
-class Ends(NamedTuple):
-    """Stored edges as the ordinals of their ends, -1 for one that is missing; by row id."""
-
-    src: Codes
-    dst: Codes
-    row_ids: npt.NDArray[np.uint64]
-
-    def after(self, changes: RowChanges, sources: NodeSpace, targets: NodeSpace) -> Ends:
-        """The edges after these changes."""
-        now = self
-        if changes.updated.num_rows:
-            places, known = self._find(changes.updated.column("_rowid").to_numpy())
-            new = ends_of(changes.updated, sources, targets).chosen(known)
-            now = Ends(self.src.copy(), self.dst.copy(), self.row_ids)
-            now.src[places], now.dst[places] = new.src, new.dst
-        if changes.gone.size:
-            kept = np.ones(self.row_ids.size, np.bool_)
-            kept[self._find(changes.gone)[0]] = False
-            now = now.chosen(kept)
-        if changes.inserted.num_rows:
-            fresh = ends_of(changes.inserted.sort_by("_rowid"), sources, targets)
-            now = Ends.joined([now, fresh])
-        return now
-
-    @staticmethod
-    def joined(parts: Sequence[Ends]) -> Ends:
-        """These edges, then the others."""
-        return Ends(
-            np.concatenate([part.src for part in parts]),
-            np.concatenate([part.dst for part in parts]),
-            np.concatenate([part.row_ids for part in parts]),
-        )
-
-    def chosen(self, which: Mask | npt.NDArray[np.intp]) -> Ends:
-        """The edges that a mask selects, or at these positions."""
-        return Ends(self.src[which], self.dst[which], self.row_ids[which])
-
-    def _find(
-        self, row_ids: npt.NDArray[np.uint64]
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """The positions of these rows, and which of them there are."""
-        places = np.searchsorted(self.row_ids, row_ids)
-        known = places < self.row_ids.size
-        known[known] = self.row_ids[places[known]] == row_ids[known]
-        return places[known], known
+ENDS: Final = "ends"
+# What is kept on disk beside them, by its name. Rows are targets in those that are reversed.
+_KINDS: Final[dict[str, type[Csr | MultiCsr]]] = {
+    "out": Csr,
+    "into": Csr,
+    "both": Csr,
+    **{f"multi-{direction.value}": MultiCsr for direction in Direction},
+}
+_REVERSED: Final = frozenset({"into", f"multi-{Direction.IN.value}"})
 
 
-def ends_of(rows: pa.Table, sources: NodeSpace, targets: NodeSpace) -> Ends:
-    """The ends of edge rows, looked up among the nodes."""
-    src, dst = sources.ordinals_of(rows.column("src")), targets.ordinals_of(rows.column("dst"))
-    return Ends(src, dst, rows.column("_rowid").to_numpy())
+class KeptParts(Protocol):
+    """The place on disk of an edge list: arrays by the name of a part and their own."""
 
+    def ends(self) -> Ends:
+        """The ends of all edges; read from the table again if they cannot be trusted."""
+        ...
 
-def _read_ends(
-    pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace, thresholds: ViewThresholds
-) -> Ends:
-    """All stored edges. Of many, one thread reads and looks up the sources, another the targets.
+    def read(self, part: str) -> dict[str, npt.NDArray[Any]] | None:
+        """The arrays of a part, if it is there and whole."""
+        ...
 
-    A scan keeps to one thread most of the time. Two of one version give the rows in one order.
-    """
-    if pinned.row_count < thresholds.threaded_rows:
-        return ends_of(pinned.table.read(["src", "dst"], with_row_id=True), sources, targets)
-    with Beside(lambda: _read_end(pinned, "dst", targets, thresholds, with_row_id=False)) as other:
-        src, row_ids = _read_end(pinned, "src", sources, thresholds, with_row_id=True)
-        dst, _ = other.result()
-    assert row_ids is not None
-    assert len(src) == len(dst) == len(row_ids)
-    return Ends(src, dst, row_ids)
-
-
-def _read_end(
-    pinned: PinnedTable,
-    column: str,
-    nodes: NodeSpace,
-    thresholds: ViewThresholds,
-    *,
-    with_row_id: bool,
-) -> tuple[Codes, npt.NDArray[np.uint64] | None]:
-    """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
-    codes, row_ids = [], []
-    for rows in _chunks(pinned, column, thresholds, with_row_id=with_row_id):
-        codes.append(nodes.ordinals_of(rows.column(column)))
-        if with_row_id:
-            row_ids.append(rows.column("_rowid").to_numpy())
-    return np.concatenate(codes), np.concatenate(row_ids) if with_row_id else None
+    def write(
+        self, part: str, arrays: dict[str, npt.NDArray[Any]]
+    ) -> dict[str, npt.NDArray[Any]] | None:
+        """Keep a part. Returns the arrays to use from now on; None when it could not be kept."""
+        ...
 
 
 class EdgeList:
     """Stored edges as ordinals of their ends, in the order of their row ids: what is cached.
 
     ``complete`` says that every row of the table is there. An edge whose end is missing is left out; only
-    another program can leave such an edge behind.
+    another program can leave such an edge behind. ``size`` is the number of edges. A ``kept`` list has a
+    place on disk, from which its parts are loaded when they are first used, and where new parts go.
     """
 
     def __init__(self, ends: Ends, shape: tuple[int, int], *, complete: bool) -> None:
-        self.src = ends.src
-        self.dst = ends.dst
-        self.rows = RowIds(ends.row_ids)
+        self.size = ends.src.size
         self.shape = shape
         self.complete = complete
-        self._made: dict[Any, Any] = {}
+        self.kept: KeptParts | None = None
+        self._ends: tuple[Ends, RowIds] | None = ends, RowIds(ends.row_ids)
+        self._made: dict[str, Any] = {}
         self._lock = threading.RLock()
+
+    @staticmethod
+    def later(size: int, shape: tuple[int, int], kept: KeptParts, *, complete: bool) -> EdgeList:
+        """A list of which everything is on disk until it is used."""
+        nothing = Ends(np.empty(0, np.int32), np.empty(0, np.int32), np.empty(0, np.uint64))
+        edges = EdgeList(nothing, shape, complete=complete)
+        edges.size, edges.kept, edges._ends = size, kept, None
+        return edges
+
+    @property
+    def src(self) -> Codes:
+        """The ordinal of the source by position."""
+        return self._content()[0].src
+
+    @property
+    def dst(self) -> Codes:
+        """The ordinal of the target by position."""
+        return self._content()[0].dst
+
+    @property
+    def rows(self) -> RowIds:
+        """The row ids by position."""
+        return self._content()[1]
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether any of it was used yet; otherwise the first use loads it from disk."""
+        return self._ends is not None or bool(self._made)
+
+    def keep(self, kept: KeptParts) -> None:
+        """Keep the ends and the adjacency on disk, that made so far and that to come."""
+        with holding(self._lock):
+            ends, _ = self._content()
+            arrays = ends._asdict()
+            written = kept.write(ENDS, arrays)
+            if written is None:
+                return
+            self.kept = kept
+            if written is not arrays:
+                self._ends = Ends(**written), RowIds(written["row_ids"])
+            for name, made in list(self._made.items()):
+                self._made[name] = self._write(name, made)
+
+    def _content(self) -> tuple[Ends, RowIds]:
+        ends = self._ends
+        if ends is None:
+            with holding(self._lock):
+                if self._ends is None:
+                    assert self.kept is not None
+                    found = self.kept.ends()
+                    self._ends = found, RowIds(found.row_ids)
+                ends = self._ends
+        return ends
 
     @staticmethod
     def read(
         pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace, thresholds: ViewThresholds
     ) -> EdgeList:
         """The ends as they are stored, each looked up among the nodes."""
-        ends = _read_ends(pinned, sources, targets, thresholds)
+        ends = read_ends(pinned, sources, targets, thresholds)
         if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
             ends = ends.chosen(np.argsort(ends.row_ids, kind="stable"))
         return EdgeList.of(ends, (sources.size, targets.size))
@@ -153,7 +143,7 @@ class EdgeList:
 
         ``src`` and ``dst`` are the new numbers of its nodes.
         """
-        fresh = self.src[before.src.size :], self.dst[before.src.size :]
+        fresh = self.src[before.size :], self.dst[before.size :]
         for name, shape, moves, pairs in (
             ("out", self.shape, (src, dst), fresh),
             ("into", self.shape[::-1], (dst, src), fresh[::-1]),
@@ -182,7 +172,7 @@ class EdgeList:
 
     def multi(self, direction: Direction) -> MultiCsr:
         """Adjacency by stored edge; both ways a self-loop counts once."""
-        return self._once(f"multi {direction}", lambda: self._multi(direction))
+        return self._once(f"multi-{direction.value}", lambda: self._multi(direction))
 
     def loops(self) -> Mask:
         """Which nodes have a stored edge to themselves."""
@@ -197,11 +187,14 @@ class EdgeList:
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        made = sum(part.nbytes for part in list(self._made.values()))
-        return self.src.nbytes + self.dst.nbytes + self.rows.nbytes + int(made)
+        made: int = sum(_held(part) for part in list(self._made.values()))
+        if self._ends is None:
+            return made
+        ends, rows = self._ends
+        return held_bytes(ends.src, ends.dst) + rows.nbytes + made
 
     def _multi(self, direction: Direction) -> MultiCsr:
-        positions = np.arange(self.src.size, dtype=np.int32)
+        positions = np.arange(self.size, dtype=np.int32)
         if direction is Direction.OUT:
             return multi_csr_of(self.src, self.dst, positions, self.shape)
         if direction is Direction.IN:
@@ -220,22 +213,34 @@ class EdgeList:
             with holding(self._lock):
                 made = self._made.get(name)
                 if made is None:
-                    made = self._made[name] = aside(build, items=self.src.size)
+                    found = None if self.kept is None else self._read(name)
+                    if found is None:
+                        found = self._write(name, aside(build, items=self.size))
+                    made = self._made[name] = found
         return made
 
+    def _read(self, name: str) -> Any:
+        """A part that was made by another process, if it is kept."""
+        kind = _KINDS.get(name)
+        arrays = None if kind is None or self.kept is None else self.kept.read(name)
+        if kind is None or arrays is None:
+            return None
+        shape = self.shape[::-1] if name in _REVERSED else self.shape
+        return kind(**arrays, shape=shape)
 
-def _chunks(
-    pinned: PinnedTable, column: str, thresholds: ViewThresholds, *, with_row_id: bool
-) -> Iterator[pa.Table]:
-    """One column of the stored edges in tables of bounded size."""
-    batch_rows, chunk_rows = thresholds.batch_rows, thresholds.chunk_rows
-    reader = pinned.table.scan([column], with_row_id=with_row_id, batch_size=batch_rows)
-    batches, rows = [], 0
-    for batch in reader:
-        look()
-        batches.append(batch)
-        rows += batch.num_rows
-        if rows >= chunk_rows:
-            yield pa.Table.from_batches(batches)
-            batches, rows = [], 0
-    yield pa.Table.from_batches(batches, reader.schema)
+    def _write(self, name: str, made: Any) -> Any:
+        """Keep a part that was just made. Returns it, or the one on disk in its place."""
+        kind = _KINDS.get(name)
+        if kind is None or self.kept is None:
+            return made
+        arrays = {part: getattr(made, part) for part in kind.ARRAYS}
+        written = self.kept.write(name, arrays)
+        return made if written is None or written is arrays else kind(**written, shape=made.shape)
+
+
+def _held(part: Any) -> int:
+    """The bytes of memory of adjacency, or of a mask."""
+    if not isinstance(part, Csr | MultiCsr):
+        return int(part.nbytes)
+    arrays = [getattr(part, name) for name in part.ARRAYS]
+    return part.nbytes - sum(array.nbytes for array in arrays if is_mapped(array))

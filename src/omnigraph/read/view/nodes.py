@@ -7,15 +7,17 @@ For example:
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+import threading
+from collections.abc import Callable, Hashable, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.cancel import aside
+from omnigraph.cancel import aside, holding
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.read.kept.kept_file import held_bytes, is_mapped
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
@@ -68,7 +70,7 @@ class RowIds:
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        total = self.row_ids.nbytes
+        total = held_bytes(self.row_ids)
         table, ranked = self._table, self._sorted
         if table is not None:
             total += table.nbytes
@@ -78,7 +80,10 @@ class RowIds:
 
 
 class NodeIds:
-    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached."""
+    """The ids of a node table, ascending by UTF-8 bytes, with their row ids: what is cached.
+
+    ``size`` says how many there are. Those that are kept on disk are loaded when they are first used.
+    """
 
     def __init__(
         self,
@@ -86,9 +91,44 @@ class NodeIds:
         row_ids: npt.NDArray[np.uint64],
         origin: Origin | None = None,
     ) -> None:
-        self.id_array = id_array
-        self.rows = RowIds(row_ids)
+        self.size = len(id_array)
         self.origin = origin
+        self._loaded: tuple[pa.StringArray, RowIds] | None = id_array, RowIds(row_ids)
+        self._load: Callable[[], NodeIds] | None = None
+        self._lock = threading.Lock()
+
+    @staticmethod
+    def later(size: int, load: Callable[[], NodeIds]) -> NodeIds:
+        """As many ids as ``size``, which are loaded when they are first used."""
+        ids = NodeIds(pa.array([], pa.string()), np.empty(0, np.uint64))
+        ids.size, ids._loaded, ids._load = size, None, load
+        return ids
+
+    @property
+    def id_array(self) -> pa.StringArray:
+        """The ids by ordinal."""
+        return self._content()[0]
+
+    @property
+    def rows(self) -> RowIds:
+        """The row ids by ordinal."""
+        return self._content()[1]
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether the ids are at hand; otherwise their first use loads them."""
+        return self._loaded is not None
+
+    def _content(self) -> tuple[pa.StringArray, RowIds]:
+        loaded = self._loaded
+        if loaded is None:
+            with holding(self._lock):
+                if self._loaded is None:
+                    assert self._load is not None
+                    found = self._load()
+                    self._loaded = found.id_array, found.rows
+                loaded = self._loaded
+        return loaded
 
     @staticmethod
     def read(pinned: PinnedTable) -> NodeIds:
@@ -164,8 +204,12 @@ class NodeIds:
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        origin = 0 if self.origin is None else self.origin.nbytes
-        return int(self.id_array.get_total_buffer_size()) + self.rows.nbytes + origin
+        if self._loaded is None:
+            return 0
+        id_array, rows = self._loaded
+        is_kept = id_array.nbytes > 0 and is_mapped(rows.row_ids)
+        ids = 0 if is_kept else int(id_array.get_total_buffer_size())
+        return ids + rows.nbytes + (0 if self.origin is None else self.origin.nbytes)
 
 
 def _composed(first: Codes, second: Codes) -> Codes:
@@ -216,7 +260,7 @@ class NodeSpace:
     @property
     def size(self) -> int:
         """How many nodes there are."""
-        return len(self.node_ids.id_array)
+        return self.node_ids.size
 
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:

@@ -12,7 +12,9 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.edges import EdgeList, Ends
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.ends import Ends
+from omnigraph.read.view.kept_states import KeptStates
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.numbered import (
     EdgeChangesKey,
@@ -29,17 +31,22 @@ from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.row_changes import changes_since
 
 
-def node_ids(cache: ByteCache, pinned: PinnedTable, thresholds: ViewThresholds) -> NodeIds:
+def node_ids(
+    cache: ByteCache, kept: KeptStates, pinned: PinnedTable, thresholds: ViewThresholds
+) -> NodeIds:
     """The ids of a node table."""
 
     def build() -> NodeIds:
-        return _refreshed_ids(cache, pinned, thresholds) or NodeIds.read(pinned)
+        derived = _refreshed_ids(cache, pinned, thresholds)
+        ids = derived or NodeIds.read(pinned)
+        return kept.keep_nodes(pinned, ids, is_derived=derived is not None)
 
     return cache.get(nodes_key(pinned), build, _ids_nbytes)
 
 
 def edge_list(
     cache: ByteCache,
+    kept: KeptStates,
     pinned: PinnedTable,
     sources: NodeSpace,
     targets: NodeSpace,
@@ -48,8 +55,10 @@ def edge_list(
     """The edges of a table between these nodes."""
 
     def build() -> EdgeList:
-        refreshed = _refreshed_edges(cache, pinned, sources, targets, thresholds)
-        return refreshed or EdgeList.read(pinned, sources, targets, thresholds)
+        derived = _refreshed_edges(cache, pinned, sources, targets, thresholds)
+        edges = derived or EdgeList.read(pinned, sources, targets, thresholds)
+        kept.keep_edges(pinned, sources, targets, edges, is_derived=derived is not None)
+        return edges
 
     return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, _edges_nbytes)
 
@@ -62,7 +71,7 @@ def numbered_states(cache: ByteCache) -> dict[Identity, int]:
         if isinstance(key, NodesKey | EdgesKey):
             kept: NodeIds | EdgeList | None = cache.peek(key)
             if kept is not None:
-                found[key.table] = kept.rows.row_ids.size
+                found[key.table] = kept.size
         elif isinstance(key, NodeChangesKey | EdgeChangesKey):
             changes: NodeChanges | EdgeChanges | None = cache.peek(key)
             if changes is not None:
@@ -93,7 +102,7 @@ def _refreshed_ids(
             return None
         earlier = [known.as_rows(before)] if known.count else []
         now = before.after(known.base, [*earlier, *later])
-        return now if len(now.id_array) == pinned.table.count_rows() else None
+        return now if now.size == pinned.table.count_rows() else None
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -36,14 +37,21 @@ class EdgeSpace:
         thresholds: ViewThresholds,
     ) -> None:
         self.pinned = pinned
-        self._properties = Properties(
-            pinned, cache, key, edges.rows.row_ids, edges.rows.codes, thresholds
-        )
+        self._edges = edges
+        self._key = key
+        self._cache = cache
+        self._thresholds = thresholds
+
+    @cached_property
+    def _properties(self) -> Properties:
+        # Not before it is needed: the row ids of a kept list would have to be loaded.
+        rows, cache, thresholds = self._edges.rows, self._cache, self._thresholds
+        return Properties(self.pinned, cache, self._key, rows.row_ids, rows.codes, thresholds)
 
     @property
     def size(self) -> int:
         """How many stored edges there are."""
-        return len(self._properties.row_ids)
+        return self._edges.size
 
     def column(self, name: str) -> Column:
         """A property of all edges by position."""
@@ -89,7 +97,7 @@ class Topology:
     @property
     def size(self) -> int:
         """How many stored edges there are."""
-        return self._list.src.size
+        return self._list.size
 
     @property
     def src(self) -> Codes:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import perf_counter
+from typing import Final
 
 from omnigraph import settings
 from omnigraph.errors import HistoryReclaimed, NotFound, StorageError
@@ -15,9 +16,11 @@ from omnigraph.manifest.history.equal_content import has_rows_of
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.kept.kept_files import KeptFiles
 from omnigraph.read.thresholds import DEFAULTS, Thresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.kept_states import KeptStates
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.numbered import NodesKey, edges_key, nodes_key
 from omnigraph.read.view.numbering import (
@@ -32,6 +35,10 @@ from omnigraph.read.view.pinned_table import Identity, PinnedTable, pin_table
 from omnigraph.read.view.same_rows import rows_identity
 from omnigraph.read.view.topology import EdgeSpace, Topology
 
+# About what a node takes on disk, and an edge in one direction.
+_NODE_BYTES: Final = 24
+_EDGE_BYTES: Final = 4
+
 
 class Reader:
     """What one graph handle keeps between reads: a cache bounded by bytes, and the newest views."""
@@ -40,6 +47,7 @@ class Reader:
         self.workspace = workspace
         self.thresholds = thresholds
         self.cache = ByteCache(settings.CACHE_MB.get() * 2**20)
+        self.kept = KeptStates(KeptFiles.of_settings(), self.cache, thresholds.view)
         self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
         self._lock = threading.Lock()
 
@@ -77,6 +85,7 @@ class View:
         self.catalog = catalog
         self._workspace = reader.workspace
         self._cache = reader.cache
+        self._kept = reader.kept
         self.thresholds = reader.thresholds
         self._states = {
             (key.partition(":")[0], state.incarnation): state
@@ -123,10 +132,13 @@ class View:
     def table(self, entity: Entity) -> PinnedTable:
         """The table of a type as this snapshot pins it, whatever the type was called then."""
         with self._lock:
-            pinned = self._pinned.get(entity.table_key)
-            if pinned is None:
-                pinned = self._pinned[entity.table_key] = self._pin(entity)
-            return pinned
+            return self._table(entity)
+
+    def _table(self, entity: Entity) -> PinnedTable:
+        pinned = self._pinned.get(entity.table_key)
+        if pinned is None:
+            pinned = self._pinned[entity.table_key] = self._pin(entity)
+        return pinned
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -145,7 +157,7 @@ class View:
         type_ = self.catalog.nodes[type_name]
         pinned = self.table(type_)
         thresholds = self.thresholds.view
-        ids = node_ids(self._cache, pinned, thresholds)
+        ids = node_ids(self._cache, self._kept, pinned, thresholds)
         return NodeSpace(type_, pinned, ids, self._cache, thresholds)
 
     def topology(self, edge_type_name: str) -> Topology:
@@ -155,7 +167,7 @@ class View:
         sources = self.nodes(edge.from_type)
         targets = sources if edge.to_type == edge.from_type else self.nodes(edge.to_type)
         thresholds = self.thresholds.view
-        edges = edge_list(self._cache, pinned, sources, targets, thresholds)
+        edges = edge_list(self._cache, self._kept, pinned, sources, targets, thresholds)
         ends = None if edges.complete else (sources.pinned.identity, targets.pinned.identity)
         space = EdgeSpace(pinned, edges, (pinned.identity, ends), self._cache, thresholds)
         return Topology(edge, sources, targets, edges, space)
@@ -170,6 +182,15 @@ class View:
         edge = self.catalog.edges[edge_type_name]
         ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
         return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
+
+    def unloaded_bytes(self, entity: Entity) -> int:
+        """About the bytes of a numbered table that its first use loads from disk."""
+        if isinstance(entity, NodeType):
+            ids: NodeIds | None = self._cache.peek(nodes_key(self.table(entity)))
+            return 0 if ids is None or ids.is_loaded else _NODE_BYTES * ids.size
+        ends = (self.table(self.catalog.nodes[name]) for name in (entity.from_type, entity.to_type))
+        edges: EdgeList | None = self._cache.peek(edges_key(self.table(entity), *ends))
+        return 0 if edges is None or edges.is_loaded else _EDGE_BYTES * edges.size
 
     def has_older_state(self, entity: Entity) -> bool:
         """Whether the cache holds an older state from which this one can be derived."""
@@ -235,6 +256,7 @@ class View:
                 snapshot=self.snapshot.graph_commit_id,
             )
         pinned = pin_table(self._workspace, self.snapshot, entity, state)
+        self._offer_kept(pinned)
         pinned.identity = rows_identity(
             self._cache,
             pinned,
@@ -243,6 +265,16 @@ class View:
             self.thresholds.view.derived_versions,
         )
         return pinned
+
+    def _offer_kept(self, pinned: PinnedTable) -> None:
+        """Put what other processes kept of a table into the cache."""
+        if isinstance(pinned.entity, NodeType):
+            self._kept.offer_nodes(pinned)
+            return
+        with suppress(NotFound):  # Then the edges cannot be read either, and the reader says so.
+            ends = (pinned.entity.from_type, pinned.entity.to_type)
+            nodes = (self._table(self.catalog.nodes[name]) for name in ends)
+            self._kept.offer_edges(pinned, *nodes)
 
     def _has_rows_of(self, state: TableState, version: int) -> bool:
         """Whether only commits that change no row came after that version of a table."""

@@ -12,6 +12,7 @@ read, because an operation can hold megabytes of fragments.
 from __future__ import annotations
 
 import enum
+import hashlib
 import re
 import tempfile
 from collections.abc import Iterator
@@ -62,9 +63,15 @@ _BY_FIELD = {
     114: Operation.UPDATE_BASES,
 }
 _FIRST_OPERATION_FIELD = 100
+_FRAGMENT = 2
+_VERSION = 3
+_TIMESTAMP = 7
 _MAX_FRAGMENT = 11
 _TRANSACTION_FILE = 12
+_NEXT_ROW_ID = 14
 _TRANSACTION_SECTION = 23
+# Not all fields: maps come in any order.
+_OF_CONTENT = frozenset({_FRAGMENT, _VERSION, _TIMESTAMP, _TRANSACTION_FILE, _NEXT_ROW_ID})
 _HEAD_BYTES = 1024
 _FILE_NAME = re.compile(rb"([0-9]{1,20})-([\x21-\x7e]+)\.txn")
 _LONGEST_VARINT = 10
@@ -99,6 +106,21 @@ def transactions_after(table: Table, version: int, head: int) -> list[Transactio
 def transaction_uuid(table: Table) -> str:
     """The UUID of the transaction that made the open version. Reads nothing from the store."""
     return _transaction_file(table)[1]
+
+
+def content_fingerprint(table: Table) -> str:
+    """A hash of what makes the open version the one it is. Reads nothing from the store.
+
+    It covers the files of every fragment, whose names are never used again, their row ids and deleted
+    rows, and the transaction and time of the commit: a version of the same number in a copy of the
+    table, or in one that was made again, has another one.
+    """
+    found = hashlib.sha256()
+    for number, value in _fields(table.dataset._ds.serialized_manifest()):  # noqa: SLF001
+        if number in _OF_CONTENT:
+            part = value if isinstance(value, bytes) else str(value).encode()
+            found.update(b"%d:%d:" % (number, len(part)) + part)
+    return found.hexdigest()
 
 
 def last_fragment_number(table: Table) -> int:

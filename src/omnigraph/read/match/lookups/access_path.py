@@ -77,12 +77,16 @@ def _price(view: View, pattern: Pattern) -> float:
     catalog, seconds = view.catalog, view.thresholds.match
     price = 0.0
     for name in nodes:
-        if not view.has_nodes(name):
-            node = catalog.nodes[name]
+        node = catalog.nodes[name]
+        if view.has_nodes(name):
+            price += view.unloaded_bytes(node) * seconds.kept_byte_seconds
+        else:
             price += _numbering(view, node, seconds.node_seconds, seconds.derived_node_seconds)
     for name in edges:
-        if not view.has_topology(name):
-            edge = catalog.edges[name]
+        edge = catalog.edges[name]
+        if view.has_topology(name):
+            price += view.unloaded_bytes(edge) * seconds.kept_byte_seconds
+        else:
             price += _numbering(view, edge, seconds.edge_seconds, seconds.derived_edge_seconds)
     return price
 

@@ -20,7 +20,8 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.edges import EdgeList, Ends
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.ends import Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.overlay.overlaid import FoundEdges, KnownCodes, OverlaidNodes
 from omnigraph.read.view.pinned_table import Identity, PinnedTable

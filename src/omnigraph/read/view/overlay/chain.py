@@ -42,7 +42,10 @@ def node_changes(
         return None
 
     key = NodeChangesKey(pinned.identity)
-    if cache.peek(key) is None and not node_states(cache, pinned, thresholds):
+    if cache.peek(key) is None and not any(
+        _is_loaded(cache, NodesKey(known.base))
+        for _, known in node_states(cache, pinned, thresholds)
+    ):
         return None  # Not kept: a state may be numbered at any time.
     return cache.get(key, build, _nbytes)
 
@@ -55,8 +58,7 @@ def edge_changes(
     def build() -> EdgeChanges | None:
         for state, known in edge_states(cache, pinned, thresholds):
             base: EdgeList | None = cache.peek(known.base)
-            nodes = NodesKey(known.base.sources), NodesKey(known.base.targets)
-            if base is None or any(cache.peek(key) is None for key in nodes):
+            if base is None or not _are_loaded(cache, known.base):
                 continue
             later = _later(state, pinned, thresholds)
             if later is None:
@@ -67,9 +69,22 @@ def edge_changes(
         return None
 
     key = EdgeChangesKey(pinned.identity)
-    if cache.peek(key) is None and not edge_states(cache, pinned, thresholds):
+    if cache.peek(key) is None and not any(
+        _are_loaded(cache, known.base) for _, known in edge_states(cache, pinned, thresholds)
+    ):
         return None  # Not kept: a state may be numbered at any time.
     return cache.get(key, build, _nbytes)
+
+
+def _is_loaded(cache: ByteCache, key: NodesKey | EdgesKey) -> bool:
+    """Whether a state is in memory. One on disk costs more to load than a look-up in the table."""
+    kept: NodeIds | EdgeList | None = cache.peek(key)
+    return kept is not None and kept.is_loaded
+
+
+def _are_loaded(cache: ByteCache, edges: EdgesKey) -> bool:
+    nodes = NodesKey(edges.sources), NodesKey(edges.targets)
+    return all(_is_loaded(cache, key) for key in (edges, *nodes))
 
 
 def is_too_much(changes: Changes, pinned: PinnedTable, thresholds: ViewThresholds) -> bool:

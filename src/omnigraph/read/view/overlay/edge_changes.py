@@ -53,9 +53,7 @@ class EdgeChanges:
     @staticmethod
     def none(base: EdgesKey, edges: EdgeList) -> EdgeChanges:
         """Nothing changed since this numbered state."""
-        return EdgeChanges(
-            base, edges.src.size, np.empty(0, np.int32), (set(), set()), {}, ({}, {})
-        )
+        return EdgeChanges(base, edges.size, np.empty(0, np.int32), (set(), set()), {}, ({}, {}))
 
     @property
     def count(self) -> int:

@@ -71,7 +71,7 @@ class NodeChanges:
     @staticmethod
     def none(base: Identity, ids: NodeIds) -> NodeChanges:
         """Nothing changed since this numbered state."""
-        return NodeChanges(base, len(ids.id_array), {}, {}, 0)
+        return NodeChanges(base, ids.size, {}, {}, 0)
 
     @property
     def count(self) -> int:

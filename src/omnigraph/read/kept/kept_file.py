@@ -1,0 +1,188 @@
+"""One file of arrays: written once, checked and mapped into memory by those who read it.
+
+A file begins with a fixed prelude, then a description in JSON, then the arrays, each at a multiple of 64
+bytes:
+
+    magic, format, length of the description, length of the file, SHA-256 of the description
+    {"byte_order": "little", "key": "...", "part": "out", "facts": {...}, "arrays": [[name, type, items, at, CRC-32], ...]}
+
+Whatever differs from what the reader expects makes the file ``Untrusted``: another format or byte order,
+a length that is not that of the file, a type that is not known. The bytes of an array are
+compared with their checksum when it is first asked for, so that a large file costs what is used of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import stat
+import struct
+import sys
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+Facts = Mapping[str, Any]
+
+FORMAT: Final = 1
+_MAGIC: Final = b"omnigraph arrays"
+_PRELUDE: Final = struct.Struct("<16sIIQ32s")
+_TYPES: Final = {name: np.dtype(name) for name in ("<i4", "<i8", "<u8", "|u1")}
+_ALIGNED: Final = 64
+_MAX_DESCRIPTION: Final = 1 << 20
+
+
+class _Place(NamedTuple):
+    """Where an array is in the file, and the checksum of its bytes."""
+
+    kind: np.dtype[Any]
+    items: int
+    at: int
+    checksum: int
+
+    @property
+    def nbytes(self) -> int:
+        return self.kind.itemsize * self.items
+
+
+class Untrusted(Exception):
+    """A kept file is not what its reader expects; the message says in what."""
+
+
+class KeptFile:
+    """A file that is whole as far as it was looked at. Others may replace or remove it meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self._mapped = _map(path)
+        try:
+            self.key, self.part, self.facts, self._arrays = _description(self._mapped)
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise Untrusted("its description cannot be read") from error
+        self._checked: dict[str, Array] = {}
+
+    def array(self, name: str) -> Array:
+        """An array as it was written, which cannot be modified."""
+        known = self._checked.get(name)
+        if known is None:
+            known = self._checked[name] = self._check(name)
+        return known
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the arrays."""
+        return list(self._arrays)
+
+    def _check(self, name: str) -> Array:
+        if name not in self._arrays:
+            raise Untrusted(f"there is no array {name}")
+        place = self._arrays[name]
+        found = np.frombuffer(self._mapped, place.kind, place.items, place.at)
+        if zlib.crc32(found.view(np.uint8).data) != place.checksum:
+            raise Untrusted(f"the bytes of the array {name} are not those that were written")
+        return found
+
+
+def write_kept(path: Path, key: str, part: str, facts: Facts, arrays: Mapping[str, Array]) -> None:
+    """Write the arrays to a new file that only its owner may read. Raises ``OSError``.
+
+    ``key`` says what they belong to, and ``part`` what of it they are.
+    """
+    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    listed: list[list[Any]] = []
+    # Places are counted from the end of the description, whose length depends on them.
+    at = 0
+    for name, array in plain.items():
+        listed.append(
+            [name, array.dtype.str, array.size, at, zlib.crc32(array.view(np.uint8).data)]
+        )
+        at = _aligned(at + array.nbytes)
+    described = json.dumps(
+        {
+            "byte_order": sys.byteorder,
+            "key": key,
+            "part": part,
+            "facts": facts,
+            "arrays": listed,
+        }
+    ).encode()
+    begin = _aligned(_PRELUDE.size + len(described))
+    digest = hashlib.sha256(described).digest()
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(_PRELUDE.pack(_MAGIC, FORMAT, len(described), begin + at, digest))
+        out.write(described)
+        for (_, _, _, place, _), array in zip(listed, plain.values(), strict=True):
+            out.write(bytes(begin + place - out.tell()))
+            out.write(array.view(np.uint8).data)
+        out.write(bytes(begin + at - out.tell()))
+
+
+def is_mapped(array: Array) -> bool:
+    """Whether an array is a part of a kept file, and takes no memory that the system could not reclaim."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        base = base.base
+    return isinstance(base, memoryview) and isinstance(base.obj, mmap.mmap)
+
+
+def held_bytes(*arrays: Array) -> int:
+    """The bytes of memory that arrays take, those of kept files not counted."""
+    return sum(0 if is_mapped(array) else array.nbytes for array in arrays)
+
+
+def _aligned(at: int) -> int:
+    return -(-at // _ALIGNED) * _ALIGNED
+
+
+def _map(path: Path) -> mmap.mmap:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError as error:
+        raise Untrusted(f"it cannot be opened: {error.strerror}") from error
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
+            raise Untrusted("it is no file")
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o077:
+            raise Untrusted("others may have written it")
+        if found.st_size < _PRELUDE.size:
+            raise Untrusted("it is too short")
+        return mmap.mmap(descriptor, found.st_size, access=mmap.ACCESS_READ)
+    except OSError as error:
+        raise Untrusted(f"it cannot be read: {error.strerror}") from error
+    finally:
+        os.close(descriptor)
+
+
+def _description(mapped: mmap.mmap) -> tuple[str, str, Facts, dict[str, _Place]]:
+    magic, format_, length, size, digest = _PRELUDE.unpack_from(mapped)
+    if (magic, format_) != (_MAGIC, FORMAT):
+        raise Untrusted("it has another format")
+    begin = _aligned(_PRELUDE.size + length)
+    if size != len(mapped) or length > _MAX_DESCRIPTION or begin > size:
+        raise Untrusted("it is cut off, or longer than it was")
+    text = mapped[_PRELUDE.size : _PRELUDE.size + length]
+    if hashlib.sha256(text).digest() != digest:
+        raise Untrusted("its description is not the one that was written")
+    described = json.loads(text)
+    if described["byte_order"] != sys.byteorder:
+        raise Untrusted("it was written by a machine of another byte order")
+    arrays = {}
+    for name, kind, items, at, checksum in described["arrays"]:
+        if not all(isinstance(number, int) and number >= 0 for number in (items, at, checksum)):
+            raise Untrusted(f"the array {name} has no place in it")
+        place = _Place(_TYPES[kind], items, begin + at, checksum)
+        if place.at + place.nbytes > size:
+            raise Untrusted(f"the array {name} is not in it")
+        arrays[name] = place
+    key, part, facts = described["key"], described["part"], described["facts"]
+    if not isinstance(key, str) or not isinstance(part, str) or not isinstance(facts, dict):
+        raise Untrusted("its description cannot be read")
+    return key, part, facts, arrays

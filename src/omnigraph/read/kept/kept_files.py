@@ -1,0 +1,175 @@
+"""The kept files of this user: found by table, written whole, removed when they are old or too many.
+
+    <cache directory>/topology/<table>/<version>-<lineage>-<state>-<part>.kept
+
+Processes share them. A file appears under its name only when it is complete, and one that is removed
+stays readable for those who have it mapped. Nothing here ever fails a read: what cannot be read counts
+as missing, and what cannot be written is not kept.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import re
+import shutil
+import stat
+import time
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from omnigraph import settings
+from omnigraph.errors import OmniGraphError
+from omnigraph.read.kept.kept_file import Array, Facts, KeptFile, Untrusted, write_kept
+
+logger = logging.getLogger(__name__)
+
+_SUFFIX: Final = ".kept"
+_DRAFT: Final = "draft-"
+_NAME: Final = re.compile(r"([0-9]{1,20})-([0-9a-f]{16})-([0-9a-f]{16})-([a-z-]+)\.kept")
+# Seconds after which a draft belongs to a process that died, and a file to nobody.
+_ABANDONED: Final = 3600.0
+_FORGOTTEN: Final = 30 * 24 * 3600.0
+# A file is not written where it would take more than this share of what is free.
+_SHARE_OF_FREE: Final = 2
+
+
+class KeptName(NamedTuple):
+    """What the name of a file says: which version of which lineage, its state, and the part of it."""
+
+    version: int
+    lineage: str
+    state: str
+    part: str
+
+    def __str__(self) -> str:
+        return f"{self.version}-{self.lineage}-{self.state}-{self.part}{_SUFFIX}"
+
+
+def digest(text: str) -> str:
+    """A short name of a text, which no other text will have."""
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+class KeptFiles:
+    """The kept files of all graphs, up to a number of bytes on disk; none if that is 0."""
+
+    def __init__(self, max_bytes: int, place: Path | None) -> None:
+        self.max_bytes = max_bytes if place is not None else 0
+        self._place = place
+
+    @staticmethod
+    def of_settings() -> KeptFiles:
+        """Those in the cache directory. Without a directory for caches nothing is kept."""
+        try:
+            place = settings.CACHE_DIR.get() / "topology"
+        except OmniGraphError:
+            place = None
+        return KeptFiles(settings.DISK_CACHE_MB.get() * 2**20, place)
+
+    def names(self, table: str) -> list[KeptName]:
+        """What is kept of a table, the newest version first; never more than names."""
+        folder = self._folder(table)
+        if folder is None:
+            return []
+        try:
+            found = [_NAME.fullmatch(name) for name in os.listdir(folder)]  # noqa: PTH208 - names only
+        except OSError:
+            return []
+        names = [KeptName(int(one[1]), one[2], one[3], one[4]) for one in found if one is not None]
+        return sorted(names, reverse=True)
+
+    def open(self, table: str, name: KeptName) -> KeptFile | None:
+        """A kept file, if it is there and its key is that of its name; otherwise it is removed."""
+        folder = self._folder(table)
+        if folder is None:
+            return None
+        path = folder / str(name)
+        try:
+            found = KeptFile(path)
+        except Untrusted as error:
+            self._discard(table, name, str(error))
+            return None
+        if (digest(found.key), found.part) != (name.state, name.part):
+            self._discard(table, name, "it belongs to another state, or is another part of it")
+            return None
+        with contextlib.suppress(OSError):
+            os.utime(path)
+        return found
+
+    def write(
+        self, table: str, name: KeptName, key: str, facts: Facts, arrays: Mapping[str, Array]
+    ) -> bool:
+        """Keep arrays under a name, and make room for them; whether that went well."""
+        folder = self._folder(table)
+        nbytes = sum(array.nbytes for array in arrays.values())
+        if folder is None or nbytes > self.max_bytes:
+            return False
+        draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
+        try:
+            _make_private(folder)
+            if nbytes * _SHARE_OF_FREE > shutil.disk_usage(folder).free:
+                return False
+            self._make_room(nbytes, folder)
+            write_kept(draft, key, name.part, facts, arrays)
+            draft.rename(folder / str(name))
+        except OSError as error:
+            logger.debug("%s is not kept: %s", folder / str(name), error)
+            with contextlib.suppress(OSError):
+                draft.unlink()
+            return False
+        return True
+
+    def remove(self, table: str, name: KeptName) -> None:
+        """Remove a file, if it is there."""
+        folder = self._folder(table)
+        if folder is not None:
+            with contextlib.suppress(OSError):
+                (folder / str(name)).unlink()
+
+    def _discard(self, table: str, name: KeptName, why: str) -> None:
+        folder = self._folder(table)
+        if folder is not None and os.path.lexists(folder / str(name)):
+            logger.warning("%s is not used and removed: %s", folder / str(name), why)
+            self.remove(table, name)
+
+    def _folder(self, table: str) -> Path | None:
+        return None if self._place is None or not self.max_bytes else self._place / table
+
+    def _make_room(self, nbytes: int, used: Path) -> None:
+        """Remove abandoned drafts, forgotten files, and the longest unused ones beyond the bound."""
+        assert self._place is not None
+        now, found = time.time(), []
+        for path in self._place.glob("*/*"):
+            with contextlib.suppress(OSError):
+                state = path.lstat()
+                is_draft = path.name.startswith(_DRAFT)
+                if state.st_mtime < now - (_ABANDONED if is_draft else _FORGOTTEN):
+                    path.unlink()
+                elif not is_draft:
+                    found.append((state.st_mtime, state.st_size, path))
+        total = nbytes + sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= self.max_bytes:
+                break
+            with contextlib.suppress(OSError):
+                path.unlink()
+            total -= size
+        for folder in self._place.iterdir():
+            if folder != used:
+                with contextlib.suppress(OSError):
+                    folder.rmdir()  # Only one that is empty.
+
+
+def _make_private(folder: Path) -> None:
+    """Make a directory that only its owner may enter; refuse one that others may write to."""
+    for place in (folder.parent, folder):
+        place.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = place.lstat()
+        owned = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not owned or stat.S_IMODE(found.st_mode) & 0o022:
+            raise PermissionError(1, "others may write there", str(place))
