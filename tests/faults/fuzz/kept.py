@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import numpy as np
 
@@ -16,7 +18,10 @@ from tests.faults.fuzz.inputs import ODD_BYTES, ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import Parser, parser
 
 KEY = json.dumps(["ends", [["g", "edges/1", None, None, 7, "ab"]] * 3])
-ARRAYS = {"src": np.arange(9, dtype=np.int32), "row_ids": np.arange(3, dtype=np.uint64)}
+ARRAYS: dict[str, Any] = {
+    "src": np.arange(9, dtype=np.int32),
+    "row_ids": np.arange(3, dtype=np.uint64),
+}
 
 
 def _sealed(data: bytes, described: bytes) -> bytes:
@@ -49,12 +54,13 @@ def _kept_file(place: Path) -> Parser:
         damaged_file.unlink(missing_ok=True)
         damaged_file.touch(mode=0o600)
         damaged_file.write_bytes(data)
-        found = KeptFile(damaged_file)
-        for name in found.names:
-            assert found.array(name).nbytes <= len(data)
-        assert len(_read_states(found.key, "ends")) >= 0
+        with suppress(Untrusted):  # It never leaves the engine.
+            found = KeptFile(damaged_file)
+            for name in found.names:
+                assert found.array(name).nbytes <= len(data)
+            assert len(_read_states(found.key, "ends")) >= 0
 
-    return Parser(make, read, (Untrusted,))
+    return Parser(make, read, ())
 
 
 @parser

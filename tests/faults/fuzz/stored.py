@@ -25,7 +25,11 @@ from omnigraph.storage.locks.read_leases import live_leases, remove_dead_leases
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.tables import transactions
 from omnigraph.storage.tables.branch_refs import read_branch
-from omnigraph.storage.tables.transactions import last_fragment_number, transaction_uuid
+from omnigraph.storage.tables.transactions import (
+    content_fingerprint,
+    last_fragment_number,
+    transaction_uuid,
+)
 from tests.faults.fuzz.inputs import ODD_BYTES, ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import GRAPH, ULID, Parser, parser
 
@@ -263,6 +267,7 @@ def _lance_manifest(_place: Path) -> Parser:
         opened = SimpleNamespace(serialized_manifest=lambda: data)
         table: Any = SimpleNamespace(ref="t", dataset=SimpleNamespace(_ds=opened))
         assert last_fragment_number(table) >= -1
+        assert len(content_fingerprint(table)) == 64
         version, uuid = transactions._transaction_file(table)
         assert version >= 0
         assert uuid == transaction_uuid(table)

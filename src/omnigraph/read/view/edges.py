@@ -242,5 +242,6 @@ def _held(part: Any) -> int:
     """The bytes of memory of adjacency, or of a mask."""
     if not isinstance(part, Csr | MultiCsr):
         return int(part.nbytes)
-    arrays = [getattr(part, name) for name in part.ARRAYS]
-    return part.nbytes - sum(array.nbytes for array in arrays if is_mapped(array))
+    arrays = (getattr(part, name) for name in part.ARRAYS)
+    mapped: int = sum(array.nbytes for array in arrays if is_mapped(array))
+    return part.nbytes - mapped
