@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -33,12 +34,16 @@ edge Twin: Person -> Person @card(0..1)
 """
 
 ON_EXECUTORS = SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
+TOO_LARGE = replace(ON_EXECUTORS, shared_bytes=-1)
 
 
-@pytest.fixture
-def graphs(tmp_path, spark, monkeypatch):
-    """A graph for Spark, where nothing is fetched because it is little, and one for this process."""
-    monkeypatch.setattr(SparkEngine, "sizes", ON_EXECUTORS)
+@pytest.fixture(params=[ON_EXECUTORS, TOO_LARGE], ids=["tasks", "joins"])
+def graphs(tmp_path, spark, monkeypatch, request):
+    """A graph for Spark, where nothing is fetched because it is little, and one for this process.
+
+    Rules are proved by tasks that read whole columns, or by joins, as if columns were too large for that.
+    """
+    monkeypatch.setattr(SparkEngine, "sizes", request.param)
     # Errors name edges by their ids, which are made from the operation.
     monkeypatch.setattr(
         "omnigraph.pipeline.load.RowRules",
@@ -81,6 +86,10 @@ def files(graph, key):
     return {path.name for path in directory.glob("*.lance")} if directory.exists() else set()
 
 
+def all_files(graph):
+    return {key: files(graph, key) for key in graph.snapshot().tables}
+
+
 def people(*names, **columns):
     count = len(names)
     return pa.table({"name": names, "age": range(count), **columns})
@@ -112,11 +121,13 @@ def test_rows_are_written_once_and_no_text_is_compared(graphs, tmp_path, spark, 
 
     def gather(inputs):
         inputs.nodes("Person", more)
-        inputs.edges("Knows", ends if inputs is not None else None, "from", "to")
+        inputs.edges("Knows", ends, "from", "to")
+        inputs.edges("Twin", ends, "from", "to")
 
     result = load_gathered(graphs.spark, gather, mode="append", engine="spark", spark=spark)
     assert {table["table_key"]: table["rows_loaded"] for table in result.tables} == {
         "edge:Knows": 20,
+        "edge:Twin": 20,
         "node:Person": 5,
     }
     assert len(read_back(graphs.spark).edges["Knows"]) == 20
@@ -143,6 +154,7 @@ def test_rows_are_written_once_and_no_text_is_compared(graphs, tmp_path, spark, 
         ("ends lost", {"mode": "overwrite"}),
         ("emptied", {"mode": "overwrite"}),
         ("too many", {"mode": "append"}),
+        ("one too many", {"mode": "append"}),
     ],
 )
 def test_what_breaks_a_rule_is_refused_as_in_this_process_and_leaves_no_file(
@@ -152,6 +164,7 @@ def test_what_breaks_a_rule_is_refused_as_in_this_process_and_leaves_no_file(
         lambda inputs: (
             inputs.nodes("Person", people("ann", "bob", mail=["a@x", None]))
             .edges("Knows", pa.table({"from": ["ann"], "to": ["bob"]}), "from", "to")
+            .edges("Twin", pa.table({"from": ["bob"], "to": ["bob"]}), "from", "to")
             .nodes("Day", pa.table({"date": ["2020-01-01", "2020-01-02"]}))
         ),
         mode="append",
@@ -168,10 +181,13 @@ def test_what_breaks_a_rule_is_refused_as_in_this_process_and_leaves_no_file(
         "ends lost": people(*wide, "bob"),
         "emptied": people(),
         "too many": pa.table({"from": ["ann", "ann"], "to": ["bob", "ann"]}),
+        "one too many": pa.table({"from": ["ann", "bob"], "to": ["bob", "ann"]}),
     }[gather]
     source = in_files(tmp_path, given, 3)
-    kind = {"no such end": "Knows", "too many": "Twin"}.get(gather, "Person")
-    before = files(graphs.spark, "node:Person") | files(graphs.spark, "edge:Knows")
+    kind = {"no such end": "Knows", "too many": "Twin", "one too many": "Twin"}.get(
+        gather, "Person"
+    )
+    before = all_files(graphs.spark)
 
     def fill(inputs):
         if kind == "Person":
@@ -180,7 +196,7 @@ def test_what_breaks_a_rule_is_refused_as_in_this_process_and_leaves_no_file(
 
     error, text, _ = graphs.load(fill, **options)
     assert issubclass(error, OmniGraphError), text
-    assert files(graphs.spark, "node:Person") | files(graphs.spark, "edge:Knows") == before
+    assert all_files(graphs.spark) == before
 
 
 def test_json_lines_of_all_tables_blobs_and_edges_that_spell_ids_in_another_way(graphs, spark):

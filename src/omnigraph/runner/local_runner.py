@@ -43,11 +43,12 @@ HASHED_ROWS = 1 << 25
 
 @dataclass(frozen=True, slots=True)
 class LocalFrame:
-    """Rows in Arrow (`table`) or in a table of the runner's database (`name`)."""
+    """Rows in Arrow (`table`, or `reader`) or in a table of the runner's database (`name`)."""
 
     columns: tuple[str, ...]
     table: Any = None
     name: str | None = None
+    reader: Any = None
 
 
 class LocalRunner:
@@ -59,10 +60,12 @@ class LocalRunner:
         self,
         memory_limit: str = MEMORY_LIMIT,
         *,
+        threads: int | None = None,
         few_rows: int = FEW_ROWS,
         hashed_rows: int = HASHED_ROWS,
     ) -> None:
         self._memory_limit = memory_limit
+        self._threads = threads
         self._few_rows = few_rows
         self._hashed_rows = hashed_rows
         self._connection: Any = None
@@ -85,6 +88,7 @@ class LocalRunner:
                     # A name that is not a frame is a mistake; DuckDB would look for a Python variable.
                     "python_enable_replacements": "false",
                     "autoinstall_known_extensions": "false",
+                    **({} if self._threads is None else {"threads": str(self._threads)}),
                 },
             )
             # A progress bar on stdout would mix with results.
@@ -100,6 +104,10 @@ class LocalRunner:
         if isinstance(data, pa.Table):
             return LocalFrame(tuple(data.column_names), table=data)
         return self._kept("SELECT * FROM source", {"source": data})
+
+    def once(self, reader: pa.RecordBatchReader) -> LocalFrame:
+        """Take a stream for one query, which reads it as it comes: nothing is kept."""
+        return LocalFrame(tuple(reader.schema.names), reader=reader)
 
     def scan(
         self, ref: TableRef, columns: Sequence[str], where: Pushdown | None = None
@@ -256,10 +264,12 @@ class LocalRunner:
     def _name(self, name: str, source: Any) -> Callable[[], object]:
         """Register rows under a name; return a function that removes the name again."""
         duck = self._duck
-        if isinstance(source, LocalFrame) and source.table is None:
+        if isinstance(source, LocalFrame) and source.name is not None:
             duck.execute(f"CREATE TEMP VIEW {name} AS FROM {source.name}")
             return lambda: duck.execute(f"DROP VIEW {name}")
-        arrow = source.table if isinstance(source, LocalFrame) else source
+        arrow = source
+        if isinstance(source, LocalFrame):
+            arrow = source.reader if source.table is None else source.table
         duck.register(name, self._registered(arrow))
         return lambda: duck.unregister(name)
 

@@ -125,13 +125,15 @@ class FoundWritten(FoundRecords):
 
     summaries: list[Payload] = field(default_factory=list)
     fragments: dict[str, list[Any]] = field(default_factory=dict)
+    files: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
+    """The files with the columns that set rules look at, and their numbers of rows."""
     loose: dict[str, list[str]] = field(default_factory=dict)
 
     def _of_kind(self, kind: str) -> Iterator[Any]:
         return (one for one in self.summaries if one.kind == kind)
 
     def _bad_bytes(self, limit: int | None) -> Iterator[bytes]:
-        found = self.told.where(f"what = {BAD_RECORDS}").orderBy("h1", "h2").select("data")
+        found = self.told.where(f"what = {BAD_RECORDS}").orderBy("one", "two").select("data")
         for row in (found if limit is None else found.limit(limit)).toLocalIterator():
             yield row["data"]
 
@@ -151,10 +153,13 @@ def found_written(told: DataFrame) -> FoundWritten:
     found = FoundWritten(told)
     for one in gather_summaries(found):
         if one.kind == ROWS:
-            files = files_of(one.wide)
-            found.fragments.setdefault(one.key or "", []).extend(files.fragments)
+            key, files = one.key or "", files_of(one.wide)
+            found.fragments.setdefault(key, []).extend(files.fragments)
+            readable = [(f.files[0].path, f.physical_rows) for f in files.fragments]
             if files.loose is not None:
-                found.loose.setdefault(one.key or "", []).append(files.loose)
+                found.loose.setdefault(key, []).append(files.loose)
+                readable = [(files.loose, one.records)]
+            found.files.setdefault(key, []).extend(readable)
     return found
 
 

@@ -21,6 +21,9 @@ class SparkSizes:
     """At most this many ids are looked up through the index of a table; for more it is scanned."""
     rows_per_task: int = 100_000
     """A task that writes gets at least this number of rows: fewer are not worth a task of their own."""
+    shared_bytes: int = 256 << 20
+    """Ids, or other values, of at most this number of bytes are read whole by every task that looks
+    for some of them; more are sent between executors as fingerprints."""
     sent_bytes: int = 32 << 20
     """Rows that this process checked are sent to executors in parts of about this number of bytes."""
     indexed_rows: int = LARGE_TABLE_ROWS

@@ -33,11 +33,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class MergePass(FirstPass):
-    """What every task of the pass needs to know. It compares nothing by fingerprints."""
+    """What every task of the pass needs to know."""
 
     overwrite: bool = False
-    compared: tuple[()] = ()
-    salt: str = ""
     image_sizes: ImageSizes = IMAGE_SIZES
 
     def task_rows(self, counter: Counter) -> MergedRows:
@@ -66,9 +64,9 @@ class MergedRows(TaskRows):
         super().__init__(merge_pass, counter)
         self._held_bytes = merge_pass.image_sizes.held_bytes
 
-    def write(self, number: int, judged: Judged) -> Batches:
+    def write(self, number: int, judged: Judged) -> None:
         """Add rows to the images; the largest are written when they take too much memory together."""
-        yield from super().write(number, judged)
+        super().write(number, judged)
         held = {key: table.files.held for key, table in self.tables.items()}
         if sum(held.values()) >= self._held_bytes:
             self.tables[max(held, key=held.__getitem__)].files.flush()

@@ -1,8 +1,8 @@
 """Fingerprints: what set rules compare, as 128 bits of a keyed hash instead of texts.
 
-Duplicates, taken ids and missing ends are questions about equal values, and a fixed 16 bytes for each
-value are cheaper to send, to keep and to join than texts. The hash is MD5 behind a random text of the
-load: nobody who writes records knows it, so nobody can make two values that collide, and by chance
+Tables that are too large for one task are compared by joins of Spark, and a fixed 16 bytes for each
+value are cheaper to send and to sort than texts. The hash is MD5 behind a random text of the load:
+nobody who writes records knows it, so nobody can make two values that collide, and by chance
 two of ten billion values do with a probability of about 10 to the -19. Nothing rests on equality
 alone where that can be avoided: values that *differ* by their fingerprints differ for certain, and
 that is what a load without duplicates needs; where fingerprints say that a rule is broken, texts are
@@ -11,53 +11,32 @@ compared. Only an end that has the whole fingerprint of a node is believed to be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.types import Family, as_integers
+from omnigraph.types import as_integers
 
-Role = Literal["id", "src", "dst", "unique"]
 Halves: TypeAlias = "tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]"
 
-EQUAL_AS_TEXT = frozenset({Family.TEXT, Family.BOOLEAN, Family.INTEGER, Family.TEMPORAL})
-"""The families whose values are equal when their texts are: not that with -0.0 and NaN."""
-SCHEMA = pa.schema({"h1": pa.int64(), "h2": pa.int64()})
+COLUMNS = "h1 bigint, h2 bigint"
+"""The halves of a fingerprint as columns of a DataFrame."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compared:
-    """Values that set rules compare: a column of a table, or the columns of a unique group."""
-
-    what: int
-    """The number that stands for it among the fingerprints of a load."""
-    table_key: str
-    role: Role
-    columns: tuple[str, ...]
-
-
-def compared_values(catalog: Catalog) -> tuple[Compared, ...]:
-    """Return everything that set rules compare, of all tables, numbered in a fixed order."""
-    found: list[tuple[str, Role, tuple[str, ...]]] = []
-    for entity in catalog.entities():
-        found.append((entity.table_key, "id", ("id",)))
-        if isinstance(entity, EdgeType):
-            found += [(entity.table_key, "src", ("src",)), (entity.table_key, "dst", ("dst",))]
-        found += [(entity.table_key, "unique", tuple(group)) for group in entity.unique]
-    return tuple(Compared(number, *one) for number, one in enumerate(found))
-
-
-def are_comparable(entity: Entity) -> bool:
-    """Say whether all unique groups of a type can be compared by fingerprints."""
-    members = {name for group in entity.unique for name in group if name in entity.properties}
-    kinds = [entity.properties[name].type for name in members]
-    return all(not kind.is_list and kind.scalar.traits.family in EQUAL_AS_TEXT for kind in kinds)
+def are_comparable(kinds: Sequence[pa.DataType]) -> bool:
+    """Say whether values are equal exactly when their texts are: not numbers with -0.0 and NaN."""
+    is_a = pa.types
+    return all(
+        is_a.is_string(kind)
+        or is_a.is_integer(kind)
+        or is_a.is_boolean(kind)
+        or is_a.is_temporal(kind)
+        for kind in kinds
+    )
 
 
 def fingerprints(columns: Sequence[pa.Array], salt: str) -> Halves:
@@ -65,6 +44,12 @@ def fingerprints(columns: Sequence[pa.Array], salt: str) -> Halves:
     texts = [_as_text(column) for column in columns]
     text = texts[0] if len(texts) == 1 else _joined(texts)
     return _hashed(text.drop_null(), salt)
+
+
+def fingerprint_batch(columns: Sequence[pa.Array], salt: str) -> pa.RecordBatch:
+    """Return the fingerprints of rows as a batch of `COLUMNS`."""
+    first, second = (np.ascontiguousarray(half) for half in fingerprints(columns, salt))
+    return pa.RecordBatch.from_pydict({"h1": pa.array(first), "h2": pa.array(second)})
 
 
 def _as_text(column: pa.Array) -> pa.Array:
@@ -102,67 +87,3 @@ def _duck() -> Any:
 
     # Every core has a task of its own.
     return duckdb.connect(":memory:", config={"threads": "1"})
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprinted:
-    """Makes fingerprints of a batch's columns; executors get a copy of it for their scans."""
-
-    columns: tuple[str, ...]
-    salt: str
-
-    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Return the fingerprints of the rows without nulls."""
-        first, second = fingerprints([batch.column(name) for name in self.columns], self.salt)
-        return pa.RecordBatch.from_arrays([pa.array(first), pa.array(second)], schema=SCHEMA)
-
-
-class TaskFingerprints:
-    """The fingerprints of the rows of one task. Ends are told once for each value, with their number."""
-
-    def __init__(self, compared: Iterable[Compared], salt: str, held_rows: int = 1 << 20) -> None:
-        self._of: Mapping[str, list[Compared]] = _by_table(compared)
-        self._salt = salt
-        self._held_rows = held_rows
-        self._ends: dict[int, list[Halves]] = {}
-        self._held = 0
-
-    def add(
-        self, key: str, batch: pa.RecordBatch, *, named: bool
-    ) -> Iterator[tuple[int, Halves, Any]]:
-        """Yield fingerprints as they can be told; without ``named``, ids were made and are unlike others."""
-        for one in self._of.get(key, ()):
-            if one.role == "id" and not named:
-                continue
-            halves = fingerprints([batch.column(name) for name in one.columns], self._salt)
-            if one.role in {"src", "dst"}:
-                self._ends.setdefault(one.what, []).append(halves)
-                self._held += len(halves[0])
-            else:
-                yield one.what, halves, np.ones(len(halves[0]), np.int32)
-        if self._held >= self._held_rows:
-            yield from self.rest()
-
-    def rest(self) -> Iterator[tuple[int, Halves, Any]]:
-        """Yield the fingerprints that are held back."""
-        for what, waiting in self._ends.items():
-            yield what, *_counted(*(np.concatenate(half) for half in zip(*waiting, strict=True)))
-        self._ends, self._held = {}, 0
-
-
-def _counted(first: Any, second: Any) -> tuple[Halves, Any]:
-    """Return each fingerprint once, as far as sorting one half brings them together, and how often it came."""
-    order = np.argsort(first)
-    first, second = first[order], second[order]
-    is_new = np.ones(len(first), np.bool_)
-    is_new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
-    starts = np.flatnonzero(is_new)
-    counts = np.diff(np.append(starts, len(first))).astype(np.int32)
-    return (first[starts], second[starts]), counts
-
-
-def _by_table(compared: Iterable[Compared]) -> dict[str, list[Compared]]:
-    found: dict[str, list[Compared]] = {}
-    for one in compared:
-        found.setdefault(one.table_key, []).append(one)
-    return found

@@ -1,14 +1,12 @@
 """The one pass of a load that appends or overwrites: a task reads, judges and writes its rows.
 
 Rows go from their source into the fragments of their table without a stop. What Spark gets and keeps
-is small, in one frame for all tables (`TOLD`): the fingerprints of the values that set rules
-compare, and a few notes of each task, told apart by ``what``:
+is small, in one frame for all tables (`TOLD`): a few notes of each task, told apart by ``what``:
 
-* a number of `compared_values`: a fingerprint (``h1``, ``h2``), and in how many rows (``n``) it is;
 * `SUMMARY`: a payload row without rows: how many there are, and the fragments that hold them;
-* `BAD_RECORDS`: bad records, sorted by task (``h1``) and block (``h2``);
-* `PLACES`: where the rows of one table are (``h1`` is the number of its id among the compared values),
-  and their order in the input, from which the texts behind fingerprints can be read again.
+* `BAD_RECORDS`: bad records, sorted by task (``one``) and block (``two``);
+* `PLACES`: where the rows of one table are (``one`` is its number), and their order in the input, so that
+  columns of the rows can be read again.
 
 A task that runs again gives the same rows but new files; those of other attempts are referenced by
 nobody, and cleanup removes them.
@@ -32,7 +30,6 @@ from omnigraph.pipeline.rows.row_rules import Judged, RowRules
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.spark.executor_tasks import Counter
 from omnigraph.pipeline.spark.frame_part import FramePart
-from omnigraph.pipeline.spark.one_pass.fingerprints import Compared, Halves, TaskFingerprints
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
@@ -54,7 +51,7 @@ from omnigraph.storage.tables.staging import fragment_of, fragment_text
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ORDER
 
-TOLD = "what int, h1 bigint, h2 bigint, n int, data binary"
+TOLD = "what int, one bigint, two bigint, data binary"
 SUMMARY, PLACES, BAD_RECORDS = -1, -2, -3
 
 
@@ -65,8 +62,6 @@ class FirstPass:
     rules: RowRules
     places: dict[str, TableRef]
     overwrite: bool
-    compared: tuple[Compared, ...]
-    salt: str
 
     def task_rows(self, counter: Counter) -> TaskRows:
         """Return what takes the rows of one task."""
@@ -79,7 +74,8 @@ class FirstPass:
 
     def number(self, key: str) -> int:
         """Return the number that stands for a table."""
-        return next(one.what for one in self.compared if one.table_key == key)
+        keys = [entity.table_key for entity in self.rules.catalog.entities()]
+        return keys.index(key)
 
 
 @executor_task
@@ -120,7 +116,6 @@ class TaskRows:
     def __init__(self, first_pass: FirstPass, counter: Counter) -> None:
         self._pass = first_pass
         self._counter = counter
-        self._fingerprints = TaskFingerprints(first_pass.compared, first_pass.salt)
         self.tables: dict[str, _TableRows] = {}
         self.is_refused = False
 
@@ -140,7 +135,7 @@ class TaskRows:
                 judged = self._pass.rules.judge(parsed)
                 yield from self._noted(number, seq, judged)
                 if not self.is_refused:
-                    yield from self.write(number, judged)
+                    self.write(number, judged)
                 seq += 1
         except OmniGraphError as error:
             self.is_refused = True
@@ -157,8 +152,8 @@ class TaskRows:
             spelled = json.dumps(judged.aliases).encode()
             yield note(SUMMARY, packed_note(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
 
-    def write(self, number: int, judged: Judged) -> Batches:
-        """Write the rows of a block, and tell their fingerprints."""
+    def write(self, number: int, judged: Judged) -> None:
+        """Write the rows of a block."""
         for key, batch in judged.rows:
             if not batch.num_rows:
                 continue
@@ -167,17 +162,11 @@ class TaskRows:
             table = self.tables[key]
             table.add(batch, judged.named[key])
             count(self._counter, batch.num_rows)
-            for what, halves, counts in self._fingerprints.add(
-                key, batch, named=judged.named[key] > 0
-            ):
-                yield _told(what, halves, counts)
 
     def finish(self) -> Batches:
         """Write what is left, and tell about it."""
         if self.is_refused:
             return
-        for what, halves, counts in self._fingerprints.rest():
-            yield _told(what, halves, counts)
         for key, table in self.tables.items():
             written = table.files.close(table.task, named=table.named)
             files = _files_bytes(written)
@@ -207,25 +196,12 @@ class _TableRows:
 # ------------------------------------------------------------------ rows of the frame
 
 
-def _told(what: int, halves: Halves, counts: Any) -> pa.RecordBatch:
-    size = len(counts)
-    columns = {
-        "what": pa.array(np.full(size, what, np.int32)),
-        "h1": pa.array(np.ascontiguousarray(halves[0])),
-        "h2": pa.array(np.ascontiguousarray(halves[1])),
-        "n": pa.array(counts, pa.int32()),
-        "data": pa.nulls(size, pa.binary()),
-    }
-    return pa.RecordBatch.from_pydict(columns)
-
-
-def note(what: int, data: Any, first: int = 0, second: int = 0) -> pa.RecordBatch:
-    """Return a row of the frame that is no fingerprint."""
+def note(what: int, data: Any, one: int = 0, two: int = 0) -> pa.RecordBatch:
+    """Return a row of the frame."""
     columns = {
         "what": pa.array([what], pa.int32()),
-        "h1": pa.array([first], pa.int64()),
-        "h2": pa.array([second], pa.int64()),
-        "n": pa.array([0], pa.int32()),
+        "one": pa.array([one], pa.int64()),
+        "two": pa.array([two], pa.int64()),
         "data": pa.array([bytes(data)], pa.binary()),
     }
     return pa.RecordBatch.from_pydict(columns)

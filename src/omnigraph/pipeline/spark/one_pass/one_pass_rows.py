@@ -17,6 +17,7 @@ from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import same_lineage
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again
+from omnigraph.pipeline.spark.one_pass.questions import Piece
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import portable_schema, spark_schema
@@ -39,14 +40,16 @@ if TYPE_CHECKING:
 class OnePassRows:
     """Rows of an append or an overwrite, in fragments of their table that nothing refers to yet.
 
-    ``told`` is what the first pass told; ``number`` stands for the table there. The rows are as they
-    are: none takes another id, and none is left out.
+    ``told`` is what the first pass told; ``number`` stands for the table there. ``pieces`` are the files
+    with the columns that set rules look at. The rows are as they are: none takes another id, and none
+    is left out.
     """
 
     entity: Entity
     rows: int
     named: int
     fragments: list[Any]
+    pieces: list[Piece]
     ref: TableRef
     told: DataFrame
     number: int
@@ -92,7 +95,7 @@ class OnePassRows:
                 ]
             )
             run = partial(read_again, ref=self.ref, columns=columns)
-            places = self.told.where(f"what = {PLACES} AND h1 = {self.number}").select("data")
+            places = self.told.where(f"what = {PLACES} AND one = {self.number}").select("data")
             shown = spark_schema(portable_schema(schema))
             self._narrow = places.mapInArrow(run, shown).persist()
         return self._narrow
