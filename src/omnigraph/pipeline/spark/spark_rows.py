@@ -1,4 +1,4 @@
-"""The incoming rows of one table on Spark: executors keep their payloads, unpack and write them."""
+"""The incoming rows of one table on Spark: executors keep their payloads, and write them."""
 
 from __future__ import annotations
 
@@ -7,26 +7,22 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-import pyarrow as pa
-
 from omnigraph import settings
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import KeptFragments, match_again
-from omnigraph.pipeline.rows.row_rules import RowRules, narrow_columns
+from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
+from omnigraph.pipeline.spark.asked_rows import AskedRows
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
-    TASK,
     complete_parts,
     divide_payloads,
     drop_matched,
     merge_payloads,
-    narrow_rows,
     show_records,
     write_payloads,
 )
@@ -36,7 +32,7 @@ from omnigraph.pipeline.spark.tally import Tally
 from omnigraph.pipeline.spark.vectors import SparkVectors
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.runner.spark_columns import portable_schema, signed_places, spark_schema
+from omnigraph.runner.spark_columns import signed_places
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
@@ -51,39 +47,11 @@ from omnigraph.storage.tables.staging import (
 )
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.validate import rules
-from omnigraph.validate.change_set import MADE, ORDER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 FRAGMENTS = "fragment string"
-MATCHES = """
-SELECT p.`0task` AS task, p.`0rec` AS rec, c.`_rowid` AS rid, c.`_rowaddr` AS addr,
-CAST(NULL AS STRING) AS taken FROM pend p JOIN com c ON c.id = p.id
-"""
-MATCHES_AND_TAKEN = """
-SELECT p.`0task` AS task, p.`0rec` AS rec, c.`_rowid` AS rid, c.`_rowaddr` AS addr, t.id AS taken
-FROM pend p LEFT JOIN com c ON c.id = p.id LEFT JOIN taken t ON t.`0rec` = p.`0rec`
-WHERE c.id IS NOT NULL OR t.id IS NOT NULL
-"""
-LOST = """
-SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
-CAST(NULL AS BIGINT) AS addr, CAST(NULL AS STRING) AS taken
-FROM everything p WHERE EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)
-"""
-AMONG_LOSERS = "EXISTS (SELECT 1 FROM losers l WHERE l.`0rec` = p.`0rec`)"
-TAKEN = """
-SELECT p.`0task` AS task, p.`0rec` AS rec, CAST(NULL AS BIGINT) AS rid,
-CAST(NULL AS BIGINT) AS addr, t.id AS taken FROM pend p JOIN taken t ON t.`0rec` = p.`0rec`
-"""
-OTHER_RECORDS = """
-SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec`
-WHERE a.`0rec` IS NULL OR b.`0rec` IS NULL
-"""
-OTHER_IDS = """
-SELECT COUNT(*) AS n FROM a FULL JOIN b ON a.`0rec` = b.`0rec` WHERE a.id IS DISTINCT FROM b.id
-"""
 
 
 @dataclass(slots=True)
@@ -99,20 +67,20 @@ class SparkRows:
     spellings: Spellings
     sizes: SparkSizes
     unfilled: int = 0
-    _narrow: DataFrame | None = field(default=None, repr=False)
-    _here: SparkFrame | None = field(default=None, repr=False)
-    _losers: SparkFrame | None = field(default=None, repr=False)
-    _written_without: SparkFrame | None = field(default=None, repr=False)
-    _taken: SparkFrame | None = field(default=None, repr=False)
+    _asked: AskedRows = field(init=False, repr=False)
     _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
-    _changed: SparkFrame | None = field(default=None, repr=False)
     _vectors: SparkVectors | None = field(default=None, repr=False)
     _filled: DataFrame | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._asked = AskedRows(
+            self.entity, self.rows, self.payloads, self.spellings, self.sizes.fetched_rows
+        )
 
     @property
     def may_repeat(self) -> bool:
         """Whether two rows may have the same id."""
-        return self.named > 0 or self._taken is not None
+        return self.named > 0 or self._asked.taken is not None
 
     @property
     def any_made(self) -> bool:
@@ -125,84 +93,28 @@ class SparkRows:
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         """Return some of the columns that set rules look at."""
         assert isinstance(runner, SparkRunner), "rows on executors are asked there"
-        whole = self._asked(runner) if as_read else self._with_taken_ids(runner)
+        whole = self._asked.as_read(runner) if as_read else self._asked.with_taken_ids(runner)
         if whole.table is not None:
             return runner.frame(whole.table.select(list(columns)))
         with spark_errors():
             return runner.of(whole.data.select([f"`{encoded(name)}`" for name in columns]))
 
-    def _asked(self, runner: SparkRunner) -> SparkFrame:
-        """Return the columns of set rules and the task of each row; in this process if they are few."""
-        with spark_errors():
-            frame = runner.of(self._narrow_rows())
-        if self.rows > self.sizes.fetched_rows:
-            return frame
-        if self._here is None:
-            self._here = runner.frame(runner.collect(frame))
-        return self._here
-
-    def _with_taken_ids(self, runner: SparkRunner) -> SparkFrame:
-        """Return the same with the ids that records took, cached until other ids are taken."""
-        whole = self._asked(runner)
-        if self._taken is None:
-            return whole
-        if self._changed is None:
-            text = rules.with_taken_ids([name for name in whole.columns if name != "id"])
-            frames = {"pend": whole, "taken": self._taken}
-            if whole.table is not None and self._taken.table is not None:
-                self._changed = runner.sql(text, frames)
-            else:
-                with spark_errors():
-                    self._changed = runner.of(runner.query(text, frames).persist())
-        return self._changed
-
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Remember the ids that records take, and say whether they differ from the ones before."""
         assert isinstance(runner, SparkRunner)
         assert isinstance(taken, SparkFrame)
-        self._losers = None
-        before, now = self._taken, taken if runner.count(taken) else None
-        if before is None or now is None:
-            changed = before is not now
-        else:
-            differing = runner.ask(OTHER_IDS, {"a": before, "b": now})
-            changed = differing.column("n")[0].as_py() > 0
+        changed = self._asked.take_ids(runner, taken)
         if changed:
             self._kept.drop()
-        self._free_taken()
-        if now is not None and now.table is None:
-            with spark_errors():
-                now = runner.of(now.data.select("*").persist())
-        self._taken = now
         return changed
 
-    def _free_taken(self) -> None:
-        for kept in (self._taken, self._changed):
-            if kept is not None and kept.table is None:
-                kept.data.unpersist()
-        self._taken = self._changed = None
-
-    def _narrow_rows(self) -> DataFrame:
-        """Unpack the columns of set rules once, because every rule asks for them."""
-        if self._narrow is None:
-            schema = typed_schema(self.entity)
-            fields = [schema.field(name) for name in narrow_columns(self.entity)]
-            shown = portable_schema(pa.schema([*fields, pa.field(TASK, pa.int64())]))
-            run = partial(narrow_rows, spellings=self.spellings)
-            data = self.payloads.select("task", "narrow").mapInArrow(run, spark_schema(shown))
-            self._narrow = data.persist()
-        return self._narrow
-
     def leave_out(self, runner: Runner, losers: Frame) -> int:
-        """Remember the records that are not written, as a query: there may be many. Return their number."""
-        count = runner.count(losers)
+        """Remember the records that are not written, and return their number."""
+        assert isinstance(runner, SparkRunner)
         assert isinstance(losers, SparkFrame)
-        before, self._losers = self._written_without, losers if count else None
-        if not self._kept.is_empty and before is not None:
-            differing = runner.ask(OTHER_RECORDS, {"a": before, "b": losers})
-            if differing.column("n")[0].as_py():
-                self._kept.drop()
-        self._written_without = losers
+        count, changed = self._asked.leave_out(runner, losers, compare=not self._kept.is_empty)
+        if changed:
+            self._kept.drop()
         return count
 
     def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
@@ -228,25 +140,11 @@ class SparkRows:
             named=self.may_repeat,
         )
         with spark_errors():
-            changes = self._changes_of_patch(runner)
+            changes = self._asked.changes_of_patch(runner)
             data = self._with_changes(None if changes is None else runner.data(changes))
             by_part = data.mapInArrow(divided, "part bigint, seq bigint, data binary")
             together = by_part.repartition(parts, "part").sortWithinPartitions("part")
             return together.mapInArrow(run, COLUMNS)
-
-    def _changes_of_patch(self, runner: SparkRunner) -> SparkFrame | None:
-        """Return, by task, the records that take an id, or are not applied at all."""
-        texts = []
-        frames: dict[str, Frame] = {}
-        if self._taken is not None:
-            texts.append(TAKEN)
-            frames |= {"pend": self._asked(runner), "taken": self._taken}
-        if self._losers is not None:
-            texts.append(LOST)
-            frames |= {"everything": self._asked(runner), "losers": self._losers}
-            if self._taken is not None:
-                texts[0] = f"{TAKEN} WHERE NOT {AMONG_LOSERS}"
-        return runner.sql(" UNION ALL ".join(texts), frames) if texts else None
 
     def want_vectors(
         self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
@@ -258,7 +156,7 @@ class SparkRows:
         elif keep:
             # Which vectors are kept may have changed with the table.
             self._kept.drop()
-        self._vectors.want(runner, self._losers, ref, spool, keep=keep)
+        self._vectors.want(runner, self._asked.losers, ref, spool, keep=keep)
 
     def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
         """Have executors put vectors into the rows they write, and say how many are still missing."""
@@ -275,12 +173,9 @@ class SparkRows:
 
     def free(self) -> None:
         """Free the frames that were cached for set rules and vectors."""
-        self._free_taken()
+        self._asked.free()
         if self._vectors is not None:
             self._vectors.free()
-        if self._narrow is not None:
-            self._narrow.unpersist()
-            self._narrow = None
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Have executors write the rows; only descriptions of the files come here."""
@@ -300,7 +195,7 @@ class SparkRows:
     ) -> list[Any]:
         if not self.rows:
             return []
-        if self._losers is not None:
+        if self._asked.losers is not None:
             return self._written_without_lost(table, mode, tally)
         run = partial(
             write_payloads,
@@ -318,10 +213,8 @@ class SparkRows:
         self, table: Table, mode: Literal["append", "overwrite"], tally: Tally
     ) -> list[Any]:
         runner = SparkRunner(self.runner.session)
-        assert self._losers is not None
-        frames = {"everything": self._asked(runner), "losers": self._losers}
         try:
-            lost = runner.sql(LOST, frames)
+            lost = self._asked.lost(runner)
             with spark_errors():
                 return self._write_merged(table, runner.data(lost), tally, mode)
         finally:
@@ -349,7 +242,7 @@ class SparkRows:
         """Write new images and delete the old ones in one transaction; row ids are kept."""
         runner = SparkRunner(self.runner.session)
         try:
-            changes = self._changes(runner, table)
+            changes = self._asked.changes_of_merge(runner, self._committed(runner, table))
             counted = runner.ask("SELECT COUNT(*) AS n, COUNT(rid) AS m FROM c", {"c": changes})
             any_change, matched = (counted.column(name)[0].as_py() for name in ("n", "m"))
             if not any_change:
@@ -368,22 +261,6 @@ class SparkRows:
             return stage_update(table, updated, removed, written, matched)
         finally:
             runner.close()
-
-    def _changes(self, runner: SparkRunner, table: Table) -> SparkFrame:
-        """Return, by task, the records that replace a row, take an id, or are not written at all."""
-        pend = self._with_taken_ids(runner)
-        frames: dict[str, Frame] = {"pend": pend, "com": self._committed(runner, table)}
-        text = MATCHES
-        if self._taken is not None:
-            frames["taken"] = self._taken
-            text = MATCHES_AND_TAKEN
-        if self._losers is not None:
-            frames["pend"] = runner.sql(
-                rules.winning_rows(), {"pend": pend, "losers": self._losers}
-            )
-            frames |= {"everything": pend, "losers": self._losers}
-            text = f"{text} UNION ALL {LOST}"
-        return runner.sql(text, frames)
 
     def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
         """Return the ids and places of the table's rows; only those of the incoming ids if they are few."""
@@ -439,14 +316,6 @@ class SparkRows:
         rows = left.toArrow().to_pylist()
         updated = [fragment_of(row["left"]) for row in rows if row["left"] is not None]
         return updated, [row["fragment"] for row in rows if row["left"] is None]
-
-
-def typed_schema(entity: Entity) -> pa.Schema:
-    """Return the schema of incoming rows: a typed batch with final ids, their order, and `MADE`."""
-    typed = batch_schema(entity)
-    names = [*entity.implicit_columns[1:], *entity.properties]
-    fields = [pa.field("id", pa.utf8()), *(typed.field(name) for name in names)]
-    return pa.schema([*fields, pa.field(ORDER, pa.int64()), pa.field(MADE, pa.bool_())])
 
 
 def _fragments(data: DataFrame, tally: Tally) -> list[Any]:
