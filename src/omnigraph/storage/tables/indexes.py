@@ -5,12 +5,14 @@ from __future__ import annotations
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from omnigraph.cancel import current
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.btree_files import build_btree
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
@@ -199,15 +201,28 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
                 table=table.ref.dataset_uri,
                 column=column,
             )
-        return table.dataset.create_index_uncommitted(
-            column,
-            _LANCE[kind].asked_for,
-            name=index_name(table, column, kind),
-            fragment_ids=list(fragment_ids),
-            replace=True,
-            **_parameters(table, kind, fragment_ids),
-            **_looks(kind),
-        )
+        if kind is IndexKind.BTREE:
+            built = build_btree(
+                table, column, fragment_ids, partial(_build, table, column, kind, (), train=False)
+            )
+            if built is not None:
+                return built
+        return _build(table, column, kind, fragment_ids)
+
+
+def _build(
+    table: Table, column: str, kind: IndexKind, fragment_ids: Sequence[int], **more: Any
+) -> Any:
+    return table.dataset.create_index_uncommitted(
+        column,
+        _LANCE[kind].asked_for,
+        name=index_name(table, column, kind),
+        fragment_ids=list(fragment_ids),
+        replace=True,
+        **_parameters(table, kind, fragment_ids),
+        **_looks(kind),
+        **more,
+    )
 
 
 def _looks(kind: IndexKind) -> dict[str, Any]:

@@ -1,0 +1,208 @@
+"""BTREEs whose files the product writes itself: the same files as Lance's, and the same answers."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage import btree_files
+from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.indexes import (
+    Coverage,
+    build_segment,
+    coverage,
+    stage_create_index,
+    stage_index_segments,
+)
+from omnigraph.storage.tables.staging import stage_append, stage_delete, stage_merge_insert
+from omnigraph.storage.tables.table import create_table
+from omnigraph.storage.tables.table_branches import create_branch
+from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_ref import TableRef
+
+SCHEMA = pa.schema([pa.field(name, pa.utf8(), nullable=False) for name in ("id", "src", "dst")])
+ROWS = 10_000
+# Texts whose order differs from that of their numbers, of several lengths, beyond ASCII.
+NAMES = ["", "0", "a", "a\x00", "aa", "é", "z" * 40, "🜁", *map(str, range(95, 105))]
+
+
+@pytest.fixture(autouse=True)
+def _from_the_first_row_on(monkeypatch):
+    monkeypatch.setattr(btree_files, "FEWEST_ROWS", 0)
+    # Several batches, several runs of numbering.
+    monkeypatch.setattr(btree_files, "BATCH_ROWS", 1000)
+    monkeypatch.setattr(btree_files, "NUMBERED_ROWS", 3000)
+
+
+@pytest.fixture
+def ref(tmp_path):
+    return TableRef(str(tmp_path / "table"))
+
+
+def edges(count, names, start=0, seed=0):
+    random = np.random.default_rng(seed)
+    names = pa.array(names)
+    ends = (names.take(pa.array(random.integers(0, len(names), count))) for _ in range(2))
+    ids = [f"{number:08}" for number in range(start, start + count)]
+    return pa.table([pa.array(ids), *ends], schema=SCHEMA)
+
+
+def filled(ref, *tables):
+    table = create_table(ref, SCHEMA)
+    for data in tables:
+        table = commit_staged(stage_append(table, data))
+    return table
+
+
+def numbers(table):
+    return [fragment.id for fragment in table.fragments()]
+
+
+def by_lance(monkeypatch, table, column, fragments):
+    with monkeypatch.context() as only_lance:
+        only_lance.setattr(btree_files, "FEWEST_ROWS", 1 << 40)
+        return build_segment(table, column, IndexKind.BTREE, fragments)
+
+
+def read(table, index, name):
+    reader = table.files.open_reader(f"_indices/{index.uuid}/{name}")
+    return reader.metadata().schema, reader.read_all().to_table()
+
+
+def is_ours(monkeypatch, table, column):
+    """Whether the index of a column is written here."""
+    made = []
+    write = btree_files._Files.write
+
+    def watched(files, values):
+        made.append(write(files, values))
+        return made[-1]
+
+    with monkeypatch.context() as watching:
+        watching.setattr(btree_files._Files, "write", watched)
+        build_segment(table, column, IndexKind.BTREE, numbers(table))
+    return any(made)
+
+
+def found(table, column, value):
+    where = filter_expression(SCHEMA, [Condition(column, "=", value)])
+    return sorted(table.read(["id"], where)["id"].to_pylist())
+
+
+@pytest.mark.parametrize("names", [NAMES, list(map(str, range(700)))], ids=["texts", "integers"])
+@pytest.mark.parametrize("column", ["id", "src", "dst"])
+def test_the_files_are_those_that_lance_writes(monkeypatch, ref, column, names):
+    half = ROWS // 2
+    table = filled(ref, edges(half, names), edges(half + 17, names, start=half, seed=1))
+    table = commit_staged(
+        stage_delete(table, filter_expression(SCHEMA, [Condition("id", "=", "00000003")]))
+    )
+    assert is_ours(monkeypatch, table, column)
+    ours = build_segment(table, column, IndexKind.BTREE, numbers(table))
+    theirs = by_lance(monkeypatch, table, column, numbers(table))
+    for facts in ("name", "fields", "dataset_version", "index_version", "index_details"):
+        assert getattr(ours, facts) == getattr(theirs, facts)
+    assert set(ours.fragment_ids) == set(theirs.fragment_ids)
+    for name in ("page_data.lance", "page_lookup.lance"):
+        (schema, mine), (known, wanted) = read(table, ours, name), read(table, theirs, name)
+        assert schema.equals(known, check_metadata=True)
+        if name == "page_data.lance":
+            assert mine["values"].equals(wanted["values"]), "in the same order"
+            order = [("values", "ascending"), ("ids", "ascending")]
+            mine, wanted = mine.sort_by(order), wanted.sort_by(order)
+        assert mine.equals(wanted)
+    written = Path(ref.uri) / "_indices" / ours.uuid
+    assert {file.path: file.size_bytes for file in ours.files} == {
+        path.name: path.stat().st_size for path in written.iterdir()
+    }
+
+
+@pytest.mark.parametrize("rows", [1, 4095, 4096, 4097, 8192])
+def test_pages_end_where_the_rows_do(monkeypatch, ref, rows):
+    table = filled(ref, edges(rows, NAMES))
+    ours = build_segment(table, "id", IndexKind.BTREE, numbers(table))
+    theirs = by_lance(monkeypatch, table, "id", numbers(table))
+    assert read(table, ours, "page_lookup.lance")[1].equals(
+        read(table, theirs, "page_lookup.lance")[1]
+    )
+
+
+@pytest.mark.parametrize("column", ["src", "dst"])
+def test_look_ups_find_what_a_scan_finds_while_the_table_changes(ref, column):
+    data = edges(ROWS, NAMES)
+    table = filled(ref, data)
+    for name in ("id", "src", "dst"):
+        table = commit_staged(stage_create_index(table, name, IndexKind.BTREE))
+        assert coverage(table, name, IndexKind.BTREE) is Coverage.INDEXED
+    assert (
+        "ScalarIndexQuery"
+        in table.dataset.scanner(columns=["id"], filter=f"{column} = 'a'").explain_plan()
+    )
+
+    def check(expected):
+        for name in (*NAMES, "nobody"):
+            rows = expected.filter(pc.equal(expected[column], name))
+            assert found(table, column, name) == sorted(rows["id"].to_pylist())
+
+    check(data)
+    moved = edges(50, ["nobody"])
+    table = commit_staged(stage_merge_insert(table, moved))
+    check(pa.concat_tables([data.slice(50), moved]))
+    more = edges(100, NAMES, start=ROWS, seed=3)
+    table = commit_staged(stage_append(table, more))
+    check(pa.concat_tables([data.slice(50), moved, more]))
+
+
+def test_a_branch_has_indexes_of_its_own(ref):
+    fork = create_branch(filled(ref, edges(ROWS, NAMES)), "side")
+    fork = commit_staged(stage_append(fork, edges(10, ["there"], start=ROWS)))
+    for column in ("id", "src"):
+        fork = commit_staged(stage_create_index(fork, column, IndexKind.BTREE))
+        assert coverage(fork, column, IndexKind.BTREE) is Coverage.INDEXED
+    assert len(found(fork, "src", "there")) == 10
+    assert found(fork, "id", "00000007") == ["00000007"]
+
+
+def test_parts_of_some_fragments_make_one_index(ref):
+    table = filled(ref, *(edges(3000, NAMES, start=at * 3000, seed=at) for at in range(3)))
+    parts = [build_segment(table, "dst", IndexKind.BTREE, [one]) for one in numbers(table)]
+    table = commit_staged(stage_index_segments(table, "dst", IndexKind.BTREE, parts))
+    everything = table.read(["id", "dst"])
+    rows = everything.filter(pc.equal(everything["dst"], "é"))
+    assert found(table, "dst", "é") == sorted(rows["id"].to_pylist())
+
+
+def test_what_lance_does_better_is_left_to_it(monkeypatch, ref):
+    data = edges(ROWS, NAMES)
+    backwards = data.take(pa.array(range(ROWS - 1, -1, -1)))
+    different = data.set_column(1, SCHEMA.field("src"), backwards["id"])
+    table = filled(ref, pa.concat_tables([data.slice(0, 5000), backwards.slice(0, 5000)]))
+    assert not is_ours(monkeypatch, table, "id"), "out of order after a while"
+    assert found(
+        commit_staged(stage_create_index(table, "id", IndexKind.BTREE)), "id", "00000001"
+    ) == ["00000001"]
+    table = filled(TableRef(ref.uri + "2"), different)
+    assert not is_ours(monkeypatch, table, "src"), "as many values as rows"
+    monkeypatch.setattr(btree_files, "MOST_SORTED_ROWS", 10)
+    assert not is_ours(monkeypatch, table, "dst"), "too many to sort in memory"
+
+
+def test_another_form_of_the_files_is_left_to_lance(monkeypatch, ref):
+    table = filled(ref, edges(ROWS, NAMES))
+    assert is_ours(monkeypatch, table, "dst")
+    monkeypatch.setattr(btree_files, "_RANGES", b"another fact")
+    assert not is_ours(monkeypatch, table, "dst")
+    table = commit_staged(stage_create_index(table, "dst", IndexKind.BTREE))
+    assert coverage(table, "dst", IndexKind.BTREE) is Coverage.INDEXED
+
+
+@pytest.mark.parametrize("texts", [["007", "7"], ["-1", "5"], ["+4", "4"], ["1", "x"], ["9" * 30]])
+def test_texts_that_are_not_exactly_integers_are_numbered_as_texts(monkeypatch, ref, texts):
+    table = filled(ref, edges(100, texts))
+    ours = build_segment(table, "src", IndexKind.BTREE, numbers(table))
+    theirs = by_lance(monkeypatch, table, "src", numbers(table))
+    mine, wanted = (read(table, one, "page_data.lance")[1] for one in (ours, theirs))
+    assert mine["values"].equals(wanted["values"])
