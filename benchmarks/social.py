@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from benchmarks.contest.dataset import write_dataset
 from benchmarks.contest.engines import Question, Row
-from benchmarks.contest.referee import Contest, as_json, table, totals, verdict
+from benchmarks.contest.referee import Contest, as_json, load_verdicts, table, totals, verdict
 
 Ints = npt.NDArray[np.int64]
 ENGINES = ("omnigraph", "kuzu", "ladybug", "duckdb")
@@ -327,7 +327,7 @@ def main() -> None:
     table("warm, the fastest run, ms", scores, QUESTIONS, "best")
     table("import, open, first query, ms", scores, QUESTIONS, "cold")
     totals(scores)
-    print()
+    print("", *load_verdicts(scores), sep="\n")
     for question in QUESTIONS:
         print(verdict(scores, question, question.name in TENFOLD))
 

@@ -44,19 +44,15 @@ class Ours:
     """omnigraph through its public interface."""
 
     def load(self, data: Dataset, place: Path) -> None:
-        """Frames in, one commit each, then the indexes."""
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
+        """Parquet files in, one commit each, then the indexes of small tables."""
         import omnigraph
 
         with omnigraph.init(place, data.schema()) as graph:
             for node in data.nodes:
-                graph.load_nodes(node.name, pq.read_table(data.file(node.name)), mode="append")
+                graph.load_nodes(node.name, data.file(node.name), mode="append")
             for edge in data.edges:
-                ends = pq.read_table(data.file(edge.name))
-                frame = pa.table({end: ends[end].cast(pa.string()) for end in ("src", "dst")})
-                graph.load_edges(edge.name, frame, from_col="src", to_col="dst", mode="append")
+                file = data.file(edge.name)
+                graph.load_edges(edge.name, file, from_col="src", to_col="dst", mode="append")
             graph.ensure_indices()
 
     def open(self, place: Path) -> None:

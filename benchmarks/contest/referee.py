@@ -90,6 +90,7 @@ class Score:
     """What one engine achieved; seconds by question."""
 
     load: float = 0.0
+    load_peak: int = 0
     warm: dict[str, float] = field(default_factory=dict)
     best: dict[str, float] = field(default_factory=dict)
     cold: dict[str, float] = field(default_factory=dict)
@@ -131,11 +132,12 @@ class Contest:
         try:
             with self._player(name) as player:
                 score.load = player.order("load")["seconds"]
+                score.load_peak = player.order("peak")["peak"]
         except Failed as fault:
             note(f"load failed: {fault}")
             del self.scores[name]
             return False
-        note(f"{name}: loaded in {score.load:.1f} s")
+        note(f"{name}: loaded in {score.load:.1f} s, {score.load_peak / 2**20:.0f} MiB")
         return True
 
     def _warm(self, names: Sequence[str]) -> None:
@@ -241,9 +243,10 @@ def table(
 
 
 def totals(scores: Mapping[str, Score]) -> None:
-    """Time of the load and memory of the warm process."""
+    """Time and memory of the load, and memory of the warm process."""
     for title, cells in (
         ("load, s", [f"{score.load:12.1f}" for score in scores.values()]),
+        ("peak memory of the load, MiB", [f"{s.load_peak / 2**20:12.0f}" for s in scores.values()]),
         (
             "peak memory of the warm process, MiB",
             [f"{s.peak / 2**20:12.0f}" for s in scores.values()],
@@ -267,6 +270,21 @@ def verdict(scores: Mapping[str, Score], question: Question, tenfold: bool = Fal
         passed = passed and kuzu >= 10 * mine
         text += f", {kuzu / mine:.1f} x faster than Kùzu (bar 10)"
     return f"{head}{'pass' if passed else 'FAIL'}  {text}"
+
+
+def load_verdicts(scores: Mapping[str, Score]) -> list[str]:
+    """Whether our load is within the bars against Kùzu's, as lines."""
+    if OURS not in scores or "kuzu" not in scores:
+        return []
+    ours, kuzu = scores[OURS], scores["kuzu"]
+    ratios = (
+        ("load, time", ours.load / kuzu.load, 1.2),
+        ("load, peak memory", ours.load_peak / kuzu.load_peak, 1.5),
+    )
+    return [
+        f"{title:46}{'pass' if ratio <= bar else 'FAIL'}  {ratio:.2f} x Kùzu's (bar {bar})"
+        for title, ratio, bar in ratios
+    ]
 
 
 def as_json(scores: Mapping[str, Score]) -> str:
