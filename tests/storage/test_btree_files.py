@@ -8,8 +8,8 @@ import pyarrow.compute as pc
 import pytest
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage import btree_files
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.tables.btrees import btree_files
 from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,

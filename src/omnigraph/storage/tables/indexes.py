@@ -12,7 +12,7 @@ from omnigraph.cancel import current
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.btree_files import build_btree
+from omnigraph.storage.tables.btrees.btree_files import build_btree
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table

@@ -1,0 +1,1 @@
+"""BTREEs whose files are written here rather than by Lance."""
