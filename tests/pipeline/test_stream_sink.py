@@ -12,7 +12,7 @@ from omnigraph.errors import BadRequest, ConstraintError, SchemaConflict
 from omnigraph.manifest.streams import StreamBatch, find_stream
 from omnigraph.pipeline.streams.sink import sink_options
 from tests.opened import workspace_of
-from tests.pipeline.datasource_helpers import commits, data_files
+from tests.pipeline.datasource_helpers import commits, data_files, write
 from tests.pipeline.stream_helpers import QUERY, run_tasks, send, sink
 
 SCHEMA = """
@@ -54,7 +54,8 @@ def test_a_batch_is_one_commit_and_its_repetition_none(graph, merge, branch, cap
     graph.branches.create("side")
     options = {"type": "Person", "merge": merge, "branch": branch}
     made = send(graph, 0, people(ada=1, bob=2), people(cid=3), **options)
-    assert made.commit.facts["stream"] == {"app_id": "s", "batch_id": 0, "query_id": QUERY}
+    stream = {"app_id": "s", "batch_id": 0, "query_id": QUERY, "table_key": "node:Person"}
+    assert made.commit.facts["stream"] == stream
     assert made.commit.operation_id == StreamBatch("s", 0).operation_id
     assert (made.total_rows, recorded(graph, branch=branch)) == (3, 0)
     before = commits(graph, branch), data_files(graph)
@@ -107,6 +108,32 @@ def test_an_empty_batch_makes_no_commit_and_records_nothing(graph):
     assert sink(graph, people().schema, type="Person").commit(workspace_of(graph), [], 1) is None
     assert recorded(graph) is None
     assert (commits(graph), data_files(graph)) == before
+
+
+def test_one_name_for_the_batches_of_two_types_is_refused(graph):
+    """As in a function for `foreachBatch` that writes nodes and edges; the edges would be left out."""
+    batch = {"app_id": "s", "batch_id": "0"}
+    write(graph, people(ada=1, bob=2), **batch)
+    knows = pa.record_batch({"from": ["ada"], "to": ["bob"]})
+    for _ in range(2):
+        with pytest.raises(BadRequest, match="give each type an app_id of its own"):
+            write(graph, knows, type="Knows", **batch)
+    write(graph, knows, type="Knows", app_id="s-knows", batch_id="0")
+    assert write(graph, people(ada=1, bob=2), **batch) is None, "a repetition is left out"
+    assert graph.snapshot().tables["edge:Knows"].row_count == 1
+    # A branch takes the record over with the commits, and what it says of the table.
+    graph.branches.create("side")
+    write(graph, people(cid=3), branch="side", app_id="s", batch_id="1")
+    graph.branches.merge("side")
+    with pytest.raises(BadRequest, match="written to node:Person"):
+        write(graph, knows, type="Knows", app_id="s", batch_id="1")
+
+
+def test_an_empty_batch_that_overwrites_leaves_no_rows(graph):
+    """As the output mode `complete` sends it to `foreachBatch`."""
+    write(graph, people(ada=1), overwrite=True, app_id="s", batch_id="0")
+    write(graph, people(), overwrite=True, app_id="s", batch_id="1")
+    assert (stored(graph), recorded(graph)) == ({}, 1)
 
 
 def test_a_bad_record_fails_its_batch_which_can_be_sent_again(graph):

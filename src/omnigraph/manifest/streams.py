@@ -26,11 +26,15 @@ FIRST_LOOK = 4
 
 @dataclass(frozen=True, slots=True)
 class StreamBatch:
-    """One micro-batch: the stream it belongs to, its number, and the query that sent it, if that is known."""
+    """One micro-batch: the stream it belongs to, its number, and the query that sent it, if that is known.
+
+    ``table_key`` is the table that its rows are for, where that is known.
+    """
 
     app_id: str
     batch_id: int
     query_id: str | None = None
+    table_key: str | None = None
 
     @property
     def operation_id(self) -> str:
@@ -44,8 +48,9 @@ class StreamBatch:
 
     def facts(self) -> dict[str, Any]:
         """Return what its commit records of it."""
-        query = {} if self.query_id is None else {"query_id": self.query_id}
-        return {FACT: {"app_id": self.app_id, "batch_id": self.batch_id, **query}}
+        known = {"query_id": self.query_id, "table_key": self.table_key}
+        known = {name: value for name, value in known.items() if value is not None}
+        return {FACT: {"app_id": self.app_id, "batch_id": self.batch_id, **known}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,7 @@ class StreamRecord:
         document = {
             "app_id": batch.app_id,
             "query_id": batch.query_id,
+            "table_key": batch.table_key,
             "batch_id": batch.batch_id,
             "graph_commit_id": self.graph_commit_id,
         }
@@ -132,4 +138,9 @@ def _record(document: Mapping[str, Any]) -> StreamRecord:
 
 
 def _batch(document: Mapping[str, Any]) -> StreamBatch:
-    return StreamBatch(document["app_id"], document["batch_id"], document.get("query_id"))
+    return StreamBatch(
+        document["app_id"],
+        document["batch_id"],
+        document.get("query_id"),
+        document.get("table_key"),
+    )

@@ -5,7 +5,9 @@ What is recorded of the stream decides about a batch (``is_published``):
 * a greater batch id than the recorded one: it is new;
 * not greater, and from the same query: it was published before, and is left out;
 * not greater, from another query: refused. That query began with a fresh checkpoint under the id of an
-  older stream, so its first batches would be lost. Where a query is unknown, only a lower id tells.
+  older stream, so its first batches would be lost. Where a query is unknown, only a lower id tells;
+* not greater, and for another table: refused. A function that writes two types for each batch would lose
+  the rows of the second one under one id.
 
 The record is looked up before the batch is prepared, again under its locks, and once more when it fails:
 its twin may have come first.
@@ -77,9 +79,12 @@ def _is_settled(error: OmniGraphError, is_there: Callable[[], bool]) -> bool:
 
 
 def is_published(recorded: StreamRecord | None, batch: StreamBatch) -> bool:
-    """Return whether a batch was published before; refuse one that another query sends."""
+    """Return whether a batch was published before; refuse one of another query, or for another table."""
     if recorded is None or batch.batch_id > recorded.batch.batch_id:
         return False
+    if None not in {recorded.batch.table_key, batch.table_key}:
+        if recorded.batch.table_key != batch.table_key:
+            raise _for_another_table(recorded, batch)
     known, given = recorded.batch.query_id, batch.query_id
     if known is None or given is None:
         others = batch.batch_id < recorded.batch.batch_id
@@ -88,6 +93,21 @@ def is_published(recorded: StreamRecord | None, batch: StreamBatch) -> bool:
     if others:
         raise _from_another_query(recorded, batch)
     return True
+
+
+def _for_another_table(recorded: StreamRecord, batch: StreamBatch) -> BadRequest:
+    last = recorded.batch
+    return BadRequest(
+        f"batch {last.batch_id} of the stream `{batch.app_id}` was written to {last.table_key} (commit "
+        f"{recorded.graph_commit_id}), so batch {batch.batch_id} for {batch.table_key} would be taken for one "
+        f"that is there; give each type an app_id of its own",
+        app_id=batch.app_id,
+        batch_id=batch.batch_id,
+        table_key=batch.table_key,
+        recorded_batch_id=last.batch_id,
+        recorded_table_key=last.table_key,
+        graph_commit_id=recorded.graph_commit_id,
+    )
 
 
 def _from_another_query(recorded: StreamRecord, batch: StreamBatch) -> BadRequest:

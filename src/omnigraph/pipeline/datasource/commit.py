@@ -40,9 +40,12 @@ def commit_rows(
     """
     ordered = sorted(written, key=lambda one: one.partition)
     batch, branch = plan.options.batch, plan.options.branch
+    if batch is not None:
+        batch = replace(batch, table_key=plan.table_key)
+        plan = replace(plan, options=replace(plan.options, batch=batch))
     if batch is None:
         result: LoadResult | None = _load(workspace, plan, ordered)
-    elif any(one.rows or one.bad_total for one in ordered):
+    elif plan.mode == "overwrite" or any(one.rows or one.bad_total for one in ordered):
         result = publish_once(workspace, branch, batch, lambda: _load(workspace, plan, ordered))
     else:
         result = publish_once(workspace, branch, batch, lambda: None)

@@ -20,6 +20,7 @@ _FAULTS = 8
 _NAME_LENGTH = 100
 _UNKNOWN = "there is no property"
 _RENAME = "columns (--map) renames columns, ignore_extra (--ignore-extra) leaves them out"
+_NAME_ENDS = "from_col and to_col (--from-col, --to-col) name the columns with the ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,8 @@ class Layout:
             )
             unknown = any(one.startswith(_UNKNOWN) for one in wrong)
             hint = f"; {_RENAME}" if unknown else ""
+            if not self.patch and not self.places(columns).keys() >= set(self.ends):
+                hint = f"; {_NAME_ENDS}{hint}"
             raise InputError(
                 f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}{hint}",
                 type_name=self.entity.name,

@@ -74,12 +74,18 @@ def drop_losers(
 def shown_rows(
     entity: Entity, batches: Iterable[pa.RecordBatch], orders: pa.Array
 ) -> dict[int, str]:
-    """The values of the records with these orders, by column, as JSON."""
+    """The values of the records with these orders, by column, as JSON; ends are called `from` and `to`."""
+    ends = {"src": "from", "dst": "to"}
+    if not ends.keys() <= set(entity.implicit_columns) or entity.properties.keys() & ends.values():
+        ends = {}
     found: dict[int, str] = {}
     for batch in batches:
         rows = batch.filter(pc.is_in(batch.column(ORDER), orders))
         for at, order in enumerate(rows.column(ORDER).to_pylist()):
-            values = {name: rows.column(name)[at].as_py() for name in entity.implicit_columns}
+            values = {
+                ends.get(name, name): rows.column(name)[at].as_py()
+                for name in entity.implicit_columns
+            }
             values |= {
                 name: _shown(prop.type, rows.column(name).slice(at, 1))
                 for name, prop in entity.properties.items()
