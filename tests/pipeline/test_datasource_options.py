@@ -219,3 +219,17 @@ def test_a_table_with_options_of_s3_is_refused():
     of_table = {**given, **{f"option.{name}": value for name, value in given.items()}}
     with pytest.raises(BadRequest, match="a table keeps no options of S3"):
         OmniGraphSource({**of_table, "provider": "omnigraph"})
+
+
+def test_rejected_edges_have_ends_by_the_names_of_a_frame(tmp_path):
+    schema = SCHEMA + " edge Knows: Person -> Person"
+    with og.init(tmp_path / "edges", schema) as graph:
+        graph.load([{"type": "Person", "data": {"name": "ann"}}])
+        rejects = tmp_path / "bad.jsonl"
+        rows = batch(id=["k1"], a=["ann"], b=["nobody"])
+        options = {"type": "Knows", "from_col": "a", "to_col": "b", "rejects": str(rejects)}
+        write(graph, rows, on_bad="skip", **options)
+        (line,) = map(json.loads, rejects.read_text("utf-8").splitlines())
+        assert line["record"] == {"id": "k1", "from": "ann", "to": "nobody"}
+        with pytest.raises(InputError, match="from_col and to_col"):
+            plan(graph, [batch(src=["ann"], dst=["ann"])], type="Knows")

@@ -93,6 +93,7 @@ def test_a_stream_of_files_becomes_one_commit_for_each_batch(spark, place):
             "app_id": "files",
             "batch_id": 1,
             "query_id": query_id,
+            "table_key": "node:Person",
         }
     # Two queries go on from copies of one checkpoint, in one of which the answer to the last commit is
     # lost: Spark sends the batch again. Whoever comes second doubles nothing.

@@ -82,9 +82,9 @@ def is_published(recorded: StreamRecord | None, batch: StreamBatch) -> bool:
     """Return whether a batch was published before; refuse one of another query, or for another table."""
     if recorded is None or batch.batch_id > recorded.batch.batch_id:
         return False
-    if None not in {recorded.batch.table_key, batch.table_key}:
-        if recorded.batch.table_key != batch.table_key:
-            raise _for_another_table(recorded, batch)
+    tables = {recorded.batch.table_key, batch.table_key}
+    if len(tables) > 1 and None not in tables:
+        raise _for_another_table(recorded, batch)
     known, given = recorded.batch.query_id, batch.query_id
     if known is None or given is None:
         others = batch.batch_id < recorded.batch.batch_id
@@ -100,7 +100,7 @@ def _for_another_table(recorded: StreamRecord, batch: StreamBatch) -> BadRequest
     return BadRequest(
         f"batch {last.batch_id} of the stream `{batch.app_id}` was written to {last.table_key} (commit "
         f"{recorded.graph_commit_id}), so batch {batch.batch_id} for {batch.table_key} would be taken for one "
-        f"that is there; give each type an app_id of its own",
+        "that is there; give each type an app_id of its own",
         app_id=batch.app_id,
         batch_id=batch.batch_id,
         table_key=batch.table_key,
