@@ -80,12 +80,30 @@ def test_a_fragment_with_many_deleted_rows_is_written_again_alone():
 
 
 def test_upkeep_merges_the_smallest_fragments_up_to_a_limit():
-    assert light_groups(pieces(8_191, 8_192, 3)) == [(0, 2)]
+    assert light_groups(pieces(3, 8_192, 3)) == [(0, 2)]
     many = pieces(*([8_000] * 30), 1, 1)
     (group,) = light_groups(many)
     assert {30, 31} <= set(group)
     assert sum(many[number].rows for number in group) <= merging.UPKEEP_ROWS
     assert len(group) == 2 + merging.UPKEEP_ROWS // 8_000 - 1
+
+
+def test_upkeep_leaves_what_it_merged_before_until_as_much_has_come():
+    assert light_groups(pieces(8_191, *[1] * 64)) == [tuple(range(1, 65))]
+    assert light_groups(pieces(64, *[1] * 64)) == [tuple(range(65))]
+    assert light_groups(pieces(2, 1, 2, 2)) == [(0, 1, 2, 3)]
+    sizes, rewritten, most = [], 0, 0
+    for _ in range(400):
+        sizes += [1] * 64
+        for group in light_groups(pieces(*sizes)):
+            merged = sum(sizes[number] for number in group)
+            sizes = [size for number, size in enumerate(sizes) if number not in group]
+            sizes.append(merged)
+            rewritten += merged
+        most = max(most, sum(size < merging.SMALL_ROWS for size in sizes))
+    assert sum(sizes) == 400 * 64
+    assert most <= 13  # a power of two below 8,192 each
+    assert rewritten <= 13 * sum(sizes)
 
 
 @pytest.mark.parametrize("seed", range(20))

@@ -136,8 +136,7 @@ def test_head_and_rows_describe_the_same_snapshot(manifest):
     assert read_table_states(manifest.table_rows(state)) == dict(state.head.tables)
 
 
-def test_fragments_do_not_pile_up_and_nothing_is_lost(graph, monkeypatch):
-    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 8)
+def test_fragments_do_not_pile_up_and_nothing_is_lost(graph):
     manifest = workspace_of(graph).manifest
     commits, most = [], 0
     for _ in range(80):
@@ -155,9 +154,8 @@ def test_fragments_do_not_pile_up_and_nothing_is_lost(graph, monkeypatch):
     assert fresh.state("main").head == state.head
 
 
-def test_no_publish_is_rebased_over_a_compaction(graph, monkeypatch):
+def test_no_publish_is_rebased_over_a_compaction(graph):
     """Whatever sizes are merged: the version that a commit records is the one that Lance makes."""
-    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 8)
     manifest = workspace_of(graph).manifest
     left = []
     for _ in range(72):
@@ -170,7 +168,7 @@ def test_no_publish_is_rebased_over_a_compaction(graph, monkeypatch):
         again = rows.to_table([rows.head_row(state.head)], stale.schema)
         with pytest.raises(RowCollision):
             merge_insert_exclusive(stale, again)
-    assert left.count(1) == 2, "the larger fragments should have been merged, too"
+    assert left.count(1) == 1, "the larger fragments should have been merged, too"
 
 
 class Sized(NamedTuple):
@@ -187,14 +185,14 @@ def sized(*sizes):
 @pytest.mark.parametrize(
     ("sizes", "merged"),
     [
-        ([2] * 15, []),
-        ([2] * 16, list(range(16))),
-        ([9000, *[2] * 16], list(range(1, 17))),
-        ([*[200] * 16, *[0, 1, 15] * 6], list(range(16, 34))),
-        ([*[200] * 16, *[2] * 15], list(range(31))),
-        ([*[2] * 16, 300], list(range(17))),
-        ([256, *[255] * 15], []),
-        ([*[4095] * 16, *[4096] * 99], [*range(16), 114]),
+        ([2] * 7, []),
+        ([2] * 8, list(range(8))),
+        ([9000, *[2] * 8], list(range(1, 9))),
+        ([*[30] * 8, *[0, 1, 7] * 3], list(range(8, 17))),
+        ([*[30] * 8, *[2] * 7], list(range(15))),
+        ([*[2] * 8, 300], list(range(9))),
+        ([64, *[63] * 7], []),
+        ([*[4095] * 8, *[4096] * 99], [*range(8), 106]),
         ([4096] * 99, []),
     ],
 )
@@ -203,7 +201,7 @@ def test_fragments_are_merged_the_smallest_first_and_with_the_newest(sizes, merg
 
 
 def test_what_is_merged_has_another_size():
-    for smallest in (1, 16, 256):
+    for smallest in (1, 8, 64, 512):
         many = sized(*[smallest] * publisher.COMPACT_AT_FRAGMENTS)
         one = sum(fragment.num_rows for fragment in many)
         others = sized(*[smallest] * (publisher.COMPACT_AT_FRAGMENTS - 1), one)

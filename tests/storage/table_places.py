@@ -36,11 +36,13 @@ def compact(table):
     """Merge what Lance would merge, in one version; indexes are not folded."""
     from lance.optimize import Compaction
 
-    from omnigraph.storage.tables.rewriting import run_task, stage_rewritten
+    from omnigraph.storage.tables.rewriting import Merged, run_task, stage_rewritten
     from omnigraph.storage.tables.table_commits import commit_staged
 
     tasks = Compaction.plan(table.dataset, {}).tasks
-    results = [run_task(table, task) for task in tasks]
+    results = [
+        Merged.of([one.id for one in task.fragments], run_task(table, task)) for task in tasks
+    ]
     return commit_staged(stage_rewritten(table, results)) if results else table
 
 

@@ -7,11 +7,13 @@ import json
 import pyarrow as pa
 import pytest
 
+from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.indexes import Coverage, coverage, stage_create_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import (
+    Merged,
     merge_task,
     run_task,
     stage_restore,
@@ -74,8 +76,8 @@ def test_a_restore_carries_the_uuid_chosen_for_it(ref):
 
 def stage_merge(table):
     """All fragments as one."""
-    task = merge_task(table, [one.id for one in table.fragments()])
-    return stage_rewritten(table, [run_task(table, task)])
+    numbers = [one.id for one in table.fragments()]
+    return stage_rewritten(table, [Merged.of(numbers, run_task(table, merge_task(table, numbers)))])
 
 
 def test_a_rewrite_is_one_version_and_keeps_rows_and_their_ids(ref):
@@ -101,7 +103,7 @@ def test_a_rewrite_loses_to_a_writer_that_came_first(ref):
 
 
 def merged(table, *groups):
-    results = [run_task(table, merge_task(table, group)) for group in groups]
+    results = [Merged.of(one, run_task(table, merge_task(table, one))) for one in groups]
     return commit_staged(stage_rewritten(table, results))
 
 
@@ -127,7 +129,17 @@ def test_a_merge_task_runs_elsewhere_and_moves_nothing(ref):
     result = run_task(open_table(table.ref), portable)
     assert open_table(ref).version == table.version
     again = type(result).from_json(result.json())
-    assert contents(commit_staged(stage_rewritten(table, [again]))) == contents(table)
+    whole = Merged.of([0, 1, 2, 3], again)
+    assert contents(commit_staged(stage_rewritten(table, [whole]))) == contents(table)
+
+
+def test_a_merge_of_fragments_that_are_gone_is_refused(ref):
+    table = grown(ref)
+    staged = Merged.of([0, 1], run_task(table, merge_task(table, [0, 1])))
+    after = merged(table, [1, 2])
+    with pytest.raises(StorageError, match="no longer has the fragments"):
+        stage_rewritten(after, [staged])
+    assert open_table(ref).version == after.version
 
 
 def test_merging_takes_deleted_rows_out(ref):

@@ -162,7 +162,7 @@ class TestUpdate:
         [
             ("age = 2", "b"), ("age != 2", "ac"), ("age < 2", "a"), ("age <= 2", "ab"),
             ("age > 2", "c"), ("age >= 2", "bc"), ("age >= 1.5", "bc"), ("age < 3000000000", "abc"),
-            ("age = 1.5", ""), ('name > "a"', "bc"), ('mail = "x"', ""), ('mail != "x"', ""),
+            ("age = 1.5", ""), ('name > "a"', "bc"), ('name = "b"', "b"), ('name = "B"', ""), ('mail = "x"', ""), ('mail != "x"', ""),
         ],
     )  # fmt: skip
     def test_comparisons_are_by_value_and_null_matches_nothing(self, people, graph, where, wanted):
@@ -176,7 +176,7 @@ class TestUpdate:
         [
             ("age = 2", "b"), ("age != 2", "ac"), ("age < 2", "a"), ("age <= 2", "ab"),
             ("age > 2", "c"), ("age >= 1.5", "bc"), ("age < 3000000000", "abc"),
-            ("age = 1.5", ""), ('name > "a"', "bcd"), ('mail != "x"', ""),
+            ("age = 1.5", ""), ('name > "a"', "bcd"), ('name = "d"', "d"), ('name = "e"', ""), ('mail != "x"', ""),
         ],
     )  # fmt: skip
     def test_pending_rows_are_compared_like_committed_ones(self, graph, where, wanted):
@@ -188,6 +188,27 @@ class TestUpdate:
         assert counts(result) == (4 + len(wanted), 0)
         hit = [name for name, row in nodes(graph, "Person").items() if "tags" in row]
         assert sorted(hit) == list(wanted)
+
+    def test_a_row_is_found_by_the_index_of_the_id_if_its_whole_key_is_given(
+        self, people, graph, monkeypatch
+    ):
+        asked = []
+        for name in ("rows_where", "ids_where"):
+            looking = getattr(PendingTable, name)
+
+            def look(table, condition, looking=looking):
+                asked.append(condition.column)
+                return looking(table, condition)
+
+            monkeypatch.setattr(PendingTable, name, look)
+        run(graph, 'update Person set { age: 7 } where name = "a"')
+        run(graph, 'update Person set { age: 8 } where name >= "c"')
+        run(graph, 'delete Person where name = "b"')
+        assert [column for column in asked if column in ("id", "name")] == ["id", "name", "id"]
+        assert {name: row["age"] for name, row in nodes(graph, "Person").items()} == {
+            "a": 7,
+            "c": 8,
+        }
 
     def test_a_pending_row_hides_the_committed_one(self, people, graph):
         result = run(

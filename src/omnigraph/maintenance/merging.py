@@ -73,15 +73,21 @@ def thorough_groups(fragments: Iterable[Fragment]) -> list[tuple[int, ...]]:
 
 
 def light_groups(fragments: Iterable[Fragment]) -> list[tuple[int, ...]]:
-    """Return the groups of small fragments to merge, of a limited number of rows in all."""
+    """Return the groups of small fragments to merge, of a limited number of rows in all.
+
+    The smallest ones are taken, and one more while it has no more rows than they have together. So what
+    was merged before waits until as much has come: a row is rewritten a few times until its fragment
+    is not small any more, and no more than a few fragments wait.
+    """
     small = sorted((one for one in fragments if one.rows < SMALL_ROWS), key=lambda one: one.rows)
-    chosen, left = set(), UPKEEP_ROWS
-    for fragment in small:
-        left -= fragment.rows
-        if left < 0:
+    taken, held = 0, 0
+    for count, fragment in enumerate(small, start=1):
+        if held + fragment.rows > UPKEEP_ROWS:
             break
-        chosen.add(fragment.number)
-    in_order = (one for one in sorted(small, key=_by_number) if one.number in chosen)
+        if fragment.rows <= held:
+            taken = count
+        held += fragment.rows
+    in_order = sorted(small[:taken], key=_by_number)
     return _numbers(one for one in _first_fit(in_order) if len(one) > 1)
 
 

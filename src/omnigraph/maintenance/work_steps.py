@@ -27,7 +27,7 @@ from omnigraph.maintenance.table_work import TableWork, is_kept_apart
 from omnigraph.storage.auto_cleanup import stage_unset
 from omnigraph.storage.tables.indexes import IndexState, list_indexes, stage_drop_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
-from omnigraph.storage.tables.rewriting import merge_task, run_task, stage_rewritten
+from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import TableMoved
@@ -47,7 +47,9 @@ def rewrite_here(table: Table, tasks: Sequence[Any]) -> list[Any]:
 def prepare(work: TableWork, table: Table, rewrite: Rewrite = rewrite_here) -> PreparedWork:
     """Write the merged fragments, which nothing refers to yet. No lock is needed."""
     tasks = [merge_task(table, group.fragment_ids, group.batch_rows) for group in work.groups]
-    return PreparedWork(work, rewrite(table, tasks) if tasks else ())
+    results = rewrite(table, tasks) if tasks else ()
+    pairs = zip(work.groups, results, strict=True)
+    return PreparedWork(work, [Merged.of(group.fragment_ids, result) for group, result in pairs])
 
 
 @dataclass(slots=True)
@@ -85,7 +87,7 @@ class PreparedWork:
     """The work on a table whose merged fragments are written; ``results`` describe them."""
 
     work: TableWork
-    results: Sequence[Any] = ()
+    results: Sequence[Merged] = ()
 
     def steps(self, outcome: Outcome, builds: Builds = build_here) -> tuple[Step, ...]:
         """Return the steps to commit; none if nothing is left to do. They fill in the outcome."""
@@ -122,25 +124,21 @@ def _drop(name: str, outcome: Outcome) -> StagedStep:
     )
 
 
-def _merge(results: Sequence[Any], outcome: Outcome) -> StagedStep:
+def _merge(results: Sequence[Merged], outcome: Outcome) -> StagedStep:
     """Put merged fragments in place, except those that an index keeps apart after all."""
-    usable: list[Any] = []
+    usable: list[Merged] = []
 
     def stage(table: Table) -> Staged | None:
         states = list_indexes(table)
-        usable[:] = [one for one in results if not is_kept_apart(_merged_ids(one), states)]
+        usable[:] = [one for one in results if not is_kept_apart(one.fragment_ids, states)]
         return stage_rewritten(table, usable) if usable else None
 
     def settled(error: OmniGraphError | None) -> None:
         if not outcome.left_out(error):
-            outcome.fragments_removed += sum(len(one.original_fragments) for one in usable)
-            outcome.fragments_added += sum(len(one.new_fragments) for one in usable)
+            outcome.fragments_removed += sum(len(one.fragment_ids) for one in usable)
+            outcome.fragments_added += sum(len(one.new) for one in usable)
 
     return StagedStep(stage, best_effort=True, settled=settled)
-
-
-def _merged_ids(result: Any) -> list[int]:
-    return [fragment.id for fragment in result.original_fragments]
 
 
 def _fold(effort: Effort, outcome: Outcome, *, btrees: bool) -> InlineStep:

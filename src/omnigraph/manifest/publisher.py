@@ -40,7 +40,7 @@ from omnigraph.manifest.migrations import migrate, read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
 from omnigraph.manifest.streams import StreamRecord
 from omnigraph.manifest.table_rows import former_keys, without_purge
-from omnigraph.storage.tables.rewriting import merge_task, run_task, stage_rewritten
+from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision, TableMoved
@@ -51,7 +51,7 @@ PUBLISHER_RETRY_BUDGET = 5
 # Every publish adds one small fragment, and every later publish looks into all of them. So many of like
 # size become one, which is of the next size: a row is rewritten a few times in the life of a graph, and
 # the fragments stay few, whatever the length of its history. Those of the final size are left alone.
-COMPACT_AT_FRAGMENTS = 16
+COMPACT_AT_FRAGMENTS = 8
 FINAL_FRAGMENT_ROWS = 4096
 
 BEFORE_WRITE = failpoints.declare("publish.before_write")
@@ -392,7 +392,7 @@ def tidy(table: Table) -> None:
         return
     try:
         failpoints.hit(BEFORE_COMPACT)
-        merged = run_task(table, merge_task(table, chosen))
+        merged = Merged.of(chosen, run_task(table, merge_task(table, chosen)))
         commit_staged(stage_rewritten(table, [merged]))
     except OmniGraphError as error:
         logger.debug("manifest not compacted: %s", error)
@@ -401,12 +401,12 @@ def tidy(table: Table) -> None:
 def mergeable(fragments: Sequence[Any]) -> list[int]:
     """Return the ids of fragments to merge: once there are enough of one size, those and all smaller ones.
 
-    Sizes are 1 to 15 rows, 16 to 255, 256 to 4095: what enough fragments of one make is of the next. The
-    newest fragment is always among them. It holds the head row, so the merge collides with every other
+    Sizes are 1 to 7 rows, 8 to 63, 64 to 511, 512 to 4095: what enough fragments of one make is of the
+    next. The newest fragment is always among them. It holds the head row, so the merge collides with every other
     publish, and none is rebased over it.
     """
     small = {
-        fragment.id: max(0, fragment.num_rows.bit_length() - 1) // 4
+        fragment.id: max(0, fragment.num_rows.bit_length() - 1) // 3
         for fragment in fragments
         if fragment.num_rows < FINAL_FRAGMENT_ROWS
     }

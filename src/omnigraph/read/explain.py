@@ -17,7 +17,6 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.match.lookups.access_path import AccessPath, choose_path
 from omnigraph.read.view.view import View
-from omnigraph.types import PropType
 
 ENDS = {
     ir.Direction.OUT: ("src",),
@@ -200,7 +199,7 @@ class _Explainer:
 
     def lookup(self, side: ir.PropertyOf | ir.NodeId, op: ir.CompareOp) -> Use:
         entity = self.entity_of(side)
-        if isinstance(side, ir.NodeId) or (op == "=" and _is_id(entity, side.property, side.type)):
+        if isinstance(side, ir.NodeId) or (op == "=" and _is_id(entity, side.property)):
             return entity, "id", IndexKind.BTREE
         return entity, side.property, IndexKind.BTREE
 
@@ -216,10 +215,8 @@ class _Explainer:
             yield self.entity_of(ranking.field), ranking.field.property, kind
 
 
-def _is_id(entity: Entity, name: str, type_: PropType) -> bool:
-    """Whether the property is the text that the node's id is made of."""
-    is_key = isinstance(entity, NodeType) and entity.key == (name,)
-    return is_key and type_.is_text
+def _is_id(entity: Entity, name: str) -> bool:
+    return isinstance(entity, NodeType) and entity.id_property == name
 
 
 def _flat(steps: tuple[ir.Step, ...]) -> Iterator[ir.Step]:

@@ -336,6 +336,8 @@ class _Mutation:
 
     def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
         column, value = _column(entity, where.property), ir.value_of(where.value, self.params)
+        if where.op == "=" and isinstance(entity, NodeType) and entity.id_property == column:
+            return Condition("id", where.op, value)  # the same rows, and `id` has an index
         is_endpoint = column != where.property
         return Condition(column, where.op, _id_text(value) if is_endpoint else value)
 

@@ -121,6 +121,13 @@ class NodeType(EntityType):
         """The manifest's name for this type's table."""
         return f"node:{self.name}"
 
+    @property
+    def id_property(self) -> str | None:
+        """The property whose text is the id of a node: the whole key, a text; None if there is none."""
+        if self.key is None or len(self.key) != 1:
+            return None
+        return self.key[0] if self.properties[self.key[0]].type.is_text else None
+
 
 @dataclass(frozen=True, slots=True, repr=False)
 class EdgeType(EntityType):

@@ -12,8 +12,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
+from omnigraph.errors import StorageError
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
@@ -45,6 +46,22 @@ _OPTIONS: Final[Mapping[str, Any]] = {
 }
 
 
+class Merged(NamedTuple):
+    """Fragments that were merged, by number, and the new ones that hold their rows.
+
+    The result of a task describes both, and decodes every fragment anew whenever it is asked. So it is
+    asked once, and for the new ones only.
+    """
+
+    fragment_ids: tuple[int, ...]
+    new: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, fragment_ids: Sequence[int], result: Any) -> Merged:
+        """Describe the result of a task (``CompactionTask``) that merged these fragments."""
+        return cls(tuple(fragment_ids), tuple(result.new_fragments))
+
+
 def merge_task(table: Table, fragment_ids: Sequence[int], batch_rows: int | None = None) -> Any:
     """Describe the merging of these fragments into one (``CompactionTask``, portable by ``json()``).
 
@@ -73,22 +90,29 @@ def run_task(table: Table, task: Any) -> Any:
         return task.execute(table.dataset)
 
 
-def stage_rewritten(table: Table, results: Sequence[Any]) -> Staged:
+def stage_rewritten(table: Table, results: Sequence[Merged]) -> Staged:
     """Put the results of compaction tasks in place, as one version.
 
-    The table may have got index versions since the tasks ran, no others. The results carry row ids and the versions in which rows were created and changed; fragments
-    written in any other way would reset them. The new fragments are numbered here: Lance would
-    number them only after it had recorded them in the indexes, as number 0.
+    The table may have got index versions since the tasks ran, no others. The new fragments carry row
+    ids and the versions in which rows were created and changed; fragments written in any other way
+    would reset them. They are numbered here: Lance would number them only after it had recorded them in
+    the indexes, as number 0.
     """
     operation = lance().LanceOperation
     number = last_fragment_number(table)
+    there = {fragment.id: fragment for fragment in table.fragments()}
     groups = []
-    for result in results:
-        new = list(result.new_fragments)
-        for fragment in new:
+    for merged in results:
+        if not there.keys() >= set(merged.fragment_ids):
+            raise StorageError(
+                f"{table.ref} no longer has the fragments that were merged; repeat the operation"
+            )
+        for fragment in merged.new:
             number += 1
             fragment.id = number
-        groups.append(operation.RewriteGroup(result.original_fragments, new))
+        groups.append(
+            operation.RewriteGroup([there[one] for one in merged.fragment_ids], list(merged.new))
+        )
     rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
     return Staged(
         table.ref, lance().Transaction(table.version, rewrite), Operation.REWRITE, RowCounts()
