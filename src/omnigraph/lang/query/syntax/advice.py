@@ -80,8 +80,10 @@ _GROUPS = (
 _ONE_KIND = "a query either reads or writes; make them two queries"
 _DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
 _FUNCTIONS = ", ".join(ast.FUNCTIONS)
+_ANNOTATIONS = frozenset({"description", "instruction"})
 _UNNAMED = frozenset({"match", "insert", "update", "delete", "{"})
 _SECTIONS = "the order is `match`, `return`, `order`, `limit`"
+_PARENTHESES = "parentheses stand only after a function"
 
 _JOINING = frozenset({"and", "or", ",", "&", "|"})
 
@@ -133,6 +135,11 @@ def _section(at: _Fault) -> Advice | None:
         return "the `order` block is empty", "leave it out, or give it a sort key"
     if at.expected <= {"QUERY", END} and at.found.lower() in _UNNAMED:
         return None, "a source holds named queries: `query name() { match { … } return { … } }`"
+    if at.before in {"match", "return", "order"} and at.expected == {"LBRACE"}:
+        hint = instead_of(at.found) or f"it stands in a block: `{at.before} {{ … }}`"
+        return None, hint
+    if at.found == "{" and at.expected == {"LPAR"} and at.before not in _ANNOTATIONS:
+        return None, f"parameters stand in parentheses, also when there are none: `{at.before}()`"
     if at.before == "set" and at.expected == {"LBRACE"}:
         return None, "what is set stands in a block: `set { name: value }`"
     if at.expected == {"SET"}:
@@ -189,7 +196,12 @@ def _misnamed_type(at: _Fault) -> Advice:
 
 
 def _variable(at: _Fault) -> Advice | None:
-    """A `$` without a proper name, or a parameter where only a number is allowed."""
+    """A `$` that lacks, or lacks a proper name; a parameter where only a number is allowed."""
+    names_parameter = {"VAR", "RPAREN"} <= at.expected and at.before in {"(", ","}
+    if names_parameter and at.found.isidentifier():
+        return None, f"parameters and variables start with `$`: `${at.found}`"
+    if at.found == ":" and at.before.isidentifier() and "COMPARE" in at.expected:
+        return None, f"variables start with `$`: `${at.before}: Type`"
     if not at.found.startswith("$"):
         return None
     if at.found[1:2].islower() or at.found[1:2] == "_":
@@ -254,8 +266,10 @@ def _foreign(at: _Fault) -> Advice | None:
         and at.expected & {"FUNCTION", "COMPARE"}
     ):
         return None, f"there is no function `{at.before}`; there are {_FUNCTIONS}"
+    if at.found == "(" and "NOT" in at.expected:
+        return None, f"{_PARENTHESES}: a node is `$a: Type`, a traversal `$a edge $b`"
     if at.found == "(" and "FUNCTION" in at.expected:
-        return None, "parentheses stand only after a function"
+        return None, _PARENTHESES
     if at.found in {"-", "<"} and at.before.startswith("$") and "COLON" in at.expected:
         return None, "a traversal is written `$a edge $b`"
     hint = instead_of(at.found, at.before)
