@@ -150,6 +150,8 @@ class _Server(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    # A reply is sent in two parts; the second would wait for the client to acknowledge the first.
+    disable_nagle_algorithm = True
     server: _Server
 
     def log_message(self, *_: Any) -> None:

@@ -20,7 +20,7 @@ from tests.spark.streaming import run_to_end
 from tests.stored import read_back
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "daily_orders"
-DAYS = 3
+DAYS = 2
 EPOCH = date(1970, 1, 1)
 
 

@@ -20,7 +20,9 @@ WITHIN = [GONE, AGAIN, EQUAL]
 
 
 @pytest.fixture
-def graph(tmp_path):
+def graph(tmp_path, monkeypatch):
+    # Nobody holds a lock here, and a load whose files are gone gives up only when it has waited that long.
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "2000")
     with new_graph(tmp_path / "g") as graph:
         graph.branches.create("b")
         fill(graph, "b", "old")
@@ -49,6 +51,7 @@ def check(graph: Graph, content: Content) -> None:
     graph.mutate('query q() { insert Person { name: "next" } }', branch="b")
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", WITHIN)
 @pytest.mark.parametrize("mode", ["merge", "append"])
 def test_a_load_runs_on_the_branch_that_is_there(graph, spark, mode, shape):
@@ -73,6 +76,7 @@ def test_a_load_runs_on_the_branch_that_is_there(graph, spark, mode, shape):
     check(graph, content)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", WITHIN)
 @pytest.mark.parametrize("merge", ["true", "false"])
 def test_tasks_of_the_data_source_are_overtaken(graph, spark, tmp_path, shape, merge):
