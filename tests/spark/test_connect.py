@@ -14,10 +14,13 @@ import json, sys
 from pyspark.sql import SparkSession
 import omnigraph as og
 from omnigraph.errors import BadRequest
+from omnigraph.spark import register
 
 graph, server = sys.argv[1:]
 session = SparkSession.builder.remote(server).getOrCreate()
 assert type(session).__module__.startswith("pyspark.sql.connect"), type(session)
+if " " in sys.executable:  # where a server finds no source by itself, see the fixture spark
+    register(session)
 options = {"graph": graph, "type": "Person"}
 people = session.createDataFrame([("ada", 36), ("alan", None)], "name string, age int")
 people.write.format("omnigraph").options(**options).mode("append").save()
