@@ -206,3 +206,15 @@ def test_texts_that_are_not_exactly_integers_are_numbered_as_texts(monkeypatch, 
     theirs = by_lance(monkeypatch, table, "src", numbers(table))
     mine, wanted = (read(table, one, "page_data.lance")[1] for one in (ours, theirs))
     assert mine["values"].equals(wanted["values"])
+
+
+def test_a_text_of_hexadecimal_digits_is_not_taken_for_its_number(monkeypatch, ref):
+    # As long as 1000000, which is what a cast makes of it; that number is close to the count of rows.
+    count, text = 260_000, "0xF4240"
+    ends = pa.array(["7"] * (count - 1) + [text])
+    ids = pa.array(range(count)).cast(pa.utf8())
+    table = filled(ref, pa.table([ids, ends, ends], schema=SCHEMA))
+    monkeypatch.setattr(btree_files, "NUMBERED_ROWS", count)
+    table = commit_staged(stage_create_index(table, "src", IndexKind.BTREE))
+    assert found(table, "src", text) == [str(count - 1)]
+    assert found(table, "src", "1000000") == []

@@ -189,12 +189,14 @@ def _number_integers(values: pa.ChunkedArray, numbers: NDArray[np.int64]) -> pa.
     try:
         at = 0
         for chunk in values.chunks:
+            if not pc.all(pc.ascii_is_decimal(chunk)).as_py():
+                return None  # A cast also takes others, such as 0xF4240.
             numbers[at : at + len(chunk)] = pc.cast(chunk, pa.int64())
             at += len(chunk)
     except pa.ArrowInvalid:
         return None
-    least, greatest = int(numbers.min()), int(numbers.max())
-    if least < 0 or greatest >= 4 * len(numbers):
+    greatest = int(numbers.max())
+    if greatest >= 4 * len(numbers):
         return None
     counts = np.bincount(numbers)
     there = np.flatnonzero(counts)
