@@ -68,6 +68,17 @@ class Candidates:
         out[self.codes] = values
         return out
 
+    def places(self, codes: Codes) -> Codes:
+        """Where each code stands in the list; -1 where it does not."""
+        if self.codes is None:
+            return codes
+        # A search takes several steps for each code, a table two passes over all there may be.
+        if len(codes) * 4 < self.size:
+            return positions(self.codes, codes)
+        table = np.full(self.size, -1, dtype=np.int32)
+        table[self.codes] = np.arange(len(self.codes), dtype=np.int32)
+        return table[codes]
+
     def multiplicities(self) -> Counts:
         """The weight of every listed code."""
         return np.ones(self.count, dtype=np.int64) if self.weights is None else self.weights
@@ -114,7 +125,9 @@ class Candidates:
         if len(codes) * 8 < len(self.codes):
             at = positions(self.codes, codes)
             return self._at(at[at >= 0])
-        return self._at(np.isin(self.codes, codes, assume_unique=True))
+        marked = np.zeros(self.size, dtype=np.bool_)
+        marked[codes] = True
+        return self._at(marked[self.codes])
 
     def _among(self, codes: Codes) -> Codes:
         """The listed codes among these: by a search for few, by marks for many."""
@@ -195,3 +208,12 @@ def positions(within: Codes, codes: Codes) -> Codes:
     at = np.searchsorted(within, codes)
     at[at == len(within)] = 0
     return np.where(within[at] == codes, at, -1).astype(np.int32)
+
+
+def distinct(codes: Codes, size: int) -> Codes:
+    """The codes once each, ascending, out of ``size`` there may be: by marks, unless these are few."""
+    if len(codes) * 16 < size:
+        return np.unique(codes)
+    marked = np.zeros(size, dtype=np.bool_)
+    marked[codes] = True
+    return np.flatnonzero(marked).astype(np.int32)

@@ -1,6 +1,6 @@
 """Enumerating the rows of a match: one variable after the other, whole columns at a time.
 
-Rows start from the variable with the fewest candidates. Each step binds a neighbour of what is bound, or
+The steps say in which order variables are bound (``order``). Each binds a neighbour of what is bound, or
 the common neighbours of two variables, and every test is made as soon as its variables are bound. Batches
 are cut before they grow, so memory stays bounded.
 
@@ -10,8 +10,7 @@ are cut before they grow, so memory stays bounded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -19,138 +18,66 @@ from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
+from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
-from omnigraph.read.match.links.link import Link, LinkSet, pieces
+from omnigraph.read.match.links.link import Link, pieces
+from omnigraph.read.match.order.steps import (
+    Close,
+    Expand,
+    Given,
+    Intersect,
+    RowTest,
+    Scan,
+    Step,
+)
 
-Step = Callable[[Bindings, int], Iterator[Bindings]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class RowTest:
-    """A test of whole rows, which can be made as soon as the variables it names are bound."""
-
-    names: frozenset[str]
-    holds: Callable[[Bindings], Mask]
-    """Which of the rows pass."""
+Run = Callable[[Bindings, int], Iterator[Bindings]]
 
 
 class Enumeration:
-    """The order in which variables are bound, and the steps that bind them."""
+    """Runs the steps that bind the variables of a match."""
 
     def __init__(
         self,
         candidates: Mapping[str, Candidates],
-        links: Iterable[Link],
-        tests: Iterable[RowTest],
+        steps: Sequence[Step],
         kept: frozenset[str],
         batch_rows: int,
     ) -> None:
         self.candidates = candidates
         self.batch_rows = batch_rows
-        self.kept = kept
-        self.links = LinkSet(links)
-        self.tests = list(tests)
-        self.bound: set[str] = set()
-        self.steps: list[tuple[Step, frozenset[str]]] = []
+        self.steps = [self._run_of(step) for step in steps]
         self.needed: list[frozenset[str]] = []
+        """The variables that are needed after each step."""
+        needed = kept
+        for step in reversed(steps):
+            self.needed.insert(0, needed)
+            needed = needed | step.reads
 
     def run(self, start: Bindings, batch: int | None = None) -> Iterator[Bindings]:
         """All rows that extend the start, in batches; the first has about ``batch`` rows."""
-        for name in start.codes:
-            self.bound.add(name)
-            if name in self.candidates:
-                self.steps.append((self._member(name), frozenset({name})))
-        self._settle()
-        while remaining := [name for name in self.candidates if name not in self.bound]:
-            self._bind_next(remaining)
-            self._settle()
-        needed = self.kept
-        for _, reads in reversed(self.steps):
-            self.needed.insert(0, needed)
-            needed = needed | reads
         yield from self._run(start, self.batch_rows if batch is None else batch)
-
-    # -- choosing the order
-
-    def _bind_next(self, remaining: list[str]) -> None:
-        connected = [name for name in remaining if self._ready(name)]
-        if connected:
-            name = min(connected, key=self._growth)
-            links = self._ready(name)
-            for link in links:
-                self.links.remove(link)
-            self._extend(name, sorted(links, key=lambda link: self._link_growth(link, name)))
-        else:
-            name = min(remaining, key=lambda one: self.candidates[one].count)
-            self.steps.append((self._scan(name), frozenset()))
-        self.bound.add(name)
-
-    def _ready(self, name: str) -> list[Link]:
-        """The traversals from what is bound to this variable."""
-        return [
-            link
-            for link in self.links.at(name)
-            if link.ends.left != link.ends.right and link.ends.other(name) in self.bound
-        ]
-
-    def _growth(self, name: str) -> float:
-        """About how many codes of this variable one row gets."""
-        growth = min(self._link_growth(link, name) for link in self._ready(name))
-        # Every further traversal is a test.
-        return float(growth / 8 ** (len(self._ready(name)) - 1))
-
-    def _link_growth(self, link: Link, name: str) -> float:
-        candidates = self.candidates[name]
-        origin = link.ends.other(name)
-        return link.fan_out(origin) * candidates.count / max(1, candidates.size)
 
     # -- steps
 
-    def _extend(self, name: str, links: list[Link]) -> None:
-        first, *rest = links
-        plain = [
-            link for link in links if isinstance(link, EdgeLink) and link.ends.edge_var is None
-        ]
-        last = not [one for one in self.candidates if one not in self.bound and one != name]
-        if len(plain) == len(links) == 2:
-            if last and self._only_counted(name):
-                self.steps.append((self._count_common(name, plain), _origins(plain, name)))
-                return
-            self.steps.append((self._meet(name, plain), _origins(plain, name)))
-            return
-        edge = first.ends.edge_var
-        if edge is not None:
-            self.bound.add(edge)
-        self.steps.append((self._expand(name, first), _origins([first], name)))
-        self.bound.add(name)
-        for link in rest:
-            self._close(link)
+    def _run_of(self, step: Step) -> Run:
+        match step:
+            case Given():
+                return self._member(step.name)
+            case Scan():
+                return self._scan(step.name)
+            case Expand():
+                return self._expand(step.name, step.link)
+            case Intersect():
+                how = self._count_common if step.counted else self._meet
+                return how(step.name, step.links)
+            case Close():
+                edge = step.link.ends.edge_var
+                return self._check(step.link) if edge is None else self._edges(step.link, edge)
+            case _:
+                return self._filter(step.test)
 
-    def _only_counted(self, name: str) -> bool:
-        needed = set(self.kept)
-        needed |= {one for test in self.tests for one in test.names}
-        needed |= {one for link in self.links for one in link.ends.names}
-        return name not in needed and not self.candidates[name].totals
-
-    def _settle(self) -> None:
-        """Add a step for everything that can be decided with what is bound."""
-        for link in [one for one in self.links if one.ends.names <= self.bound]:
-            self.links.remove(link)
-            self._close(link)
-        for test in [one for one in self.tests if one.names <= self.bound]:
-            self.tests.remove(test)
-            self.steps.append((self._filter(test), test.names))
-
-    def _close(self, link: Link) -> None:
-        edge = link.ends.edge_var
-        if edge is None:
-            self.steps.append((self._check(link), link.ends.names))
-        else:
-            self.bound.add(edge)
-            self.steps.append((self._expand_closed(link, edge), link.ends.names))
-
-    def _scan(self, name: str) -> Step:
+    def _scan(self, name: str) -> Run:
         """Put every candidate of the variable beside every row."""
         candidates = self.candidates[name]
 
@@ -179,7 +106,7 @@ class Enumeration:
         weights = None if candidates.weights is None else candidates.weights[where]
         return rows.join(weights, {k: entry.at(where) for k, entry in candidates.totals.items()})
 
-    def _expand(self, name: str, link: Link) -> Step:
+    def _expand(self, name: str, link: Link) -> Run:
         origin = link.ends.other(name)
         edge = link.ends.edge_var
 
@@ -204,11 +131,11 @@ class Enumeration:
             return None, None
         if candidates.codes is None:
             return None, codes
-        at = positions(candidates.codes, codes)
+        at = candidates.places(codes)
         keep = at >= 0
         return keep, at[keep]
 
-    def _member(self, name: str) -> Step:
+    def _member(self, name: str) -> Run:
         """Drop rows whose given code is not alive."""
 
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
@@ -218,7 +145,7 @@ class Enumeration:
 
         return step
 
-    def _meet(self, name: str, links: Sequence[EdgeLink]) -> Step:
+    def _meet(self, name: str, links: Sequence[EdgeLink]) -> Run:
         """The common neighbours of two bound variables."""
         one, two = links
         left, right = one.ends.other(name), two.ends.other(name)
@@ -237,7 +164,7 @@ class Enumeration:
 
         return step
 
-    def _count_common(self, name: str, links: Sequence[EdgeLink]) -> Step:
+    def _count_common(self, name: str, links: Sequence[EdgeLink]) -> Run:
         """How many common neighbours two bound variables have, without listing them."""
         one, two = links
         left, right = one.ends.other(name), two.ends.other(name)
@@ -260,7 +187,7 @@ class Enumeration:
 
         return step
 
-    def _check(self, link: Link) -> Step:
+    def _check(self, link: Link) -> Run:
         left, right = link.ends.left, link.ends.right
 
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
@@ -268,7 +195,7 @@ class Enumeration:
 
         return step
 
-    def _expand_closed(self, link: Link, edge: str) -> Step:
+    def _edges(self, link: Link, edge: str) -> Run:
         """Every stored edge between two bound variables."""
         left, right = link.ends.left, link.ends.right
 
@@ -280,7 +207,7 @@ class Enumeration:
 
         return step
 
-    def _filter(self, test: RowTest) -> Step:
+    def _filter(self, test: RowTest) -> Run:
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
             yield rows.at(test.holds(rows))
 
@@ -294,7 +221,7 @@ class Enumeration:
             yield start
         if not self.steps or not start.count:
             return
-        open_steps = [self.steps[0][0](start, limit)]
+        open_steps = [self.steps[0](start, limit)]
         limits = [limit]
         while open_steps:
             look()
@@ -310,9 +237,5 @@ class Enumeration:
             if rows.count and at + 1 == len(self.steps):
                 yield rows
             elif rows.count:
-                open_steps.append(self.steps[at + 1][0](rows, limit))
+                open_steps.append(self.steps[at + 1](rows, limit))
                 limits.append(limit)
-
-
-def _origins(links: Sequence[Link], name: str) -> frozenset[str]:
-    return frozenset(link.ends.other(name) for link in links)

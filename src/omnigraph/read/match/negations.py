@@ -11,14 +11,19 @@ Solving a block is solving a match, so ``solve`` hands itself in.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Index, Mask
 from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.pattern import Negation, Pattern
 from omnigraph.read.match.wanted import Wanted
+
+# There may be this many marks for each row, and this many times as many in all cases.
+_MARKS = 64
 
 SEED = "#seed"
 """The variable of an answer that numbers the rows of the seed."""
@@ -37,6 +42,16 @@ class Negations:
         """Whether a block that names no variable of the row has a match."""
         found = self._solve(self._data, negation.pattern, Wanted(frozenset()), {})
         return any(batch.count for batch in found)
+
+    def matching(self, negation: Negation, name: str, candidates: Candidates) -> Mask:
+        """For which candidates of its only outer variable the block has a match."""
+        among = {} if candidates.codes is None else {name: candidates.codes}
+        found = np.zeros(candidates.size, dtype=np.bool_)
+        alone = replace(negation.pattern, given=frozenset())
+        wanted = Wanted(frozenset({name}), among=among)
+        for batch in self._solve(self._data, alone, wanted, {}):
+            found[batch.codes[name]] = True
+        return found if candidates.codes is None else found[candidates.codes]
 
     def matches(self, negation: Negation, codes: Mapping[str, Codes], rows: int) -> Mask:
         """For which rows of the outer variables the block has a match."""
@@ -61,7 +76,19 @@ def _distinct(
             return {name: codes[name] for name in names}, None
         key = key * size + codes[name]
         combinations *= size
-    _, first, which = np.unique(key, return_index=True, return_inverse=True)
-    if len(first) == rows:
+    which: Index
+    if combinations <= _MARKS * (rows + _MARKS):
+        marked = np.zeros(combinations, dtype=np.bool_)
+        marked[key] = True
+        keys = np.flatnonzero(marked)
+        which = (np.cumsum(marked) - 1)[key]
+    else:
+        keys, which = np.unique(key, return_inverse=True)
+    if len(keys) == rows:
         return {name: codes[name] for name in names}, None
-    return {name: codes[name][first] for name in names}, which
+    seeds: dict[str, Codes] = {}
+    for name in reversed(names):
+        size = max(1, data.space_of(negation.pattern, name).size)
+        seeds[name] = (keys % size).astype(np.int32)
+        keys = keys // size
+    return seeds, which

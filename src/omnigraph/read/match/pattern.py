@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.plan_text import ARROWS
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.types import key_text
 
@@ -47,6 +48,14 @@ class Traversal:
     def ends(self) -> frozenset[str]:
         """The variables it connects."""
         return frozenset((self.left, self.right))
+
+    @property
+    def text(self) -> str:
+        """In the words of a plan."""
+        before, after = ARROWS[self.direction]
+        edge = f"${self.edge_var}:{self.edge_type}" if self.edge_var else self.edge_type
+        hops = "" if self.is_single_hop else f"{{{self.min_hops},{self.max_hops}}}"
+        return f"${self.left} {before}{edge}{hops}{after} ${self.right}"
 
 
 @dataclass(frozen=True, slots=True)

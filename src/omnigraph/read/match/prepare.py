@@ -17,7 +17,7 @@ import numpy as np
 from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes
-from omnigraph.read.match.candidates import Candidates
+from omnigraph.read.match.candidates import Candidates, distinct
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.value_link import joins_by_value, value_link
 from omnigraph.read.match.match_data import MatchData
@@ -101,12 +101,13 @@ class _Preparation:
         tests = self.pattern.tests.get(name, ())
         if name in self.seed:
             space = self.data.nodes(type_name)
-            given = Candidates(space.size, np.unique(self.seed[name]))
+            given = Candidates(space.size, distinct(self.seed[name], space.size))
             candidates = self.data.narrow(type_name, given, tests)
         else:
             candidates = self._with_totals(name, self.data.candidates(type_name, tests))
         if name in self.wanted.among:
-            candidates = candidates.among(np.sort(self.wanted.among[name]))
+            among = distinct(self.wanted.among[name], candidates.size)
+            candidates = candidates.among(among)
         return candidates
 
     def _can_wait(self, name: str) -> bool:
@@ -175,8 +176,7 @@ class _Preparation:
             return  # Judged with the conditions.
         (name,) = negation.outer
         candidates = self.graph.candidates[name]
-        listed = candidates.listed()
-        hit = self.negations.matches(negation, {name: listed}, len(listed))
+        hit = self.negations.matching(negation, name, candidates)
         if hit.any():
             self.graph.candidates[name] = candidates.only_listed(~hit)
 

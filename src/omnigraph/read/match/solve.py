@@ -11,20 +11,29 @@ lists the rows of those that are left, ``negations`` solves the negated blocks, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.plan_text import predicate_text
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.enumeration import Enumeration, RowTest
+from omnigraph.read.match.candidates import distinct
+from omnigraph.read.match.enumeration import Enumeration
 from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.negations import SEED, Negations
+from omnigraph.read.match.order.cheapest import order_of, steps_of
+from omnigraph.read.match.order.estimates import Estimates
+from omnigraph.read.match.order.steps import RowTest, Step
 from omnigraph.read.match.pattern import Negation, Pattern, variables_of
 from omnigraph.read.match.prepare import Prepared, prepare
+from omnigraph.read.match.sum_away import VariableGraph
 from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.values.predicates import Rows, holds
+
+# About which part of the rows passes a comparison of two variables.
+_SHARES = {"=": 0.05, "!=": 0.95}
 
 
 def solve(
@@ -40,30 +49,56 @@ def solve(
         return
     graph = prepared.graph
     graph.sum_away()
-    graph.narrow()
     if graph.is_empty:
         return
-    tests = list(_row_tests(data, pattern, prepared, negations))
-    batch_rows = data.thresholds.batch_rows
-    enumeration = Enumeration(graph.candidates, graph.links, tests, wanted.kept, batch_rows)
     start = Bindings(1, {})
     if seed:
         count = len(next(iter(seed.values())))
         start = Bindings(count, {**seed, SEED: np.arange(count, dtype=np.int32)})
+    tests = list(_row_tests(data, pattern, prepared, negations))
+    steps = planned(graph, tests, wanted.kept, dict.fromkeys(start.codes, start.count))
+    if graph.is_empty:
+        return
+    batch_rows = data.thresholds.batch_rows
+    enumeration = Enumeration(graph.candidates, steps, wanted.kept, batch_rows)
     for batch in enumeration.run(start, wanted.batch):
         yield batch.only(wanted.kept).times(graph.unit)
 
 
+def planned(
+    graph: VariableGraph,
+    tests: Sequence[RowTest],
+    kept: frozenset[str],
+    given: Mapping[str, int],
+) -> list[Step]:
+    """The steps that list what is left; the variables are narrowed towards the one they start with."""
+
+    def ordered() -> tuple[Estimates, list[str]]:
+        estimates = Estimates(graph.candidates, graph.links, tests, given)
+        return estimates, order_of(estimates, counted)
+
+    looked_at = set(kept).union(*(test.names for test in tests))
+    loops = {one.ends.left for one in graph.links if one.ends.left == one.ends.right}
+    counted = frozenset(
+        name
+        for name, candidates in graph.candidates.items()
+        if name not in looked_at and name not in loops and not candidates.totals
+    )
+    estimates, order = ordered()
+    before = {name: candidates.count for name, candidates in graph.candidates.items()}
+    graph.narrow([*given, *order])
+    if any(graph.candidates[name].count * 2 < count for name, count in before.items()):
+        estimates, order = ordered()
+    return steps_of(estimates, order, counted)
+
+
 def codes_in_match(data: MatchData, pattern: Pattern, var: str) -> Codes:
     """The codes of one variable that are part of some row, ascending."""
+    size = data.space_of(pattern, var).size
     found = [
-        np.unique(batch.codes[var])
-        for batch in solve(data, pattern, Wanted(frozenset({var})))
-        if batch.count
+        batch.codes[var] for batch in solve(data, pattern, Wanted(frozenset({var}))) if batch.count
     ]
-    if len(found) == 1:
-        return found[0]
-    return np.unique(np.concatenate([np.empty(0, dtype=np.int32), *found]))
+    return distinct(np.concatenate([np.empty(0, dtype=np.int32), *found]), size)
 
 
 def _conditions_hold(data: MatchData, pattern: Pattern, negations: Negations) -> bool:
@@ -96,11 +131,13 @@ def _compared(data: MatchData, pattern: Pattern, predicate: ir.Compare) -> RowTe
         spaces = {name: data.space_of(pattern, name) for name in names}
         return holds(predicate, Rows(spaces, rows.codes, data.params, rows.count))
 
-    return RowTest(names, holds_for)
+    share = _SHARES.get(predicate.op, 0.5)
+    return RowTest(names, holds_for, predicate_text(predicate), share=share)
 
 
 def _refused(negation: Negation, negations: Negations) -> RowTest:
     def holds_for(rows: Bindings) -> Mask:
         return ~negations.matches(negation, rows.codes, rows.count)
 
-    return RowTest(negation.outer, holds_for)
+    on = ", ".join(f"${name}" for name in sorted(negation.outer))
+    return RowTest(negation.outer, holds_for, f"on {on}", is_negation=True)

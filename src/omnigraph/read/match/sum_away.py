@@ -10,8 +10,10 @@ the whole work.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from omnigraph.cancel import look
-from omnigraph.read.match.candidates import Candidates, positions
+from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
 
@@ -86,13 +88,12 @@ class VariableGraph:
             message = both(one, two, parent, at, child)
         self.candidates[parent] = _joined(at, message)
 
-    def narrow(self) -> None:
-        """Narrow every variable to codes that have neighbours, from the ends to the smallest one.
+    def narrow(self, roots: Sequence[str]) -> None:
+        """Narrow every variable to codes that have neighbours, from the ends to the first of its roots.
 
-        Enumeration starts there, so it builds no row that comes to nothing further on.
+        Enumeration starts there, so it builds fewer rows that come to nothing further on.
         """
         waiting = LinkSet(self.links)
-        roots = sorted(self.candidates, key=lambda name: self.candidates[name].count)
         seen: set[str] = set()
         order: list[tuple[Link, str]] = []
         for root in roots:
@@ -123,6 +124,6 @@ def _joined(at: Candidates, message: Message) -> Candidates:
     narrowed = at.among(message.codes)
     if narrowed.count == len(message.codes):
         return narrowed.join(message.weights, message.totals, message.at_most)
-    where = positions(message.codes, narrowed.listed())
+    where = Candidates(at.size, message.codes).places(narrowed.listed())
     totals = {key: entry.at(where) for key, entry in message.totals.items()}
     return narrowed.join(message.weights[where], totals, message.at_most)

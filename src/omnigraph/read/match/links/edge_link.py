@@ -65,10 +65,19 @@ class EdgeLink:
         forward = origin == self.traversal.left
         return self.traversal.direction if forward else FLIPPED[self.traversal.direction]
 
+    @property
+    def text(self) -> str:
+        """The traversal in the words of the query."""
+        return self.traversal.text
+
     def fan_out(self, origin: str) -> float:
         """The mean degree."""
         rows = self.rows(origin)
         return len(rows.indices) / max(1, rows.shape[0])
+
+    def degrees(self, origin: str) -> Counts:
+        """The degree of every code."""
+        return self.rows(origin).degrees
 
     def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
         """All neighbours of these codes, in pieces of about `limit` pairs."""

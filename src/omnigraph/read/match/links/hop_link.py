@@ -15,7 +15,7 @@ from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier, hops
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr
-from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
+from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, added, summed
 from omnigraph.read.match.pattern import FLIPPED, Traversal
 from omnigraph.read.view.topology import Topology
@@ -37,6 +37,15 @@ class HopLink:
         inverse = origin != self.traversal.left
         direction = FLIPPED[self.traversal.direction] if inverse else self.traversal.direction
         return self.topology.csr(direction), self.topology.loops(), inverse
+
+    @property
+    def text(self) -> str:
+        """The traversal in the words of the query."""
+        return self.traversal.text
+
+    def degrees(self, origin: str) -> None:  # noqa: ARG002
+        """Not known without a search."""
+        return
 
     def fan_out(self, origin: str) -> float:
         """The mean degree to the power of the steps, at most everything."""
@@ -128,4 +137,4 @@ class HopLink:
 
 
 def _rows_of(at: Candidates, codes: Codes) -> Index:
-    return (codes if at.codes is None else positions(at.codes, codes)).astype(np.int64)
+    return at.places(codes).astype(np.int64)

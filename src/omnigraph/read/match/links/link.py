@@ -18,7 +18,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
-from omnigraph.read.match.candidates import Candidates, positions
+from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.measures import COUNT, Entries, Measure
 from omnigraph.read.match.totals import Totals
 
@@ -67,8 +67,17 @@ class Link(Protocol):
         """The variables it joins."""
         ...
 
+    @property
+    def text(self) -> str:
+        """What it joins, in the words of the query."""
+        ...
+
     def fan_out(self, origin: str) -> float:
         """About how many neighbours a code of that variable has."""
+        ...
+
+    def degrees(self, origin: str) -> Counts | None:
+        """How many neighbours each code of that variable has; None where finding out takes a search."""
         ...
 
     def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
@@ -136,7 +145,7 @@ def summed(
 ) -> Message:
     """The message over pairs: `index` among the parent's codes, `targets` codes of the child."""
     if child.codes is not None:
-        at = positions(child.codes, targets)
+        at = child.places(targets)
         keep = at >= 0
         index, targets = index[keep], at[keep]
 

@@ -15,8 +15,9 @@ import numpy as np
 import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.plan_text import predicate_text
 from omnigraph.read.kernels import frontier
-from omnigraph.read.kernels.arrays import Codes, Mask
+from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.kernels.csr import Csr, csr_of
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
@@ -45,14 +46,15 @@ def value_link(join: ir.Compare, spaces: Mapping[str, Space]) -> ValueLink:
     assert isinstance(left, ir.PropertyOf)
     assert isinstance(right, ir.PropertyOf)
     columns = spaces[left.var].column(left.property), spaces[right.var].column(right.property)
-    return ValueLink(LinkEnds(left.var, right.var), *columns)
+    return ValueLink(LinkEnds(left.var, right.var), *columns, text=predicate_text(join))
 
 
 class ValueLink:
     """Codes of two variables whose property has the same value; null has none."""
 
-    def __init__(self, ends: LinkEnds, left: Column, right: Column) -> None:
+    def __init__(self, ends: LinkEnds, left: Column, right: Column, text: str = "") -> None:
         self.ends = ends
+        self.text = text
         self.values = max(1, len(left.dictionary))
         self._keys = {ends.left: left.codes, ends.right: _translated(left, right)}
         self._members: dict[str, Csr] = {}
@@ -65,9 +67,14 @@ class ValueLink:
             self._members[name] = csr_of(keys[present], present, (self.values + 1, len(keys)))
         return self._members[name]
 
-    def _key(self, name: str, codes: Codes) -> Codes:
+    def _key(self, name: str, codes: np.ndarray) -> Codes:
         keys = self._keys[name][codes]
         return np.where(keys < 0, self.values, keys).astype(np.int32)
+
+    def degrees(self, origin: str) -> Counts:
+        """How many codes of the other variable have the value of each code."""
+        members = self._members_of(self.ends.other(origin))
+        return members.degrees[self._key(origin, np.arange(len(self._keys[origin])))]
 
     def fan_out(self, origin: str) -> float:
         """The mean number of codes with one value."""

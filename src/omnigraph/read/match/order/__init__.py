@@ -1,0 +1,1 @@
+"""In which order the variables of a match are bound, and by which steps."""
