@@ -20,6 +20,11 @@ Targets = npt.NDArray[np.uint32]
 Worth = npt.NDArray[np.uint8] | Counts
 Summed = TypeVar("Summed", Counts, Floats)
 
+# Two rows are compared directly where both together have up to this number of targets,
+_SHORT = 64
+# or one of them up to this number.
+_FEW = 3
+
 
 def _arrays(csr: Adjacency) -> tuple[Index, Targets]:
     # Unsigned, so that compiled code need not ask whether an index counts from the end.
@@ -250,7 +255,7 @@ def common_count(
     """
     counts = np.zeros(len(a), np.int64)
     worth = _worth(left.shape[1], weights, mask)
-    _intersect(left, a, right, b, worth, counts, None)
+    _common(left, a, right, b, worth, counts, None)
     return counts
 
 
@@ -266,7 +271,7 @@ def common_expand(
     ends = np.cumsum(counts)
     targets = np.empty(ends[-1] if len(ends) else 0, np.uint32)
     # From here on the counts are where the targets of a pair go.
-    _intersect(left, a, right, b, _worth(left.shape[1], None, mask), ends - counts, targets)
+    _common(left, a, right, b, _worth(left.shape[1], None, mask), ends - counts, targets)
     return np.repeat(np.arange(len(a)), counts), targets.view(np.int32)
 
 
@@ -277,7 +282,7 @@ def _worth(size: int, weights: Counts | None, mask: Mask | None) -> Worth | None
     return frozen(weights if mask is None else np.where(mask, weights, 0)[:size])
 
 
-def _intersect(
+def _common(
     left: Adjacency,
     a: Codes,
     right: Adjacency,
@@ -286,7 +291,78 @@ def _intersect(
     counts: Counts,
     targets: Targets | None,
 ) -> None:
-    """Mark the targets of the longer row of a pair and look at those of the shorter.
+    """Short rows are compared pair by pair; the pairs of long ones are put in order first, see ``_intersect``."""
+    is_long = np.zeros(len(a), np.bool_)
+    effort = np.arange(0, 16 * len(a) + 1, 16)
+    given = (*_arrays(left), *_arrays(right), frozen(a), frozen(b), worth)
+    in_pieces(_compare, effort, *given, is_long, counts, targets)
+    if is_long.any():
+        _intersect(left, a, right, b, worth, counts, targets, is_long)
+
+
+@compiled
+def _compare(
+    first: int,
+    last: int,
+    left_indptr: Index,
+    left_indices: Targets,
+    right_indptr: Index,
+    right_indices: Targets,
+    a: Codes,
+    b: Codes,
+    worth: Worth | None,
+    is_long: Mask,
+    counts: Counts,
+    targets: Targets | None,
+) -> None:
+    for i in range(first, last):
+        x, x_end = left_indptr[a[i]], left_indptr[a[i] + 1]
+        y, y_end = right_indptr[b[i]], right_indptr[b[i] + 1]
+        of_left, of_right = x_end - x, y_end - y
+        shorter = min(of_left, of_right)
+        if shorter > _FEW and of_left + of_right > _SHORT:
+            is_long[i] = True
+            continue
+        total = np.int64(0)
+        if shorter * 8 < max(of_left, of_right):
+            # A search for each target of the shorter row.
+            in_left = of_left < of_right
+            for place in range(shorter):
+                w = left_indices[x + place] if in_left else right_indices[y + place]
+                if in_left:
+                    found = _is_in(right_indices, y, y_end, w)
+                else:
+                    found = _is_in(left_indices, x, x_end, w)
+                if found:
+                    value = np.int64(1) if worth is None else np.int64(worth[w])
+                    if targets is not None and value:
+                        targets[counts[i] + total] = w
+                    total += value
+        else:
+            while x < x_end and y < y_end:
+                v, w = left_indices[x], right_indices[y]
+                if v == w:
+                    value = np.int64(1) if worth is None else np.int64(worth[w])
+                    if targets is not None and value:
+                        targets[counts[i] + total] = w
+                    total += value
+                x += v <= w
+                y += w <= v
+        if targets is None:
+            counts[i] = total
+
+
+def _intersect(
+    left: Adjacency,
+    a: Codes,
+    right: Adjacency,
+    b: Codes,
+    worth: Worth | None,
+    counts: Counts,
+    targets: Targets | None,
+    wanted: Mask,
+) -> None:
+    """Mark the targets of the longer row of a wanted pair and look at those of the shorter.
 
     Pairs with the same longer row come together, so that it is marked once.
     """
@@ -294,8 +370,8 @@ def _intersect(
     no_marks = np.zeros(0, np.uint8 if worth is None else worth.dtype)
     swap = of_left < of_right
     for marked, m, scanned, s, lengths, chosen in (
-        (left, a, right, b, of_right, ~swap),
-        (right, b, left, a, of_left, swap),
+        (left, a, right, b, of_right, wanted & ~swap),
+        (right, b, left, a, of_left, wanted & swap),
     ):
         pairs = np.flatnonzero(chosen)
         if not len(pairs):

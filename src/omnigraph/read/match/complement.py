@@ -25,7 +25,7 @@ from omnigraph.read.match.wanted import Wanted
 
 def signed(
     pattern: Pattern, wanted: Wanted, catalog: Catalog, most_blocks: int
-) -> Iterator[tuple[int, Pattern]]:
+) -> list[tuple[int, Pattern]]:
     """Patterns whose counts, added with these signs, give that of the pattern.
 
     Up to ``most_blocks`` negated blocks are taken apart.
@@ -33,8 +33,31 @@ def signed(
     blocks = [one for one in pattern.negations if _is_joined(one) and not one.outer <= wanted.kept]
     blocks = blocks[:most_blocks]
     others = tuple(one for one in pattern.negations if one not in blocks)
+    terms: list[tuple[int, Pattern]] = []
     for sign, one in _without_blocks(replace(pattern, negations=others), blocks, 1):
-        yield from _without_inequality(one, wanted, catalog, sign)
+        for term in _without_inequality(one, wanted, catalog, sign):
+            _add(terms, *term)
+    return terms
+
+
+def _add(terms: list[tuple[int, Pattern]], sign: int, pattern: Pattern) -> None:
+    """Add a term, unless there is the same one with the other sign: then both are left out.
+
+    `not { $r has $s }` rules out `$s = $t` where `$r has $t`, so the inequality adds nothing.
+    """
+    once = tuple(sorted(set(pattern.traversals), key=repr))
+    if len(once) < len(pattern.traversals) and all(one.edge_var is None for one in once):
+        pattern = replace(pattern, traversals=once)
+    for at, (other, known) in enumerate(terms):
+        if other == -sign and _is_same(known, pattern):
+            del terms[at]
+            return
+    terms.append((sign, pattern))
+
+
+def _is_same(one: Pattern, two: Pattern) -> bool:
+    ordered = replace(two, traversals=one.traversals)
+    return set(one.traversals) == set(two.traversals) and one == ordered
 
 
 def _without_blocks(

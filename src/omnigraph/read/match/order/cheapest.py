@@ -95,8 +95,13 @@ class _Search:
             # Nothing joins what is bound: any may be the first, and only the smallest comes beside others.
             apart = rest if not state.bound else rest[:1]
             near = [(name, []) for name in apart]
-        for name, ready in near:
-            yield self._bound(state, name, ready, len(rest) == 1)
+        following = [self._bound(state, name, ready, len(rest) == 1) for name, ready in near]
+        shrinking = [one for one in following if one.rows <= state.rows and state.bound]
+        if shrinking:
+            # One of those comes next in the best order, or might as well: rows only get fewer.
+            yield min(shrinking, key=lambda one: (one.rows, one.work))
+        else:
+            yield from following
 
     def _ready(self, name: str, state: _State) -> list[LinkEstimate]:
         return self.estimates.ready(name, state.bound) if state.bound else []
