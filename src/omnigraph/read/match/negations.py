@@ -5,7 +5,8 @@ row of the answer names the seed it extends.
 
     $a: [0, 1, 0]   not { $a knows $b }   seed {"a": [0, 1]}   only 0 knows someone   -> [T, F, T]
 
-Solving a block is solving a match, so ``solve`` hands itself in.
+Solving a block is solving a match, so ``solve`` hands itself in, and ``mask_in_match`` for a block about one
+variable.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ SEED = "#seed"
 """The variable of an answer that numbers the rows of the seed."""
 
 Solve = Callable[[MatchData, Pattern, Wanted, Mapping[str, Codes]], Iterator[Bindings]]
+Present = Callable[[MatchData, Pattern, str, Codes | None], Mask]
 
 
 class Negations:
     """Finds out for rows of a match whether a negated block has a match beside them."""
 
-    def __init__(self, data: MatchData, solve: Solve) -> None:
+    def __init__(self, data: MatchData, solve: Solve, present: Present) -> None:
         self._data = data
         self._solve = solve
+        self._present = present
 
     def any_match(self, negation: Negation) -> bool:
         """Whether a block that names no variable of the row has a match."""
@@ -45,12 +48,8 @@ class Negations:
 
     def matching(self, negation: Negation, name: str, candidates: Candidates) -> Mask:
         """For which candidates of its only outer variable the block has a match."""
-        among = {} if candidates.codes is None else {name: candidates.codes}
-        found = np.zeros(candidates.size, dtype=np.bool_)
         alone = replace(negation.pattern, given=frozenset())
-        wanted = Wanted(frozenset({name}), among=among)
-        for batch in self._solve(self._data, alone, wanted, {}):
-            found[batch.codes[name]] = True
+        found = self._present(self._data, alone, name, candidates.codes)
         return found if candidates.codes is None else found[candidates.codes]
 
     def matches(self, negation: Negation, codes: Mapping[str, Codes], rows: int) -> Mask:

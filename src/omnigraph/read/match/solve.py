@@ -19,7 +19,6 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import predicate_text
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.candidates import distinct
 from omnigraph.read.match.enumeration import Enumeration
 from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.negations import SEED, Negations
@@ -41,16 +40,22 @@ def solve(
 ) -> Iterator[Bindings]:
     """The rows of a match, in batches. With a seed, the rows that extend it, by `#seed`."""
     seed = seed or {}
-    negations = Negations(data, solve)
-    if not _conditions_hold(data, pattern, negations):
-        return
-    prepared = prepare(data, pattern, wanted, seed, negations)
-    if prepared is None:
-        return
+    negations = Negations(data, solve, mask_in_match)
+    prepared = _reduced(data, pattern, wanted, seed, negations)
+    if prepared is not None:
+        yield from _listed(data, pattern, wanted, seed, negations, prepared)
+
+
+def _listed(
+    data: MatchData,
+    pattern: Pattern,
+    wanted: Wanted,
+    seed: Mapping[str, Codes],
+    negations: Negations,
+    prepared: Prepared,
+) -> Iterator[Bindings]:
+    """The rows of what is left after summing away."""
     graph = prepared.graph
-    graph.sum_away()
-    if graph.is_empty:
-        return
     start = Bindings(1, {})
     if seed:
         count = len(next(iter(seed.values())))
@@ -63,6 +68,23 @@ def solve(
     enumeration = Enumeration(graph.candidates, steps, wanted.kept, batch_rows)
     for batch in enumeration.run(start, wanted.batch):
         yield batch.only(wanted.kept).times(graph.unit)
+
+
+def _reduced(
+    data: MatchData,
+    pattern: Pattern,
+    wanted: Wanted,
+    seed: Mapping[str, Codes],
+    negations: Negations,
+) -> Prepared | None:
+    """The match without the variables that can be summed away; None when it has no row."""
+    if not _conditions_hold(data, pattern, negations):
+        return None
+    prepared = prepare(data, pattern, wanted, seed, negations)
+    if prepared is None:
+        return None
+    prepared.graph.sum_away()
+    return None if prepared.graph.is_empty else prepared
 
 
 def planned(
@@ -94,11 +116,25 @@ def planned(
 
 def codes_in_match(data: MatchData, pattern: Pattern, var: str) -> Codes:
     """The codes of one variable that are part of some row, ascending."""
-    size = data.space_of(pattern, var).size
-    found = [
-        batch.codes[var] for batch in solve(data, pattern, Wanted(frozenset({var}))) if batch.count
-    ]
-    return distinct(np.concatenate([np.empty(0, dtype=np.int32), *found]), size)
+    return np.flatnonzero(mask_in_match(data, pattern, var)).astype(np.int32)
+
+
+def mask_in_match(data: MatchData, pattern: Pattern, var: str, among: Codes | None = None) -> Mask:
+    """Which codes of one variable are part of some row; ``among``: only these are asked for."""
+    wanted = Wanted(frozenset({var}), among={} if among is None else {var: among})
+    negations = Negations(data, solve, mask_in_match)
+    prepared = _reduced(data, pattern, wanted, {}, negations)
+    found = np.zeros(data.space_of(pattern, var).size, dtype=np.bool_)
+    if prepared is None:
+        return found
+    left = prepared.graph.candidates
+    judged = [*prepared.joins, *prepared.negations, *prepared.graph.links]
+    if left.keys() == {var} and not judged:
+        # All others are summed away: no rows are needed.
+        return left[var].mask()
+    for batch in _listed(data, pattern, wanted, {}, negations, prepared):
+        found[batch.codes[var]] = True
+    return found
 
 
 def _conditions_hold(data: MatchData, pattern: Pattern, negations: Negations) -> bool:
