@@ -51,12 +51,12 @@ def test_without_a_profile_nothing_is_recorded():
 
 def test_the_text_is_an_indented_table():
     steps = (
-        Phase("match", 12, 1.5, [Phase("scan $p", 1000, 1.25)]),
+        Phase("match", 12, 1.5, [Phase("scan $p", 1000, 1.25, [], "scan", 900, 4000)]),
         Phase("order", None, 10.0),
     )
     assert Profiled(None, steps).text.splitlines() == [
-        "phase      rows     ms",
-        "match        12   1.50",
-        "  scan $p  1000   1.25",
-        "order            10.00",
+        "phase      estimated  rows     ms  bytes",
+        "match                   12   1.50       ",
+        "  scan $p        900  1000   1.25   4000",
+        "order                       10.00       ",
     ]

@@ -9,6 +9,7 @@ For example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,12 +25,13 @@ from omnigraph.read.match.lookups.access_path import open_match
 from omnigraph.read.match.measures import WHOLE_SUM
 from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
 from omnigraph.read.match.solve import codes_in_match, solve
+from omnigraph.read.match.trace import Trace
 from omnigraph.read.match.wanted import Total, Wanted
 from omnigraph.read.output.aggregate import Aggregator
 from omnigraph.read.output.aggregate_functions import measures_of, only_counts
 from omnigraph.read.output.order import Collector
 from omnigraph.read.output.whole_sums import UnsureError
-from omnigraph.read.profile import Profile, timed
+from omnigraph.read.profile import Phase, Profile, phases_of, timed
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
 from omnigraph.read.values.space import Space
 from omnigraph.read.view.view import View
@@ -93,6 +95,8 @@ class _Run:
         self.pattern = pattern_of(plan.steps)
         with timed(profile, "open"):
             self.data = open_match(view, plan, self.pattern, params)
+        if profile is not None:
+            self.data.trace = Trace()
 
     def answer(self) -> pa.Table:
         if not self.plan.is_aggregate:
@@ -125,16 +129,16 @@ class _Run:
             thresholds=self.thresholds.output,
             limits=self.limits,
         )
-        with timed(self.profile, "match") as phase:
+        with self._matching("match") as phase:
             rows = 0
             for batch in self._to_group(Wanted(frozenset(kept), totals)):
                 rows += batch.count
                 aggregator.add(batch)
             phase.rows = rows
-        with timed(self.profile, "group") as phase:
+        with timed(self.profile, "group", "aggregate") as phase:
             answer = aggregator.finish()
             self.found = aggregator.found
-            phase.rows = answer.num_rows
+            phase.rows, phase.bytes = answer.num_rows, answer.nbytes
         return answer
 
     def _to_group(self, wanted: Wanted) -> Iterator[Bindings]:
@@ -169,7 +173,7 @@ class _Run:
             plan, spaces, self.params, ranked, self.thresholds.output, self.limits
         )
         wanted = Wanted(frozenset(kept), {}, first, among)
-        with timed(self.profile, "match") as phase:
+        with self._matching("match") as phase:
             rows, is_complete = 0, True
             for batch in solve(self.data, self.pattern, wanted):
                 rows += batch.count
@@ -180,14 +184,26 @@ class _Run:
         self.found = collector.found
         if not is_complete and self.limits.max_rows is not None and shown != plan.limit:
             self.found = self._counted()
-        with timed(self.profile, "order and project") as phase:
-            answer = collector.finish()
-            phase.rows = answer.num_rows
+        with timed(self.profile, "order", "order") as phase:
+            ordered = collector.ordered()
+            phase.rows = ordered.length
+        with timed(self.profile, "fetch", "fetch") as phase:
+            answer = collector.fetched(ordered)
+            phase.rows, phase.bytes = answer.num_rows, answer.nbytes
         return answer
+
+    @contextmanager
+    def _matching(self, name: str) -> Iterator[Phase]:
+        """A phase whose steps the match writes down."""
+        with timed(self.profile, name) as phase:
+            yield phase
+        if self.data.trace is not None:
+            phase.phases += phases_of(self.data.trace.steps)
+            self.data.trace.steps.clear()
 
     def _counted(self) -> int:
         """How many rows the answer has: counted, where only the first ones were listed."""
-        with timed(self.profile, "count the others") as phase:
+        with self._matching("count the others") as phase:
             nothing = Wanted(frozenset())
             phase.rows = sum(one.total() for one in solve(self.data, self.pattern, nothing))
             return phase.rows if self.plan.limit is None else min(phase.rows, self.plan.limit)
@@ -197,11 +213,11 @@ class _Run:
         name = ranked_variable(ranking)
         candidates = None
         if not _is_everything(self.pattern, name):
-            with timed(self.profile, f"candidates ${name}") as phase:
+            with self._matching(f"candidates ${name}") as phase:
                 candidates = codes_in_match(self.data, self.pattern, name)
                 phase.rows = len(candidates)
         node = self.view.catalog.nodes[self.pattern.nodes[name]]
-        with timed(self.profile, f"rank ${name}") as phase:
+        with timed(self.profile, f"rank ${name}", "rank") as phase:
             ranked = rank(self.view, node, ranking, self.params, candidates, limit, self.embedder)
             phase.rows = len(ranked.codes)
         return ranked

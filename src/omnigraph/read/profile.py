@@ -11,7 +11,7 @@ A profile belongs to one run, in one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -19,6 +19,7 @@ from typing import Any
 
 from omnigraph.cancel import look
 from omnigraph.display.panel import Panel, Shown
+from omnigraph.read.match.trace import StepRun
 from omnigraph.read.output.query_result import QueryResult
 
 
@@ -30,6 +31,12 @@ class Phase:
     rows: int | None = None
     milliseconds: float = 0.0
     phases: list[Phase] = field(default_factory=list)
+    op: str | None = None
+    """What kind of step it is, where it is one of a match or of the output."""
+    estimated_rows: int | None = None
+    """How many rows were expected when the order of the steps was chosen."""
+    bytes: int | None = None
+    """The bytes of the columns that came out."""
 
     def to_json(self) -> dict[str, Any]:
         """The public form."""
@@ -37,6 +44,9 @@ class Phase:
             "name": self.name,
             "rows": self.rows,
             "milliseconds": round(self.milliseconds, 3),
+            "op": self.op,
+            "estimated_rows": self.estimated_rows,
+            "bytes": self.bytes,
             "phases": [phase.to_json() for phase in self.phases],
         }
 
@@ -49,9 +59,9 @@ class Profile:
         self._open: list[Phase] = []
 
     @contextmanager
-    def step(self, name: str) -> Iterator[Phase]:
+    def step(self, name: str, op: str | None = None) -> Iterator[Phase]:
         """Time what runs inside; a step within a step belongs to it."""
-        phase = Phase(name)
+        phase = Phase(name, op=op)
         (self._open[-1].phases if self._open else self.phases).append(phase)
         self._open.append(phase)
         started = perf_counter_ns()
@@ -62,10 +72,32 @@ class Profile:
             self._open.pop()
 
 
-def timed(profile: Profile | None, name: str) -> AbstractContextManager[Phase]:
+def timed(
+    profile: Profile | None, name: str, op: str | None = None
+) -> AbstractContextManager[Phase]:
     """A phase of the profile, if there is one; before it begins, look whether to go on."""
     look()
-    return nullcontext(_UNHEEDED) if profile is None else profile.step(name)
+    return nullcontext(_UNHEEDED) if profile is None else profile.step(name, op)
+
+
+def phases_of(steps: Iterable[StepRun]) -> list[Phase]:
+    """The steps of a match as phases."""
+    return [
+        Phase(
+            step.text,
+            step.rows,
+            step.nanoseconds / 1e6,
+            phases_of(step.steps),
+            step.op,
+            None if step.estimated is None else round(min(step.estimated, _MOST_ROWS)),
+            step.bytes,
+        )
+        for step in steps
+    ]
+
+
+# Estimates beyond this are only large.
+_MOST_ROWS = 2**63 - 1
 
 
 # Where rows are written that nobody reads.
@@ -82,17 +114,14 @@ class Profiled(Shown):
     @property
     def text(self) -> str:
         """The phases as an indented table."""
-        lines = [
-            ("phase", "rows", "ms"),
-            *(
-                (name, "" if rows is None else str(rows), f"{spent:.2f}")
-                for name, rows, spent in _lines(self.steps, "")
-            ),
-        ]
-        sizes = [max(len(line[at]) for line in lines) for at in range(3)]
+        lines = [COLUMNS, *(_shown(line) for line in _lines(self.steps, ""))]
+        sizes = [max(len(line[at]) for line in lines) for at in range(len(COLUMNS))]
         return "\n".join(
-            f"{name:<{sizes[0]}}  {rows:>{sizes[1]}}  {spent:>{sizes[2]}}"
-            for name, rows, spent in lines
+            "  ".join(
+                cell.rjust(size) if at else cell.ljust(size)
+                for at, (cell, size) in enumerate(zip(line, sizes, strict=True))
+            )
+            for line in lines
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -103,13 +132,23 @@ class Profiled(Shown):
         }
 
     def _panel(self) -> Panel:
-        columns = ("phase", "rows", "ms")
-        return Panel.of_rows(self.result.summary, columns, _lines(self.steps, ""))
+        return Panel.of_rows(self.result.summary, COLUMNS, _lines(self.steps, ""))
 
 
-def _lines(
-    phases: tuple[Phase, ...] | list[Phase], indent: str
-) -> Iterator[tuple[str, int | None, float]]:
+COLUMNS = ("phase", "estimated", "rows", "ms", "bytes")
+"""What is shown of each phase."""
+
+Line = tuple[str, int | None, int | None, float, int | None]
+
+
+def _lines(phases: Iterable[Phase], indent: str) -> Iterator[Line]:
     for phase in phases:
-        yield indent + phase.name, phase.rows, phase.milliseconds
+        spent = phase.milliseconds
+        yield indent + phase.name, phase.estimated_rows, phase.rows, spent, phase.bytes
         yield from _lines(phase.phases, indent + "  ")
+
+
+def _shown(line: Line) -> tuple[str, ...]:
+    name, estimated, rows, spent, size = line
+    counts = ["" if count is None else str(count) for count in (estimated, rows, size)]
+    return name, *counts[:2], f"{spent:.2f}", counts[2]

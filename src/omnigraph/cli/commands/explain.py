@@ -51,7 +51,8 @@ def put_explanation(document: dict[str, Any]) -> None:
     if "profile" in document:
         put(f"{document['row_count']} rows")
         phases = list(_phases(document["profile"], ""))
-        put_table(("phase", "rows", "ms"), phases, right=("rows", "ms"))
+        columns = ("phase", "estimated", "rows", "ms", "bytes")
+        put_table(columns, phases, right=columns[1:])
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:
@@ -72,7 +73,11 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     yield f"path: {document['path']}"
 
 
-def _phases(phases: list[dict[str, Any]], indent: str) -> Iterator[tuple[str, int | None, str]]:
+def _phases(
+    phases: list[dict[str, Any]], indent: str
+) -> Iterator[tuple[str, int | None, int | None, str, int | None]]:
     for phase in phases:
-        yield indent + phase["name"], phase["rows"], f"{phase['milliseconds']:.2f}"
+        spent = f"{phase['milliseconds']:.2f}"
+        rows = phase["estimated_rows"], phase["rows"]
+        yield indent + phase["name"], *rows, spent, phase["bytes"]
         yield from _phases(phase["phases"], indent + "  ")

@@ -44,6 +44,12 @@ class Bindings:
             count = int(index.sum()) if index.dtype == bool else len(index)
         return Bindings(count, codes, weights, totals)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its columns and weights."""
+        weights = 0 if self.weights is None else self.weights.nbytes
+        return weights + sum(column.nbytes for column in self.codes.values())
+
     def total(self) -> int:
         """How many rows of the match these rows stand for; refused beyond 64 bits."""
         if self.weights is None:

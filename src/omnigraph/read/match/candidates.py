@@ -48,6 +48,11 @@ class Candidates:
         """How many codes are listed."""
         return self.size if self.codes is None else len(self.codes)
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of its codes and weights."""
+        return sum(one.nbytes for one in (self.codes, self.weights) if one is not None)
+
     def listed(self) -> Codes:
         """The codes, ascending."""
         return np.arange(self.size, dtype=np.int32) if self.codes is None else self.codes

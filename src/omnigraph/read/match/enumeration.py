@@ -11,6 +11,7 @@ are cut before they grow, so memory stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import repeat
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from omnigraph.read.match.order.steps import (
     Scan,
     Step,
 )
+from omnigraph.read.match.trace import StepRun, Trace
 
 Run = Callable[[Bindings, int], Iterator[Bindings]]
 
@@ -43,10 +45,14 @@ class Enumeration:
         steps: Sequence[Step],
         kept: frozenset[str],
         batch_rows: int,
+        trace: Trace | None = None,
     ) -> None:
         self.candidates = candidates
         self.batch_rows = batch_rows
         self.steps = [self._run_of(step) for step in steps]
+        if trace is not None:
+            records = [trace.of(step.op, step.text, step.estimated) for step in steps]
+            self.steps = list(map(_recorded, self.steps, records, repeat(trace)))
         self.needed: list[frozenset[str]] = []
         """The variables that are needed after each step."""
         needed = kept
@@ -239,3 +245,20 @@ class Enumeration:
             elif rows.count:
                 open_steps.append(self.steps[at + 1](rows, limit))
                 limits.append(limit)
+
+
+def _recorded(run: Run, record: StepRun, trace: Trace) -> Run:
+    """The same step, which also writes down what it did."""
+
+    def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
+        parts = run(rows, limit)
+        while True:
+            with trace.during(record):
+                part = next(parts, None)
+            if part is None:
+                return
+            record.rows += part.count
+            record.bytes += part.nbytes
+            yield part
+
+    return step

@@ -14,6 +14,7 @@ from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
+from omnigraph.read.match.trace import Trace
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.values.predicates import Rows, holds, mask_of
@@ -65,6 +66,8 @@ class MatchData:
         self.source = source
         self.params = params
         self.thresholds = thresholds
+        self.trace: Trace | None = None
+        """Where the steps of the match are written down, if a profile is wanted."""
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
 

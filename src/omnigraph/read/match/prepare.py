@@ -10,12 +10,14 @@ about one variable narrows it. A test of a variable of many nodes waits until a 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from omnigraph.cancel import look
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.plan_text import predicate_text
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.candidates import Candidates, distinct
 from omnigraph.read.match.links.edge_link import EdgeLink
@@ -25,6 +27,7 @@ from omnigraph.read.match.negations import Negations
 from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
 from omnigraph.read.match.sum_away import VariableGraph
 from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.trace import StepRun, traced
 from omnigraph.read.match.wanted import Wanted
 
 
@@ -46,7 +49,7 @@ def prepare(
 ) -> Prepared | None:
     """Find the candidates of every variable; None when one has none, so there is no row."""
     joins, equalities = _split(pattern)
-    graph = VariableGraph(_needed(pattern, wanted, joins))
+    graph = VariableGraph(_needed(pattern, wanted, joins), data.trace)
     preparation = _Preparation(data, pattern, wanted, seed, negations, graph)
     if not preparation.run(equalities):
         return None
@@ -81,7 +84,10 @@ class _Preparation:
             if name in late:
                 self.graph.candidates[name] = Candidates(self.data.nodes(type_name).size)
             else:
-                self.graph.candidates[name] = self._candidates_of(name, type_name)
+                with self._scanning(name) as done:
+                    found = self._candidates_of(name, type_name)
+                    done.rows, done.bytes = done.rows + found.count, done.bytes + found.nbytes
+                self.graph.candidates[name] = found
             if not self.graph.candidates[name].count:
                 return False
         for traversal in pattern.traversals:
@@ -96,6 +102,10 @@ class _Preparation:
         while late:
             self._test_late(late.pop(), late)
         return all(candidates.count for candidates in self.graph.candidates.values())
+
+    def _scanning(self, name: str) -> AbstractContextManager[StepRun]:
+        """A step of the trace: the nodes of a variable and its tests."""
+        return traced(self.data.trace, "scan", scan_text(self.pattern, name))
 
     def _candidates_of(self, name: str, type_name: str) -> Candidates:
         tests = self.pattern.tests.get(name, ())
@@ -141,7 +151,9 @@ class _Preparation:
             if reach * self.data.thresholds.narrowed_share <= self.graph.candidates[name].size:
                 self.graph.remove(other)
         type_name, tests = self.pattern.nodes[name], self.pattern.tests[name]
-        narrowed = self.data.narrow(type_name, self.graph.candidates[name], tests)
+        with self._scanning(name) as done:
+            narrowed = self.data.narrow(type_name, self.graph.candidates[name], tests)
+            done.rows, done.bytes = done.rows + narrowed.count, done.bytes + narrowed.nbytes
         self.graph.candidates[name] = self._with_totals(name, narrowed)
         for negation in self.pattern.negations:
             # At once: the next one to be tested may sum this one away.
@@ -176,9 +188,12 @@ class _Preparation:
             return  # Judged with the conditions.
         (name,) = negation.outer
         candidates = self.graph.candidates[name]
-        hit = self.negations.matching(negation, name, candidates)
-        if hit.any():
-            self.graph.candidates[name] = candidates.only_listed(~hit)
+        with traced(self.data.trace, "anti-join", f"anti join on ${name}") as done:
+            hit = self.negations.matching(negation, name, candidates)
+            if hit.any():
+                self.graph.candidates[name] = candidates.only_listed(~hit)
+            done.rows += self.graph.candidates[name].count
+            done.bytes += self.graph.candidates[name].nbytes
 
     def _with_totals(self, name: str, candidates: Candidates) -> Candidates:
         """The variable with its part in the aggregates, unless rows of it are enumerated."""
@@ -191,6 +206,12 @@ class _Preparation:
         if candidates.weights is not None:
             totals = {key: entry.times(candidates.weights) for key, entry in totals.items()}
         return replace(candidates, totals={**candidates.totals, **totals})
+
+
+def scan_text(pattern: Pattern, name: str) -> str:
+    """A variable and its tests, in the words of a plan."""
+    tests = " and ".join(map(predicate_text, pattern.tests.get(name, ())))
+    return f"scan ${name}: {pattern.nodes[name]}" + (f" [{tests}]" if tests else "")
 
 
 def _needed(pattern: Pattern, wanted: Wanted, joins: Iterable[ir.Compare]) -> set[str]:

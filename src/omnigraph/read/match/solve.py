@@ -65,7 +65,7 @@ def _listed(
     if graph.is_empty:
         return
     batch_rows = data.thresholds.batch_rows
-    enumeration = Enumeration(graph.candidates, steps, wanted.kept, batch_rows)
+    enumeration = Enumeration(graph.candidates, steps, wanted.kept, batch_rows, data.trace)
     for batch in enumeration.run(start, wanted.batch):
         yield batch.only(wanted.kept).times(graph.unit)
 

@@ -16,6 +16,7 @@ from omnigraph.cancel import look
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink, both
 from omnigraph.read.match.links.link import Link, LinkSet, Message
+from omnigraph.read.match.trace import Trace, traced
 
 
 class VariableGraph:
@@ -25,8 +26,9 @@ class VariableGraph:
     apart from every variable that is left: a single candidate.
     """
 
-    def __init__(self, must: set[str]) -> None:
+    def __init__(self, must: set[str], trace: Trace | None = None) -> None:
         self.must = must
+        self.trace = trace
         self.candidates: dict[str, Candidates] = {}
         self.links = LinkSet()
         self.unit = Candidates(1)
@@ -75,6 +77,12 @@ class VariableGraph:
         for link in links:
             self.links.remove(link)
         parent = links[0].ends.other(name)
+        with traced(self.trace, "aggregate", f"sum ${name} into ${parent}") as done:
+            self.candidates[parent] = self._summed(child, parent, links)
+            done.rows += self.candidates[parent].count
+            done.bytes += self.candidates[parent].nbytes
+
+    def _summed(self, child: Candidates, parent: str, links: list[Link]) -> Candidates:
         at = self.candidates[parent]
         if not child.is_full:
             # Degrees are there for every code; other messages take as long as codes are many.
@@ -86,7 +94,7 @@ class VariableGraph:
             assert isinstance(one, EdgeLink)
             assert isinstance(two, EdgeLink)
             message = both(one, two, parent, at, child)
-        self.candidates[parent] = _joined(at, message)
+        return _joined(at, message)
 
     def narrow(self, roots: Sequence[str]) -> None:
         """Narrow every variable to codes that have neighbours, from the ends to the first of its roots.
@@ -114,7 +122,10 @@ class VariableGraph:
             look()
             (child,) = link.ends.names - {parent}
             at = self.candidates[parent]
-            self.candidates[parent] = link.reached(parent, at, self.candidates[child])
+            with traced(self.trace, "semi-join", f"narrow ${parent} along {link.text}") as done:
+                self.candidates[parent] = link.reached(parent, at, self.candidates[child])
+                done.rows += self.candidates[parent].count
+                done.bytes += self.candidates[parent].nbytes
 
 
 def _joined(at: Candidates, message: Message) -> Candidates:

@@ -10,7 +10,7 @@ limit, only rows that could still be shown are kept.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,14 @@ from omnigraph.read.values.space import Space
 
 MAX_ROWS = 2**32
 """An answer of more rows is refused."""
+
+
+class Ordered(NamedTuple):
+    """Rows in the order in which they are shown."""
+
+    codes: Mapping[str, Codes]
+    length: int
+    scores: Floats | None
 
 
 class Collector:
@@ -87,8 +95,12 @@ class Collector:
 
     def finish(self) -> pa.Table:
         """The rows in order, as many as the plan wants."""
+        return self.fetched(self.ordered())
+
+    def ordered(self) -> Ordered:
+        """The codes of the rows that are shown, in order."""
         if not self._batches:
-            return self._projected({}, 0, None)
+            return Ordered({}, 0, None)
         rows = joined(self._batches)
         self._batches = [rows]
         every = np.arange(rows.count)
@@ -97,18 +109,17 @@ class Collector:
         scores = None
         if self._places is not None:
             scores = self._places.scores(codes[self._places.var])
-        return self._projected(codes, len(at), scores)
+        return Ordered(codes, len(at), scores)
 
-    def _projected(
-        self, codes: Mapping[str, Codes], length: int, scores: Floats | None
-    ) -> pa.Table:
+    def fetched(self, rows: Ordered) -> pa.Table:
+        """The columns of these rows."""
         return project(
             self._plan,
             self._spaces,
             self._params,
-            codes,
-            length,
-            scores,
+            rows.codes,
+            rows.length,
+            rows.scores,
             self._thresholds,
             self._limits,
         )
