@@ -1,0 +1,162 @@
+"""Small charts as SVG, for examples and demonstrations: bars, lines, and nodes with their edges.
+
+    Path("stock.svg").write_text(bars("Stock", {"bolts": 120, "nuts": 80}))
+
+A chart is a text that every browser and notebook shows. Nothing is loaded to draw it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from html import escape
+
+WIDTH = 720
+COLOURS = ("#0f766e", "#b45309", "#4338ca", "#be123c", "#15803d", "#7e22ce", "#0369a1", "#a16207")
+_TEXT, _FAINT = "#334155", "#e2e8f0"
+
+
+def bars(title: str, values: Mapping[str, float], unit: str = "") -> str:
+    """Return a chart with a bar for each value, in the order given."""
+    row, left = 26, 180
+    most = max(values.values(), default=0) or 1
+    drawn = []
+    for place, (label, value) in enumerate(values.items()):
+        y = 48 + place * row
+        length = max(value, 0) / most * (WIDTH - left - 110)
+        drawn += [
+            _text(left - 8, y + 14, label, anchor="end"),
+            f'<rect x="{left}" y="{y}" width="{length:.1f}" height="18" rx="3" fill="{COLOURS[0]}"/>',
+            _text(left + length + 6, y + 14, f"{_number(value)}{unit}"),
+        ]
+    return _svg(title, 60 + len(values) * row, drawn)
+
+
+def lines(title: str, at: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
+    """Return a chart with a line for each series; ``at`` has the labels of its points."""
+    left, right, top, bottom = 60, 20, 50, 250
+    most = max((value for values in series.values() for value in values), default=0) or 1
+    step = (WIDTH - left - right) / max(len(at) - 1, 1)
+    drawn = []
+    for share in (0, 0.5, 1):
+        y = bottom - share * (bottom - top)
+        drawn.append(f'<path d="M{left} {y:.1f}H{WIDTH - right}" stroke="{_FAINT}"/>')
+        drawn.append(_text(left - 8, y + 4, _number(most * share), anchor="end"))
+    every = max(1, math.ceil(len(at) / 10))
+    for place, label in enumerate(at):
+        if place % every == 0:
+            drawn.append(_text(left + place * step, bottom + 18, label, anchor="middle"))
+    for number, (name, values) in enumerate(series.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        points = " ".join(
+            f"{left + place * step:.1f},{bottom - value / most * (bottom - top):.1f}"
+            for place, value in enumerate(values)
+        )
+        drawn.append(
+            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
+        )
+        drawn += _legend(number, name)
+    return _svg(title, bottom + 60, drawn)
+
+
+def network(
+    title: str, nodes: Mapping[str, str], edges: Iterable[tuple[str, str]], size: int = 520
+) -> str:
+    """Return a drawing of nodes, each id with the group that colours it, and the edges among them."""
+    pairs = [(a, b) for a, b in edges if a in nodes and b in nodes and a != b]
+    places = _layout(list(nodes), pairs)
+    groups = list(dict.fromkeys(nodes.values()))
+
+    def at(node: str) -> tuple[float, float]:
+        x, y = places[node]
+        return 60 + x * (WIDTH - 120), 60 + y * (size - 120)
+
+    drawn = []
+    for a, b in pairs:
+        (ax, ay), (bx, by) = at(a), at(b)
+        drawn.append(f'<path d="M{ax:.1f} {ay:.1f}L{bx:.1f} {by:.1f}" stroke="#94a3b8"/>')
+    for node, group in nodes.items():
+        x, y = at(node)
+        colour = COLOURS[groups.index(group) % len(COLOURS)]
+        drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="{colour}"/>')
+        drawn.append(_text(x, y - 11, node, anchor="middle", size=11))
+    for number, group in enumerate(groups):
+        drawn += _legend(number, group)
+    return _svg(title, size, drawn)
+
+
+def _layout(
+    nodes: list[str], pairs: list[tuple[str, str]], rounds: int = 200
+) -> dict[str, tuple[float, float]]:
+    """Places from 0 to 1 at which joined nodes are near and others apart; always the same ones."""
+    count = max(len(nodes), 1)
+    angle = 2 * math.pi / count
+    place = {node: [math.cos(i * angle), math.sin(i * angle)] for i, node in enumerate(nodes)}
+    wanted = math.sqrt(4 / count)
+    for turn in range(rounds):
+        push = {node: [0.0, 0.0] for node in nodes}
+        for i, a in enumerate(nodes):
+            for b in nodes[i + 1 :]:
+                _move(push, place, a, b, lambda far: wanted**2 / far)
+        for a, b in pairs:
+            _move(push, place, a, b, lambda far: -(far**2) / wanted)
+        most = 0.1 * (1 - turn / rounds)
+        for node, (dx, dy) in push.items():
+            length = math.hypot(dx, dy) or 1
+            place[node][0] += dx / length * min(length, most)
+            place[node][1] += dy / length * min(length, most)
+    return _within(place)
+
+
+_Places = dict[str, list[float]]
+
+
+def _move(push: _Places, place: _Places, a: str, b: str, force: Callable[[float], float]) -> None:
+    """Push two nodes apart by what ``force`` says of their distance; below 0 pulls them together."""
+    dx, dy = place[a][0] - place[b][0], place[a][1] - place[b][1]
+    far = math.hypot(dx, dy) or 1e-6
+    strength = force(far) / far
+    push[a][0] += dx * strength
+    push[a][1] += dy * strength
+    push[b][0] -= dx * strength
+    push[b][1] -= dy * strength
+
+
+def _within(place: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, float]]:
+    spans = []
+    for axis in (0, 1):
+        values = [at[axis] for at in place.values()] or [0.0]
+        spans.append((min(values), max(max(values) - min(values), 1e-6)))
+    (left, width), (top, height) = spans
+    return {node: ((x - left) / width, (y - top) / height) for node, (x, y) in place.items()}
+
+
+def _legend(number: int, name: str) -> list[str]:
+    x = 20 + number * 120
+    colour = COLOURS[number % len(COLOURS)]
+    return [
+        f'<rect x="{x}" y="33" width="10" height="10" fill="{colour}"/>',
+        _text(x + 15, 42, name, size=11),
+    ]
+
+
+def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
+        f'fill="{_TEXT}">{escape(text)}</text>'
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if value == int(value) or abs(value) >= 100 else f"{value:,.2f}"
+
+
+def _svg(title: str, height: float, drawn: Iterable[str]) -> str:
+    inside = "\n".join(drawn)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height:.0f}" '
+        f'width="{WIDTH}" height="{height:.0f}" font-family="system-ui, sans-serif">\n'
+        f'<rect width="100%" height="100%" fill="white"/>\n'
+        f'<text x="20" y="24" font-size="15" font-weight="600" fill="{_TEXT}">{escape(title)}</text>\n'
+        f"{inside}\n</svg>\n"
+    )

@@ -1,0 +1,93 @@
+"""The example graphs run as they are, each in a process of its own, and say what is true.
+
+`daily_orders` needs Spark and has its tests there; `social` is run by the manual's.
+"""
+
+import os
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = ROOT / "examples"
+
+
+@pytest.fixture
+def ran(tmp_path):
+    """Run an example: what it printed, and its place."""
+
+    def run(name, *arguments):
+        env = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
+        script = EXAMPLES / name / "run.py"
+        place = tmp_path / "out"
+        done = subprocess.run(
+            [sys.executable, str(script), "--place", str(place), *arguments],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        for plot in (place / "plots").iterdir():
+            ET.fromstring(plot.read_text("utf-8"))
+        assert f"plots: {place / 'plots'}" in done.stdout
+        return done.stdout, place
+
+    return run
+
+
+def test_the_memory_takes_in_only_what_has_a_source(ran):
+    printed, place = ran("agent_memory")
+    assert {path.name for path in (place / "plots").iterdir()} == {"facts.svg", "memory.svg"}
+    with og.open(place / "memory.omni", mode="r") as graph:
+        facts = "query q() { match { $f: Fact } return { $f.slug as s } order { s } }"
+        assert [row["s"] for row in graph.query(facts)] == [
+            "lives-bergen", "no-flights", "review-12", "review-19",
+        ]  # fmt: skip
+        assert len(graph.query(facts, branch="run-3")) == 7
+        assert graph.branches.list() == ["main", "run-3"]
+        queries = EXAMPLES / "agent_memory" / "queries.gq"
+        assert graph.query(queries, "unfounded").rows == []
+    assert "The review of project Tern is on 19 March" in printed
+
+
+def test_the_chain_names_the_products_that_a_supplier_is_built_into(ran):
+    printed, place = ran("supply_chain", "--parts", "30")
+    with og.open(place / "chain.omni", mode="r") as graph:
+        supplies = [(r["from"], r["to"]) for r in graph.edges("Supplies").to_arrow().to_pylist()]
+        made_of = [(r["from"], r["to"]) for r in graph.edges("MadeOf").to_arrow().to_pylist()]
+        needs = [(r["from"], r["to"]) for r in graph.edges("Needs").to_arrow().to_pylist()]
+        queries = EXAMPLES / "supply_chain" / "queries.gq"
+        for supplier in {supplier for supplier, _ in supplies}:
+            hit = {part for code, part in supplies if code == supplier}
+            wholes = set()
+            for _ in range(6):
+                wholes |= {whole for whole, part in made_of if part in hit | wholes}
+            expected = {product for product, part in needs if part in wholes}
+            found = graph.query(queries, "hit_by", {"supplier": supplier})
+            assert {row["product"] for row in found} == expected
+        sources = {part: [s for s, p in supplies if p == part] for _, part in supplies}
+        single = graph.query(queries, "single_source").rows
+        assert {row["part"] for row in single} == {p for p, of in sources.items() if len(of) == 1}
+        assert graph.branches.list() == ["main"]
+        assert len(graph.commits.list()) == 7
+    assert "nobody supplies" in printed
+
+
+def test_the_library_finds_by_words_and_by_vectors(ran):
+    printed, place = ran("research_library", "--papers", "24")
+    with og.open(place / "library.omni", mode="r") as graph:
+        assert graph.snapshot().tables["node:Paper"].row_count == 24
+        vectors = graph.nodes("Paper", columns=["embedding"]).to_arrow()["embedding"]
+        assert vectors.null_count == 0
+        cites = [(r["from"], r["to"]) for r in graph.edges("Cites").to_arrow().to_pylist()]
+        influence = graph.query(EXAMPLES / "research_library" / "queries.gq", "influence")
+        for row in influence:
+            assert row["citations"] == sum(to == row["paper"] for _, to in cites)
+    assert "1 change, update of w0" in printed
