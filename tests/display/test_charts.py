@@ -48,7 +48,8 @@ def test_a_network_draws_every_node_once_and_the_edges_between_them():
 
 
 @pytest.mark.parametrize(
-    "chart", [bars("t", {}), lines("t", [], {}), lines("t", ["a"], {"s": [0]}), network("t", {}, [])]
+    "chart",
+    [bars("t", {}), lines("t", [], {}), lines("t", ["a"], {"s": [0]}), network("t", {}, [])],
 )
 def test_nothing_to_draw_is_drawn_too(chart):
     assert texts(chart)[0] == "t"
