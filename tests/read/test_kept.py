@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph import cancel
 from omnigraph.lang.query.ir import Direction
 from omnigraph.read.kept.kept_files import KeptFiles
 from omnigraph.read.thresholds import Thresholds, ViewThresholds
@@ -162,6 +163,21 @@ class TestUse:
             if step % 4 == 3:
                 for branch in writer.branches:
                     check(kept, branch)
+
+    @pytest.mark.parametrize("part", ["out", "into", "both", "multi-out", "multi-in", "multi-both"])
+    def test_a_part_that_is_missing_is_built_in_another_thread(
+        self, kept, place, part, monkeypatch
+    ):
+        """Large lists are built aside, by a thread that needs the ends while the caller holds the list."""
+        monkeypatch.setattr(cancel, "LONG_ITEMS", 0)
+        for path in kept_paths(place):
+            if path.stem.endswith(f"-{part}"):
+                path.unlink()
+        topology = view_of(kept, another_process(kept)).topology("Knows")
+        form, _, direction = part.rpartition("-")
+        with cancel.within(60, None):
+            topology.multi(Direction(direction)) if form else getattr(topology, part)()
+        check(kept)
 
     def test_large_arrays_are_used_from_disk(self, graph):
         share = ViewThresholds(kept_rows=0, mapped_share=1 << 40)

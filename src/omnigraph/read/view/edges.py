@@ -215,6 +215,8 @@ class EdgeList:
                 if made is None:
                     found = None if self.kept is None else self._read(name)
                     if found is None:
+                        # Here, and not in the thread that builds: it would wait for this lock for ever.
+                        self._content()
                         found = self._write(name, aside(build, items=self.size))
                     made = self._made[name] = found
         return made
