@@ -99,13 +99,13 @@ def _state_document(row: SchemaRow) -> dict[str, Any]:
 def mirrors_agree(store: ObjectStore, row: SchemaRow) -> bool:
     """Return whether all three files mirror this schema."""
     text = _read(store, layout.SCHEMA_SOURCE)
-    return text is not None and _shape_hash(text) == row.shape_hash and _others_agree(store, row)
+    return _mirrored_shape(text, row) == row.shape_hash and _others_agree(store, row)
 
 
 def settle_mirrors(store: ObjectStore, row: SchemaRow) -> None:
     """Bring stale mirrors up to date; raise ``SchemaConflict`` for an edit that changes the meaning."""
     text = _read(store, layout.SCHEMA_SOURCE)
-    mirrored = None if text is None else _shape_hash(text)
+    mirrored = _mirrored_shape(text, row)
     if mirrored == row.shape_hash:
         if not _others_agree(store, row):
             write_mirrors(store, row, source=False)
@@ -156,8 +156,13 @@ def _document(store: ObjectStore, name: str) -> Any:
         return None
 
 
-def _shape_hash(text: str) -> str | None:
-    """Return the shape hash of a schema text; None if it does not compile."""
+def _mirrored_shape(text: str | None, row: SchemaRow) -> str | None:
+    """Return the shape hash of a mirrored schema text; None if there is none, or it does not compile.
+
+    The text of the row itself needs no compiling, which is most of what opening a graph would cost.
+    """
+    if text is None or text == row.source:
+        return None if text is None else row.shape_hash
     from omnigraph.lang.schema import compile_schema
 
     try:

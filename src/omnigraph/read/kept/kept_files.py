@@ -134,7 +134,7 @@ class KeptFiles:
     def _discard(self, table: str, name: KeptName, why: str) -> None:
         folder = self._folder(table)
         if folder is not None and os.path.lexists(folder / str(name)):
-            logger.warning("%s is not used and removed: %s", folder / str(name), why)
+            logger.info("%s is not used and removed: %s", folder / str(name), why)
             self.remove(table, name)
 
     def _folder(self, table: str) -> Path | None:
