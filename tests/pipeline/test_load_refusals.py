@@ -18,10 +18,13 @@ from omnigraph.errors import (
     PreconditionFailed,
     SchemaConflict,
 )
+from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, order_of, place_of
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.rows.ids import make_ids
+from omnigraph.pipeline.spark.frame_part import MAX_PARTS, PART, FramePart
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
@@ -214,6 +217,43 @@ def test_the_first_thing_wrong_with_a_record_counts():
     found.add([Bad(0, 7, "second"), Bad(0, 3, "first"), Bad(0, 7, "later", "range")])
     assert [(bad.offset, bad.reason) for bad in found.first] == [(3, "first"), (7, "second")]
     assert found.total == 2
+
+
+# ------------------------------------------------------------------ places
+
+
+def test_more_files_than_places_can_number_are_refused(graph, tmp_path, monkeypatch):
+    monkeypatch.setattr("omnigraph.pipeline.load_input.MAX_SOURCES", 2)
+    for name in "abc":
+        (tmp_path / f"{name}.jsonl").write_text(json.dumps(person(name)), "utf-8")
+        (tmp_path / f"{name}.csv").write_text(f"name\n{name}\n", "utf-8")
+    for load_them in (
+        lambda: graph.load(tmp_path / "*.jsonl"),
+        lambda: graph.load_nodes("Person", tmp_path / "*.csv"),
+    ):
+        with pytest.raises(BadRequest, match="at most 2 files, and these are 3; join"):
+            load_them()
+    assert read_back(graph).nodes["Person"] == {}
+    graph.load([tmp_path / "a.jsonl", tmp_path / "b.jsonl"])
+    assert set(read_back(graph).nodes["Person"]) == {"a", "b"}
+
+
+def test_as_many_sources_are_taken_as_have_places_of_their_own():
+    last = order_of(MAX_SOURCES - 1, 2**48 - 1)
+    assert place_of(last) == (MAX_SOURCES - 1, 2**48 - 1)
+    assert last == 2**63 - 1, "the greatest number of 64 bits with a sign"
+    sources = pa.array([0, MAX_SOURCES - 1], pa.int32())
+    first, second = make_ids(sources, pa.array([7, 7], pa.int64()), "op", 0).to_pylist()
+    assert first < second
+
+
+def test_more_partitions_than_places_can_number_are_refused():
+    def rows(part):
+        return iter([pa.record_batch({PART: [part]})])
+
+    assert FramePart.of(rows(MAX_PARTS - 1)) is not None
+    with pytest.raises(BadRequest, match="more than 32768 partitions; coalesce it"):
+        FramePart.of(rows(MAX_PARTS))
 
 
 # ------------------------------------------------------------------ rules

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from omnigraph.errors import BadRequest, did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv
 from omnigraph.pipeline.formats.frame_layout import check_ends
-from omnigraph.pipeline.formats.typed_batch import ReadBlock
+from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
@@ -91,7 +91,7 @@ class LoadInput:
 
     def _lines(self, sources: list[Source]) -> LoadInput:
         found = [replace(source, index=len(self.sources) + source.index) for source in sources]
-        self.sources += found
+        self._add(found)
 
         def tasks(_: Catalog, patch: bool) -> Iterator[ReadTask]:
             by_index = {source.index: source for source in found}
@@ -131,7 +131,7 @@ class LoadInput:
         self._named.append(find)
         if _is_files(frame):
             files = frame_sources(frame, first, self.s3)
-            self.sources += files
+            self._add(files)
             if not options.shared and not any(map(is_csv, files)):
                 _refuse_csv_options(options)
 
@@ -144,7 +144,7 @@ class LoadInput:
             return self
         _refuse_csv_options(options)
         source = Source(first, "<frame>", InMemory(b""), _size_of(frame), unit="row")
-        self.sources.append(source)
+        self._add([source])
         self._frames.append(frame)
 
         def frame_tasks(catalog: Catalog, patch: bool) -> Iterator[ReadTask]:
@@ -153,6 +153,14 @@ class LoadInput:
 
         self._parts.append(frame_tasks)
         return self
+
+    def _add(self, sources: Sequence[Source]) -> None:
+        self.sources += sources
+        if len(self.sources) > MAX_SOURCES:
+            raise BadRequest(
+                f"a load takes at most {MAX_SOURCES} files, and these are {len(self.sources)}; "
+                "join some of them, or load them in parts"
+            )
 
     @property
     def size(self) -> int:

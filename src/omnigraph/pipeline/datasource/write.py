@@ -26,7 +26,7 @@ from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type, refuse_ends
 from omnigraph.pipeline.datasource.rejected import RejectedRows
 from omnigraph.pipeline.formats.frames import frame_blocks
-from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
+from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
@@ -43,8 +43,6 @@ from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
-
-MAX_PARTITIONS = 1 << (63 - SOURCE_SHIFT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +169,8 @@ def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> 
 
 def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
     """Check the rows of a partition and write them; a bad row among them means no file stays."""
-    if partition >= MAX_PARTITIONS:
-        raise BadRequest(f"the frame has more than {MAX_PARTITIONS} partitions; coalesce it")
+    if partition >= MAX_SOURCES:
+        raise BadRequest(f"the frame has more than {MAX_SOURCES} partitions; coalesce it")
     with _on_its_branch(plan):
         return _write_rows(plan, batches, partition)
 

@@ -41,6 +41,8 @@ GIVEN = "0given"
 
 SOURCE_SHIFT = 48
 """A record's order is its source index above its byte offset, in one 64-bit number."""
+MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
+"""With more sources, records would share an order, and with it an id that is made of it."""
 
 
 class TypedBatch(NamedTuple):

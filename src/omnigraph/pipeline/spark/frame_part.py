@@ -8,15 +8,20 @@ from typing import Self
 
 import pyarrow as pa
 
+from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import read_batches
-from omnigraph.pipeline.formats.typed_batch import Parsed
+from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT, Parsed
 from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
 from omnigraph.pipeline.spark.payloads import COUNT, Payload
 from omnigraph.runner.spark_tasks import Batches
 
 PART = "0part"
 """The column that says which partition of a DataFrame a row is in."""
+MAX_PARTS = 1 << (SOURCE_SHIFT - PART_SHIFT)
+"""The most partitions of a DataFrame, whose tasks are numbered in steps of it.
+
+With more, rows would share an order, and with it an id that is made of it."""
 
 
 class FramePart:
@@ -28,6 +33,8 @@ class FramePart:
 
     def __init__(self, first: pa.RecordBatch, others: Batches) -> None:
         self.part: int = first.column(PART)[0].as_py()
+        if self.part >= MAX_PARTS:
+            raise BadRequest(f"the frame has more than {MAX_PARTS} partitions; coalesce it")
         self._batches = chain([first], others)
         self._seen = 0
 

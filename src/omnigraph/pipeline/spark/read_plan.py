@@ -24,7 +24,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     read_spark_frame,
     read_task,
 )
-from omnigraph.pipeline.spark.frame_part import PART
+from omnigraph.pipeline.spark.frame_part import MAX_PARTS, PART
 from omnigraph.pipeline.spark.one_pass.first_pass import (
     TOLD,
     FirstPass,
@@ -37,9 +37,6 @@ from omnigraph.runner.spark_tasks import sent_frame, task_frame
 if TYPE_CHECKING:
     from pyspark import Accumulator
     from pyspark.sql import DataFrame, SparkSession
-
-MAX_PARTS = 1 << 15
-"""More than the partitions of any DataFrame: sources of one frame are numbered in steps of it."""
 
 Numbered = tuple[int, ReadTask]
 
