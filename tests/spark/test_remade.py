@@ -20,9 +20,7 @@ WITHIN = [GONE, AGAIN, EQUAL]
 
 
 @pytest.fixture
-def graph(tmp_path, monkeypatch):
-    # Nobody holds a lock here, and a load whose files are gone gives up only when it has waited that long.
-    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "2000")
+def graph(tmp_path):
     with new_graph(tmp_path / "g") as graph:
         graph.branches.create("b")
         fill(graph, "b", "old")
@@ -54,13 +52,18 @@ def check(graph: Graph, content: Content) -> None:
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", WITHIN)
 @pytest.mark.parametrize("mode", ["merge", "append"])
-def test_a_load_runs_on_the_branch_that_is_there(graph, spark, mode, shape):
+def test_a_load_whose_rows_were_written_for_another_branch_is_refused_at_once(
+    graph, spark, mode, shape
+):
     given = MERGED if mode == "merge" else Content({"w": 9})
 
     def overtake(_):
         run_processes(remake, [(graph.uri, shape)])
 
-    with failpoints.arm("load.before_locks", overtake, times=1) as point:
+    with (
+        failpoints.arm("load.before_locks", overtake, times=1) as point,
+        failpoints.arm("attempt.pinned", lambda _: None) as attempts,
+    ):
         told = outcome(
             graph.load, records(given), mode=mode, branch="b", engine="spark", spark=spark
         )
@@ -68,12 +71,11 @@ def test_a_load_runs_on_the_branch_that_is_there(graph, spark, mode, shape):
     if shape == GONE:
         assert told[0] == "branch_not_found", told
         return
-    # What executors wrote for the old branch may have gone with it.
-    assert told[0] in {"done", "expected_version_mismatch"}, told
-    content = made(shape)
-    if told[0] == "done":
-        content = content.put(**given.people).link(*given.knows)
-    check(graph, content)
+    # What executors wrote for the old branch has gone with it, and another attempt has no other rows.
+    assert told[0] == "expected_version_mismatch"
+    assert "branch `b` was deleted and made again" in told[1]
+    assert attempts.fired == 1
+    check(graph, made(shape))
 
 
 @pytest.mark.sampled(3)

@@ -107,10 +107,14 @@ class Incoming(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadRecords:
-    """All records of a load, read and judged. The ``bad`` ones are not among ``incoming``."""
+    """All records of a load, read and judged. The ``bad`` ones are not among ``incoming``.
+
+    ``are_placed``: rows were written to the places of the target, and are of no use for others.
+    """
 
     incoming: dict[str, Incoming]
     bad: BadRecords
+    are_placed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

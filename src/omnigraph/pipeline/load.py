@@ -154,7 +154,7 @@ def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
             options.branch,
             options.retries,
             options.if_commit,
-            request.branch_id,
+            work.branch_id,
             one_schema=True,
         )
         return attempts.run(work.write)
@@ -253,6 +253,9 @@ class _Load:
         self.vectors = vectors
         self.note = note
         self.branch_created = False
+        self.branch_id = request.branch_id
+        """The identifier of the only branch that the rows can go to; None: any of that name."""
+        self._target_id: str | None = None
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -278,6 +281,8 @@ class _Load:
             found = self.engine.read(
                 self.request, row_rules, self.directory, self.report, self._target
             )
+        if found.are_placed:
+            self.branch_id = self._target_id
         self.search = FindFinalRows(
             self.workspace, self.request, row_rules, self.engine, found, self.directory
         )
@@ -290,7 +295,8 @@ class _Load:
         no place for them yet.
         """
         options, manifest = self.options, self.workspace.manifest
-        head = manifest.state(_base_of(self.workspace, options)).head
+        state = manifest.state(_base_of(self.workspace, options))
+        head, self._target_id = state.head, state.identifier
         pins = head.tables
         largest = max((pin.row_count for pin in pins.values()), default=0)
         is_final = options.mode != "patch" and not self.request.skips

@@ -171,7 +171,7 @@ class SparkEngine:
         if any(spellings_of(one.entity, aliases) for one in images):
             self.discard()
             return None
-        return ReadRecords({one.entity.table_key: one for one in images}, bad)
+        return ReadRecords({one.entity.table_key: one for one in images}, bad, are_placed=True)
 
     def _written(self, reading: _Reading) -> ReadRecords | None:
         """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
@@ -205,7 +205,7 @@ class SparkEngine:
                 self.sizes.fetched_rows,
             )
             self._rows.append(written)
-        return ReadRecords(incoming, bad)
+        return ReadRecords(incoming, bad, are_placed=True)
 
     def proves_rules(
         self,
