@@ -169,7 +169,8 @@ class TestProfile:
         assert list(phases) == ["snapshot", "plan", "run"]
         assert phases["run"].rows == 1
         assert phases["run"].phases
-        assert profiled.text.splitlines()[0].split() == ["phase", "rows", "ms"]
+        heading = profiled.text.splitlines()[0].split()
+        assert heading == ["phase", "estimated", "rows", "ms", "bytes"]
         document = profiled.to_json()
         assert document["result"]["row_count"] == 1
         assert [step["name"] for step in document["steps"]] == list(phases)
