@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.btrees import btree_files
@@ -218,3 +219,56 @@ def test_a_text_of_hexadecimal_digits_is_not_taken_for_its_number(monkeypatch, r
     table = commit_staged(stage_create_index(table, "src", IndexKind.BTREE))
     assert found(table, "src", text) == [str(count - 1)]
     assert found(table, "src", "1000000") == []
+
+
+def test_long_texts_are_left_to_lance(monkeypatch, ref):
+    texts = ["a" * 2000, "b" * 2000]
+    table = filled(ref, edges(200, texts))
+    assert not is_ours(monkeypatch, table, "src")
+    table = commit_staged(stage_create_index(table, "src", IndexKind.BTREE))
+    everything = table.read(["id", "src"])
+    rows = everything.filter(pc.equal(everything["src"], texts[0]))
+    assert found(table, "src", texts[0]) == sorted(rows["id"].to_pylist())
+
+
+class _Breaks:
+    """A writer of files that breaks after the first batch."""
+
+    def __init__(self, writer, error):
+        self._writer, self._error = writer, error
+
+    def write_batch(self, batch):
+        self._writer.write_batch(batch)
+        raise self._error
+
+
+def break_writing(monkeypatch, error):
+    opened = btree_files._Files._open
+
+    def broken(files, name, schema):
+        return _Breaks(opened(files, name, schema), error)
+
+    monkeypatch.setattr(btree_files._Files, "_open", broken)
+
+
+def index_files(ref):
+    return {path.parent.name for path in (Path(ref.uri) / "_indices").rglob("*.lance")}
+
+
+@pytest.mark.parametrize("error", [pa.ArrowInvalid("offset overflow"), MemoryError()], ids=repr)
+def test_what_is_too_large_for_arrow_is_left_to_lance(monkeypatch, ref, error):
+    table = filled(ref, edges(ROWS, NAMES))
+    break_writing(monkeypatch, error)
+    table = commit_staged(stage_create_index(table, "src", IndexKind.BTREE))
+    assert coverage(table, "src", IndexKind.BTREE) is Coverage.INDEXED
+    ((index,),) = (entry.segments for entry in table.dataset.describe_indices())
+    assert index_files(ref) == {str(index.uuid)}
+
+
+def test_a_build_that_fails_leaves_no_files(monkeypatch, ref):
+    table = filled(ref, edges(ROWS, NAMES))
+    break_writing(monkeypatch, OSError("No space left on device"))
+    with pytest.raises(StorageError, match="No space left"):
+        stage_create_index(table, "src", IndexKind.BTREE)
+    assert index_files(ref) == set()
+    assert table.is_head()

@@ -14,6 +14,7 @@ own. Where that form is not the one known here, Lance builds the whole index.
 from __future__ import annotations
 
 import contextlib
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -26,12 +27,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+logger = logging.getLogger(__name__)
+
 FEWEST_ROWS = 20_000
 """Of fewer rows Lance is as quick."""
 MOST_SORTED_ROWS = 1 << 25
 """More rows are sorted by Lance, which can spill; here each row takes 16 bytes of memory."""
 BATCH_ROWS = 1 << 16
 """Rows read and written at a time."""
+LONGEST_TEXT = 1 << 10
+"""Texts of more bytes, on average, are left to Lance, which holds fewer of them at a time."""
 
 NUMBERED_ROWS = 1 << 22
 """Rows whose values are numbered together, before the numbers of all runs are brought in line."""
@@ -60,17 +65,24 @@ def build_btree(
         return None
     source = _Column(table, column, fragment_ids)
     sorts = column in {"src", "dst"} and rows <= MOST_SORTED_ROWS
-    in_order = source.begins_in_order()
-    if not in_order and not sorts:
+    first = source.first_values()
+    in_order = first is not None and _is_in_order(first)
+    if first is None or not (in_order or sorts):
         return None
     files = _form(table, without_rows())
     if files is None:
         return None
-    written = in_order and files.write(source.in_order())
-    if not written and sorts:
-        written = files.write(source.sorted(rows))
+    written = False
+    try:
+        written = in_order and files.write(source.in_order())
+        if not written and sorts:
+            written = files.write(source.sorted(rows))
+    except (pa.ArrowInvalid, pa.ArrowCapacityError, MemoryError) as error:
+        logger.debug("left to Lance: the BTREE on %s of %s: %s", column, table.ref, error)
+    finally:
+        if not written:
+            files.discard()
     if not written:
-        files.discard()
         return None
     return replace(files.index, fragment_ids=chosen, files=files.listed)
 
@@ -103,12 +115,13 @@ class _Column:
             if len(values):
                 yield values, batch.column("_rowaddr")
 
-    def begins_in_order(self) -> bool:
-        """Whether the first values are in order."""
+    def first_values(self) -> pa.Array | None:
+        """Some values of the first rows; None if they are not for here."""
         try:
-            return all(_is_in_order(values) for values, _ in self._batches(_FIRST_ROWS))
+            first, _ = next(self._batches(_FIRST_ROWS), (None, None))
         except _OutOfOrder:
-            return False
+            return None
+        return None if first is None or first.nbytes > LONGEST_TEXT * len(first) else first
 
     def in_order(self) -> Iterator[tuple[pa.Array, pa.Array]]:
         """The values as they are stored, if they are in order."""
@@ -169,6 +182,8 @@ class _Column:
                 start, read = end, []
         if read:
             number()
+        if end != len(numbers):
+            raise _OutOfOrder
         if len(runs) == 1:
             return runs[0][1]
         encoded = pa.chunked_array([texts for _, texts in runs]).dictionary_encode()
