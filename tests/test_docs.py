@@ -2,17 +2,21 @@
 
 The ``python`` blocks of a page run in order, in one namespace, in a directory that holds a copy of
 ``examples``. A ``text`` block right after one is what it prints. A ``pg`` block must compile, and a
-``gq`` block must pass lint against the last ``pg`` block above it.
+``gq`` block must pass lint against the last ``pg`` block above it. ``console`` blocks are run by
+``tests/cli/test_manual.py``, which also compares the manual of the command line with its commands; errors
+and settings are compared with their pages in ``tests/test_project.py``.
 """
 
 import contextlib
 import io
 import re
+import runpy
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import yaml
 
 import omnigraph as og
 
@@ -79,6 +83,81 @@ def test_schema_and_query_blocks_are_valid(page):
             assert schema is not None, f"{page.name}:{block.line} has no schema above it"
             report = og.lint(schema, block.text)
             assert report.status == "ok", f"{page.name}:{block.line} {report}"
+
+
+REFERENCE = runpy.run_path(str(ROOT / "docs" / "reference.py"))
+DIAGRAMS = runpy.run_path(str(ROOT / "docs" / "diagram.py"))
+API = (ROOT / "docs" / "user" / "api.md").read_text("utf-8")
+
+
+def test_the_python_reference_is_what_the_docstrings_say():
+    assert REFERENCE["page"]() == API, "run `./dev docs`"
+
+
+@pytest.mark.parametrize("name", DIAGRAMS["FIGURES"])
+def test_a_diagram_is_what_the_project_says(name):
+    drawn = DIAGRAMS["FIGURES"][name]()
+    assert (ROOT / "docs" / "dev" / name).read_text("utf-8") == drawn, "run `./dev docs`"
+
+
+@pytest.mark.parametrize("name", og.__all__)
+def test_every_public_name_is_in_the_reference_with_a_docstring(name):
+    section = re.search(
+        rf"^##+ `og\.{re.escape(name)}`\n\n(.+?)(?=^##|\Z)", API, re.MULTILINE | re.DOTALL
+    )
+    assert section is not None
+    # A data class without a docstring is given its call.
+    assert not section[1].startswith(f"{name}(")
+
+
+@pytest.mark.parametrize(
+    ("owner", "kind"),
+    [("graph", og.Graph), ("graph", og.Session)]
+    + [(f"graph.{name}", kind) for name, kind in REFERENCE["FACETS"].items()],
+)
+def test_every_call_of_a_graph_is_in_the_reference_with_a_docstring(owner, kind):
+    for name in (name for name in dir(kind) if not name.startswith("_")):
+        section = re.search(
+            rf"^### `{owner}\.{name}`\n\n(?:```py\n.*?```\n\n)?(.*)", API, re.MULTILINE | re.DOTALL
+        )
+        assert section is not None, name
+        assert section[1].strip(), name
+        assert not section[1].startswith("#"), f"{owner}.{name} has no docstring"
+
+
+def test_every_facet_of_a_graph_is_in_the_reference(tmp_path):
+    with og.init(tmp_path / "g", "node Person { name: String @key }") as graph:
+        kinds = {
+            name: type(getattr(graph, name)) for name in dir(graph) if not name.startswith("_")
+        }
+        facets = {
+            name: kind
+            for name, kind in kinds.items()
+            if kind.__module__.startswith("omnigraph.graph.facets")
+        }
+    assert facets == REFERENCE["FACETS"]
+
+
+def test_the_site_leads_to_every_page():
+    def pages(entry):
+        if isinstance(entry, str):
+            return [entry]
+        inner = entry.values() if isinstance(entry, dict) else entry
+        return [page for each in inner for page in pages(each)]
+
+    listed = pages(yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"])
+    there = [path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md")]
+    assert sorted(listed) == sorted(there)
+
+
+def test_pages_of_the_site_link_only_to_pages_of_the_site():
+    for page in (ROOT / "docs").rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text("utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).resolve().is_relative_to(ROOT / "docs"), (
+                    page,
+                    target,
+                )
 
 
 def test_the_demo_runs(capsys):

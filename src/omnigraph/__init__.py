@@ -18,6 +18,7 @@ from omnigraph.version import __version__
 if TYPE_CHECKING:
     from omnigraph import errors as errors
     from omnigraph import policy as policy
+    from omnigraph import spark as spark
     from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffPage as DiffPage
@@ -203,7 +204,7 @@ _HOMES = {
 def __getattr__(name: str) -> object:
     if name in _HOMES:
         value: object = getattr(import_module(_HOMES[name]), name)
-    elif name in __all__:
+    elif name in __all__ or name == "spark":  # not listed, because it needs an extra
         value = import_module(f"omnigraph.{name}")
     else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

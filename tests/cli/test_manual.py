@@ -1,8 +1,9 @@
-"""The manual is complete, and what it shows is what happens.
+"""The manual is complete, and what it shows is what happens; so are the commands of other pages.
 
 A ``console`` block holds commands after ``$`` and below each what it prints, stderr and stdout
 together; ``…`` stands for anything, and ``[exit N]`` for an exit code that is not 0. The blocks run
-in order, in a directory that holds a copy of ``examples``.
+in order, in a directory that holds a copy of ``examples``; those of other pages in an empty one, after
+the ``python`` blocks above them.
 """
 
 import re
@@ -25,7 +26,12 @@ from tests.cli.running import environment
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "user" / "cli.md").read_text("utf-8")
-BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+OTHERS = [
+    page
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    if page.name != "cli.md" and "```console" in page.read_text("utf-8")
+]
 SHARED = {"--store", "--profile", "--as", "--yes", "--quiet", "--json", "--help", "-h"}
 
 
@@ -116,12 +122,11 @@ def test_aliases_are_mentioned():
     assert all(f"`{alias}`" in MANUAL for alias in hidden)
 
 
-def steps():
-    """The commands of the manual, each with what it is to print."""
-    for block in BLOCK.finditer(MANUAL):
-        for part in re.split(r"^\$ ", block[1], flags=re.MULTILINE)[1:]:
-            line, _, expected = part.partition("\n")
-            yield line, expected
+def steps(block):
+    """The commands of a block, each with what it is to print."""
+    for part in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        line, _, expected = part.partition("\n")
+        yield line, expected
 
 
 SHELL = re.compile(r"[|<>&;$`*~]")
@@ -132,9 +137,10 @@ def typed(tmp_path, launcher):
     """Type a line: what it prints, and its exit code. A shell runs it where it needs one."""
     tools = tmp_path / "bin"
     tools.mkdir()
-    program = tools / "omnigraph"
-    program.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m omnigraph "$@"\n', "utf-8")
-    program.chmod(0o755)
+    for name, module in (("omnigraph", "-m omnigraph"), ("python", "")):
+        program = tools / name
+        program.write_text(f'#!/bin/sh\nexec "{sys.executable}" {module} "$@"\n', "utf-8")
+        program.chmod(0o755)
     env = environment(tmp_path / "home")
     env["PATH"] = f"{tools}:{env['PATH']}"
 
@@ -157,10 +163,27 @@ def typed(tmp_path, launcher):
     return run
 
 
-def test_the_examples_print_what_the_manual_shows(tmp_path, typed):
-    shutil.copytree(ROOT / "examples", tmp_path / "examples")
-    for line, expected in steps():
+def check(typed, block):
+    for line, expected in steps(block):
         printed, code = typed(line)
         printed += f"[exit {code}]\n" if code else ""
         pattern = "(?s:.*)".join(map(re.escape, expected.split("…")))
         assert re.fullmatch(pattern, printed), f"$ {line}\n{printed}"
+
+
+def test_the_examples_print_what_the_manual_shows(tmp_path, typed):
+    shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for language, block in BLOCK.findall(MANUAL):
+        if language == "console":
+            check(typed, block)
+
+
+@pytest.mark.parametrize("page", OTHERS, ids=lambda page: page.name)
+def test_the_commands_of_other_pages_print_what_they_show(page, tmp_path, typed, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    namespace = {}
+    for language, block in BLOCK.findall(page.read_text("utf-8")):
+        if language == "console":
+            check(typed, block)
+        else:
+            exec(block, namespace)
