@@ -1,6 +1,7 @@
 """BTREEs whose files the product writes itself: the same files as Lance's, and the same answers."""
 
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +19,8 @@ from omnigraph.storage.tables.indexes import (
     stage_create_index,
     stage_index_segments,
 )
+from omnigraph.storage.tables.inline_residual import optimize_indices
+from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.staging import stage_append, stage_delete, stage_merge_insert
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_branches import create_branch
@@ -272,3 +275,69 @@ def test_a_build_that_fails_leaves_no_files(monkeypatch, ref):
         stage_create_index(table, "src", IndexKind.BTREE)
     assert index_files(ref) == set()
     assert table.is_head()
+
+
+# ------------------------------------------------------------------ random tables
+
+POOLS = [
+    NAMES,
+    ["x"],
+    list(map(str, range(3000))),
+    ["007", "7", "-7", "+7", "0x7", "-0", "٣", "9" * 20, "a'b", "é", "e\u0301", "A", "", "a\x00b"],
+    [chr(point) * 3 for point in range(0xFF00, 0x10100)],  # bytes and UTF-16 sort them differently
+]
+
+
+def compared(table, random, column):
+    """Ask the index of a column in every way it can answer, and a scan the same."""
+    known = table.dataset.to_table([column])[column].to_pylist()
+    low, high = sorted(random.choices([*known, "nobody"], k=2))
+    a, b, prefix = ("'" + text.replace("'", "''") + "'" for text in (low, high, high[:1]))
+    asked = [f"{column} {op} {a}" for op in ("=", "!=", "<", "<=", ">", ">=")]
+    asked += [f"{column} in ({a}, {b}, 'nobody')", f"{column} >= {a} and {column} < {b}"]
+    asked += [f"starts_with({column}, {prefix})", f"{column} is null", f"{column} is not null"]
+    for where in asked:
+        by_index, by_scan = (
+            sorted(table.dataset.to_table(["id"], where, use_scalar_index=used)["id"].to_pylist())
+            for used in (True, False)
+        )
+        assert by_index == by_scan, where
+
+
+@pytest.mark.sampled(3, every=())
+@pytest.mark.parametrize("seed", range(30))
+def test_every_question_gets_the_same_answer_as_from_a_scan(monkeypatch, ref, seed):
+    random = Random(seed)
+    monkeypatch.setattr(btree_files, "BATCH_ROWS", random.choice([37, 1000, 4096, 5000]))
+    names = random.choice(POOLS)
+
+    def some(count, start):
+        data = edges(count, names, start=start, seed=seed + start)
+        ends = sorted(random.choices(random.choice(POOLS), k=count), key=str.encode)
+        return data.set_column(2, SCHEMA.field("dst"), pa.array(ends))
+
+    table = filled(ref, *(some(random.choice([1, 100, 5000]), at * 5000) for at in range(3)))
+    if random.random() < 0.5:
+        table = create_branch(table, "side")
+    gone = random.choice(table.read(["id"])["id"].to_pylist())
+    for at in range(3):
+        if at == random.randrange(3):
+            where = filter_expression(SCHEMA, [Condition("id", "=", gone)])
+            table = commit_staged(stage_delete(table, where))
+        if at == 1:
+            for column in SCHEMA.names:
+                table = commit_staged(stage_create_index(table, column, IndexKind.BTREE))
+        moved = table.read(SCHEMA.names).slice(random.randrange(table.count_rows()), 10)
+        moved = moved.set_column(1, SCHEMA.field("src"), pa.array(["moved"] * len(moved)))
+        table = commit_staged(stage_merge_insert(table, moved))
+        for column in SCHEMA.names:
+            compared(table, random, column)
+    merged = numbers(table)
+    result = Merged.of(merged, run_task(table, merge_task(table, merged)))
+    table = optimize_indices(commit_staged(stage_rewritten(table, [result])))
+    table = commit_staged(stage_append(table, some(50, 90_000)))
+    for parts in (0, 1, 10):
+        table = optimize_indices(table, None, parts)
+        for column in SCHEMA.names:
+            assert coverage(table, column, IndexKind.BTREE) is Coverage.INDEXED
+            compared(table, random, column)
