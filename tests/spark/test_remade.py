@@ -78,42 +78,54 @@ def test_a_load_whose_rows_were_written_for_another_branch_is_refused_at_once(
     check(graph, made(shape))
 
 
+class Overtaken:
+    """A frame whose only task pauses, and what happens meanwhile."""
+
+    def __init__(self, spark, uri, directory, shape):
+        from pyspark.sql.functions import udf
+
+        place = str(directory / "pause")
+
+        def slowly(age):
+            from pathlib import Path
+
+            from omnigraph.failpoints import FilePause
+
+            FilePause(Path(place))("a task")
+            return age
+
+        frame = spark.createDataFrame([("w", 9)], "name string, age long").coalesce(1)
+        self.frame = frame.withColumn("age", udf(slowly, "long")("age"))
+        self._pause = failpoints.FilePause(directory / "pause")
+        self._remake = uri, shape
+
+    def outcome(self, run, *given, **options):
+        """Remake the branch when the task runs, and tell what became of the call."""
+        with ThreadPoolExecutor(1) as other:
+            overtaken = other.submit(self._overtake)
+            told = outcome(run, *given, **options)
+            overtaken.result()
+        return told
+
+    def _overtake(self):
+        try:
+            self._pause.wait_until_reached()
+            run_processes(remake, [self._remake])
+        finally:
+            self._pause.resume()
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("shape", WITHIN)
 @pytest.mark.parametrize("merge", ["true", "false"])
 def test_tasks_of_the_data_source_are_overtaken(graph, spark, tmp_path, shape, merge):
     """The write is planned and pinned when its tasks run, and commits after them."""
-    from pyspark.sql.functions import udf
-
     register(spark)
-    place = str(tmp_path / "pause")
-
-    def slowly(age):
-        from pathlib import Path
-
-        from omnigraph.failpoints import FilePause
-
-        FilePause(Path(place))("a task")
-        return age
-
-    frame = spark.createDataFrame([("w", 9)], "name string, age long").coalesce(1)
-    frame = frame.withColumn("age", udf(slowly, "long")("age"))
-    writing = frame.write.format("omnigraph").mode("append")
+    tasks = Overtaken(spark, graph.uri, tmp_path, shape)
+    writing = tasks.frame.write.format("omnigraph").mode("append")
     for name, value in {"graph": graph.uri, "type": "Person", "branch": "b", "merge": merge}.items():  # fmt: skip
         writing = writing.option(name, value)
-    pause = failpoints.FilePause(tmp_path / "pause")
-
-    def overtake():
-        try:
-            pause.wait_until_reached()
-            run_processes(remake, [(graph.uri, shape)])
-        finally:
-            pause.resume()
-
-    with ThreadPoolExecutor(1) as other:
-        overtaken = other.submit(overtake)
-        code, message = outcome(writing.save)
-        overtaken.result()
+    code, message = tasks.outcome(writing.save)
     # Spark tells what a commit raises as a text of its own.
     assert "damaged" not in str(message)
     if shape == GONE:
@@ -123,3 +135,19 @@ def test_tasks_of_the_data_source_are_overtaken(graph, spark, tmp_path, shape, m
     # What tasks wrote for the old branch may have gone with it.
     assert code == "done" or "ExpectedVersionMismatch" in message, message
     check(graph, made(shape).put(w=9) if code == "done" else made(shape))
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("shape", [GONE, AGAIN])
+@pytest.mark.parametrize("mode", ["merge", "append"])
+def test_tasks_of_a_load_are_overtaken(graph, spark, tmp_path, shape, mode):
+    """They find no place for their rows any more."""
+    tasks = Overtaken(spark, graph.uri, tmp_path, shape)
+    options = {"mode": mode, "branch": "b", "engine": "spark", "spark": spark}
+    code, message = tasks.outcome(graph.load_nodes, "Person", tasks.frame, **options)
+    if shape == GONE:
+        assert (code, graph.branches.list()) == ("branch_not_found", ["main"]), message
+        return
+    assert code == "expected_version_mismatch", message
+    assert "branch `b` was deleted and made again" in message
+    check(graph, made(shape))

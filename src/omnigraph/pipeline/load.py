@@ -28,9 +28,11 @@ from omnigraph.errors import (
     OmniGraphError,
     ProviderError,
     SchemaConflict,
+    StorageError,
 )
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
+from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -277,7 +279,7 @@ class _Load:
             skip=self.request.skips,
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
         )
-        with self._timed("read"):
+        with self._timed("read"), self._unless_remade():
             found = self.engine.read(
                 self.request, row_rules, self.directory, self.report, self._target
             )
@@ -296,7 +298,7 @@ class _Load:
         """
         options, manifest = self.options, self.workspace.manifest
         state = manifest.state(_base_of(self.workspace, options))
-        head, self._target_id = state.head, state.identifier
+        head = state.head
         pins = head.tables
         largest = max((pin.row_count for pin in pins.values()), default=0)
         is_final = options.mode != "patch" and not self.request.skips
@@ -307,7 +309,22 @@ class _Load:
         branch = lance_branch(options.branch)
         if any(pins[key].table_branch != branch for key in keys):
             return LoadTarget({}, largest)
+        self._target_id = state.identifier
         return LoadTarget({key: self.workspace.pinned(pins[key]) for key in keys}, largest)
+
+    @contextmanager
+    def _unless_remade(self) -> Iterator[None]:
+        """Say so where rows could not be written because their branch is gone, or another one."""
+        try:
+            yield
+        except StorageError:
+            branch, written_for = self.options.branch, self._target_id
+            if written_for is None or self._identifier(branch) == written_for:
+                raise
+            raise branch_remade(branch) from None
+
+    def _identifier(self, branch: str) -> str | None:
+        return self.workspace.manifest.state(branch).identifier
 
     def check(self, state: BranchState) -> LoadResult:
         """Run stage 3 on one state of the branch, and write nothing."""
