@@ -184,6 +184,14 @@ def test_a_refused_load_changes_nothing(graph, records, error, words):
     assert list(people(graph)) == ["ok"]
 
 
+@pytest.mark.parametrize("values", [(-0.0, 0.0), (0.0, -0.0)])
+def test_zero_is_named_without_a_sign_whichever_record_an_engine_takes_it_from(tmp_path, values):
+    with og.init(tmp_path / "g", "node N { w: F64 @unique }") as graph:
+        given = [{"type": "N", "data": {"w": value}} for value in values]
+        with pytest.raises(ConstraintError, match=r"@unique N\.w: 0\.0 is held"):
+            graph.load(given, mode="append")
+
+
 def test_rules_look_at_committed_rows(graph):
     graph.load([person("a", mail="m"), person("b"), knows("a", "b"), knows("a", "a")])
     with pytest.raises(ConstraintError, match="@unique"):

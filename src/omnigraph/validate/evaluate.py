@@ -383,7 +383,9 @@ def _json_values(entity: Entity, name: str, values: pa.ChunkedArray) -> list[Any
     """Return the values of a column as JSON has them."""
     prop = entity.properties.get(name)
     kind = TEXT if prop is None else prop.type.as_nullable(False)
-    return [to_json(kind, value) for value in from_arrow(kind, values.cast(kind.arrow_type()))]
+    plain = from_arrow(kind, values.cast(kind.arrow_type()))
+    # -0.0 equals 0.0, and engines answer either for both: adding zero makes it 0.0.
+    return [to_json(kind, one + 0.0 if isinstance(one, float) else one) for one in plain]
 
 
 def _endpoint_violation(
