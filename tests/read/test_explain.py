@@ -163,6 +163,43 @@ def test_what_is_in_memory_is_told(graph, monkeypatch):
     assert "    edge:Knows: 1 rows, in memory" in explained.text.splitlines()
 
 
+ORDERED = [
+    "$p knows $q  $q knows $r  $r knows $p",
+    "$p knows $q  $q knows $r  not { $p knows $r }  $p.age != $r.age",
+    "$p: Person { level: $h }  $p knows $q  not { $q knows $_ }",
+    "$p $e:knows $q  $q knows $r  $r <knows> $p",
+]
+
+
+@pytest.mark.parametrize("output", ["$p", "count($p) as n", "$q.name, count($p) as n"])
+@pytest.mark.parametrize("match", ORDERED)
+def test_the_order_is_the_one_that_runs(graph, monkeypatch, match, output):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    more = [
+        {"type": "Person", "data": {"handle": f"p{at}", "name": "x", "age": at, "level": "guest"}}
+        for at in range(9)
+    ]
+    edges = [
+        {"edge": "Knows", "from": f"p{at}", "to": f"p{to}"}
+        for at in range(9)
+        for to in (at * 2 % 9, (at + 4) % 9)
+    ]
+    graph.load(more + edges)
+    source = f"query q($h: String) {{ match {{ {match} }} return {{ {output} }} }}"
+    given = {"h": "guest"}
+    assert graph.explain(source, given).order is None, "nothing is in memory"
+    profiled = graph.profile(source, given)
+    (run,) = [phase for phase in profiled.steps if phase.name == "run"]
+    ran = [step for phase in run.phases for step in phase.phases]
+    explained = graph.explain(source, given)
+    assert [(one.op, one.text) for one in explained.order] == [(one.op, one.name) for one in ran]
+    expected = [one.rows if one.estimated_rows is None else one.estimated_rows for one in ran]
+    assert [one.estimated_rows for one in explained.order] == expected
+    assert len(explained.to_json()["order"]) == len(ran)
+    assert f"run: {ran[0].name} (about {expected[0]} rows)" in explained.text.splitlines()
+    assert graph.explain(source).order is None, "a parameter is missing"
+
+
 def test_a_mutation_is_refused(graph):
     with pytest.raises(og.errors.BadRequest, match="mutate"):
         graph.explain('query q() { delete Person where handle = "x" }')

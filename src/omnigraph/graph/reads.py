@@ -125,9 +125,9 @@ def explain_query(
     def describe() -> Explanation:
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
-        if given is not None:
-            bind(plan.params, given)
-        return explain(state.reader.view(snapshot, catalog), plan, target)
+        is_known = given is not None or not plan.params
+        values = _bind_values(plan, given) if is_known else None
+        return explain(state.reader.view(snapshot, catalog), plan, target, values)
 
     return retry_if_remade(target, describe)
 

@@ -17,18 +17,17 @@ import pyarrow as pa
 
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.query import ir
+from omnigraph.read.asked import groups_wanted, matched, rows_kept
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.complement import negative, signed
+from omnigraph.read.match.complement import negative
 from omnigraph.read.match.lookups.access_path import open_match
-from omnigraph.read.match.measures import WHOLE_SUM
-from omnigraph.read.match.pattern import Pattern, operand_variables, pattern_of
+from omnigraph.read.match.pattern import Pattern, pattern_of
 from omnigraph.read.match.solve import codes_in_match, solve
 from omnigraph.read.match.trace import Trace
-from omnigraph.read.match.wanted import Total, Wanted
+from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.output.aggregate import Aggregator
-from omnigraph.read.output.aggregate_functions import measures_of, only_counts
 from omnigraph.read.output.order import Collector
 from omnigraph.read.output.whole_sums import UnsureError
 from omnigraph.read.profile import Phase, Profile, phases_of, timed
@@ -108,19 +107,7 @@ class _Run:
 
     def _grouped(self, *, wide: bool) -> pa.Table:
         """The groups. ``wide``: sums of integers are added from rows, not while variables are summed away."""
-        columns = self.plan.columns
-        kept: set[str] = set()
-        totals: dict[int, Total] = {}
-        for at, column in enumerate(columns):
-            if not isinstance(column.expr, ir.Aggregate):
-                kept.update(operand_variables(column.expr))
-            elif isinstance(column.expr.arg, ir.PropertyOf):
-                arg, measures = column.expr.arg, measures_of(column.expr)
-                of_rows = wide and WHOLE_SUM in measures
-                if of_rows or arg.var in self.pattern.edges:
-                    kept.add(arg.var)
-                else:
-                    totals[at] = Total(arg, measures)
+        wanted = groups_wanted(self.plan, self.pattern, wide=wide)
         aggregator = Aggregator(
             self.plan,
             self._spaces(),
@@ -131,7 +118,7 @@ class _Run:
         )
         with self._matching("match") as phase:
             rows = 0
-            for batch in self._to_group(Wanted(frozenset(kept), totals)):
+            for batch in self._to_group(wanted):
                 rows += batch.count
                 aggregator.add(batch)
             phase.rows = rows
@@ -142,11 +129,7 @@ class _Run:
         return answer
 
     def _to_group(self, wanted: Wanted) -> Iterator[Bindings]:
-        if not only_counts(self.plan):
-            yield from solve(self.data, self.pattern, wanted)
-            return
-        most_blocks = self.thresholds.match.subtracted_blocks
-        for sign, pattern in signed(self.pattern, wanted, self.view.catalog, most_blocks):
+        for sign, pattern in matched(self.view, self.plan, self.pattern, wanted):
             for batch in solve(self.data, pattern, wanted):
                 yield batch if sign > 0 else negative(batch)
 
@@ -158,13 +141,9 @@ class _Run:
         if plan.limit == 0:
             return Collector(plan, spaces, self.params).finish()
         ranked = None if plan.ranking is None else self._ranked(plan.ranking, plan.limit)
-        kept = {name for column in plan.columns for name in operand_variables(column.expr)}
         among: dict[str, Codes] = {}
         if plan.ranking is not None and ranked is not None:
             among[ranked_variable(plan.ranking)] = ranked.codes
-        if plan.order or ranked is not None:
-            # Ties are broken by the ids of every named variable.
-            kept |= {variable.name for variable in plan.variables}
         first = None
         shown = self.limits.shown(plan.limit)
         if shown is not None and not plan.order and ranked is None:
@@ -172,7 +151,7 @@ class _Run:
         collector = Collector(
             plan, spaces, self.params, ranked, self.thresholds.output, self.limits
         )
-        wanted = Wanted(frozenset(kept), {}, first, among)
+        wanted = Wanted(rows_kept(plan), {}, first, among)
         with self._matching("match") as phase:
             rows, is_complete = 0, True
             for batch in solve(self.data, self.pattern, wanted):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
+
+import numpy as np
 
 from omnigraph.cancel import look
 from omnigraph.display.panel import Panel, Shown
@@ -15,7 +17,14 @@ from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.match.lookups.access_path import AccessPath, choose_path
+from omnigraph.read.asked import groups_wanted, matched, rows_kept
+from omnigraph.read.match.lookups.access_path import AccessPath, blocks, choose_path
+from omnigraph.read.match.match_data import MatchData, WholeTables
+from omnigraph.read.match.pattern import Pattern, pattern_of
+from omnigraph.read.match.solve import plan_only
+from omnigraph.read.match.trace import Trace
+from omnigraph.read.match.wanted import Wanted
+from omnigraph.read.profile import whole
 from omnigraph.read.view.view import View
 
 ENDS = {
@@ -61,11 +70,22 @@ class ExplainedStep:
             yield f"{indent}index {index}"
 
 
+@dataclass(frozen=True, slots=True)
+class OrderedStep:
+    """A step of the match as it will run: ``op`` and ``text`` are those that a profile shows."""
+
+    op: str
+    text: str
+    estimated_rows: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Explanation(Shown):
     """The plan of a query on one state of the graph.
 
-    ``path`` is what would be tried first: look-ups (`indexed`), or adjacency in memory (`csr`).
+    ``path`` is what would be tried first: look-ups (`indexed`), or adjacency in memory (`csr`). ``order`` has
+    the steps of the match in the order in which they will run. It is None where that cannot be told yet:
+    parameters are missing, the graph is not in memory, look-ups come first, or the answer is ranked.
     """
 
     query_name: str
@@ -73,12 +93,15 @@ class Explanation(Shown):
     graph_commit_id: str
     steps: tuple[ExplainedStep, ...]
     path: AccessPath
+    order: tuple[OrderedStep, ...] | None = None
 
     @property
     def text(self) -> str:
         """All of it, for people."""
         lines = [f"{self.query_name} on {self.target}, commit {self.graph_commit_id}"]
         lines += itertools.chain.from_iterable(step.lines() for step in self.steps)
+        for step in self.order or ():
+            lines.append(f"run: {step.text} (about {step.estimated_rows} rows)")
         return "\n".join([*lines, f"path: {self.path}"])
 
     def to_json(self) -> dict[str, Any]:
@@ -91,6 +114,7 @@ class Explanation(Shown):
                 {**asdict(step), "indexes": [asdict(index) for index in step.indexes]}
                 for step in self.steps
             ],
+            "order": None if self.order is None else [asdict(step) for step in self.order],
             "path": self.path,
         }
 
@@ -108,7 +132,10 @@ class Explanation(Shown):
                 )
                 for step in self.steps
             ],
-            notes=[f"path: {self.path}"],
+            notes=[
+                *(f"run: {one.text} (about {one.estimated_rows} rows)" for one in self.order or ()),
+                f"path: {self.path}",
+            ],
         )
 
     def __repr__(self) -> str:
@@ -118,12 +145,46 @@ class Explanation(Shown):
         return repr(self)
 
 
-def explain(view: View, plan: ir.ReadPlan, target: Target) -> Explanation:
-    """Describe a plan on a snapshot."""
-    with view.reading():
+def explain(
+    view: View, plan: ir.ReadPlan, target: Target, params: Mapping[str, Any] | None = None
+) -> Explanation:
+    """Describe a plan on a snapshot; ``params`` hold bound values and `now()`, if all are known."""
+    with np.errstate(over="ignore", invalid="ignore"), view.reading():
         steps = tuple(_Explainer(view).steps(plan))
         path = choose_path(view, plan)
-    return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path)
+        known = path == "csr" and params is not None and plan.ranking is None
+        order = _order(view, plan, params) if known and params is not None else None
+    return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path, order)
+
+
+def _order(
+    view: View, plan: ir.ReadPlan, params: Mapping[str, Any]
+) -> tuple[OrderedStep, ...] | None:
+    """The steps of the match as they will run; None where tables would have to be read to tell."""
+    pattern = pattern_of(plan.steps)
+    if not all(_in_memory(view, one) for one in blocks(pattern)):
+        return None
+    data = MatchData(WholeTables(view), params, view.thresholds.match)
+    data.trace = Trace()
+    if plan.is_aggregate:
+        wanted = groups_wanted(plan, pattern)
+        patterns = [one for _, one in matched(view, plan, pattern, wanted)]
+    else:
+        wanted, patterns = Wanted(rows_kept(plan)), [pattern]
+    order: list[OrderedStep] = []
+    for one in patterns:
+        steps = plan_only(data, one, wanted)
+        # Done to choose the order, so these rows are no estimates.
+        order += [OrderedStep(done.op, done.text, done.rows) for done in data.trace.steps]
+        order += [OrderedStep(step.op, step.text, whole(step.estimated)) for step in steps]
+        data.trace.steps.clear()
+    return tuple(order)
+
+
+def _in_memory(view: View, pattern: Pattern) -> bool:
+    edges = {one.edge_type for one in pattern.traversals}
+    has_nodes = all(map(view.has_nodes, pattern.nodes.values()))
+    return has_nodes and all(map(view.has_topology, edges))
 
 
 class _Explainer:

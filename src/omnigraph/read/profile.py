@@ -89,11 +89,16 @@ def phases_of(steps: Iterable[StepRun]) -> list[Phase]:
             step.nanoseconds / 1e6,
             phases_of(step.steps),
             step.op,
-            None if step.estimated is None else round(min(step.estimated, _MOST_ROWS)),
+            None if step.estimated is None else whole(step.estimated),
             step.bytes,
         )
         for step in steps
     ]
+
+
+def whole(estimated: float) -> int:
+    """An estimate as a whole number."""
+    return round(min(estimated, _MOST_ROWS))
 
 
 # Estimates beyond this are only large.

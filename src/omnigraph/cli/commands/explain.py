@@ -70,6 +70,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         for index in step["indexes"]:
             column = f"{index['table_key']}.{index['column']}"
             yield f"{indent}index {column} ({index['kind']}): {index['coverage']}"
+    for step in document.get("order") or ():
+        yield f"run: {step['text']} (about {step['estimated_rows']} rows)"
     yield f"path: {document['path']}"
 
 

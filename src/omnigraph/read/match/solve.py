@@ -46,6 +46,21 @@ def solve(
         yield from _listed(data, pattern, wanted, seed, negations, prepared)
 
 
+def plan_only(data: MatchData, pattern: Pattern, wanted: Wanted) -> list[Step]:
+    """The steps that would list the rows of a match, without listing them.
+
+    What comes before them is done, since the order depends on it: candidates are found and variables summed
+    away. The trace of the data tells those.
+    """
+    negations = Negations(data, solve, mask_in_match)
+    prepared = _reduced(data, pattern, wanted, {}, negations)
+    if prepared is None:
+        return []
+    tests = list(_row_tests(data, pattern, prepared, negations))
+    steps = planned(prepared.graph, tests, wanted.kept, {})
+    return [] if prepared.graph.is_empty else steps
+
+
 def _listed(
     data: MatchData,
     pattern: Pattern,

@@ -32,7 +32,7 @@ AccessPath = Literal["indexed", "csr"]
 def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> AccessPath:
     """The way to try first; look-ups give up when they find too much."""
     pattern = pattern or pattern_of(plan.steps)
-    if plan.ranking is not None or any(_searches(one) for one in _blocks(pattern)):
+    if plan.ranking is not None or any(_searches(one) for one in blocks(pattern)):
         return "csr"
     mode = settings.TRAVERSAL_MODE.get()
     if mode != "auto":
@@ -57,10 +57,11 @@ def open_match(
     return MatchData(WholeTables(view), params, view.thresholds.match)
 
 
-def _blocks(pattern: Pattern) -> Iterator[Pattern]:
+def blocks(pattern: Pattern) -> Iterator[Pattern]:
+    """A pattern and the negated blocks within it."""
     yield pattern
     for negation in pattern.negations:
-        yield from _blocks(negation.pattern)
+        yield from blocks(negation.pattern)
 
 
 def _searches(pattern: Pattern) -> bool:
@@ -71,7 +72,7 @@ def _price(view: View, pattern: Pattern) -> float:
     """About how many seconds it takes to number what is not numbered yet."""
     nodes: set[str] = set()
     edges: set[str] = set()
-    for block in _blocks(pattern):
+    for block in blocks(pattern):
         nodes |= set(block.nodes.values())
         edges |= {one.edge_type for one in block.traversals}
     catalog, seconds = view.catalog, view.thresholds.match
@@ -113,7 +114,7 @@ class _Asked:
     def properties(self) -> dict[str, set[str]]:
         """The properties it looks at, by node type."""
         found: dict[str, set[str]] = {}
-        for block in _blocks(self._pattern):
+        for block in blocks(self._pattern):
             tests = [test for tests in block.tests.values() for test in tests]
             for one in _properties([*tests, *block.joins]):
                 if one.var in block.nodes:
@@ -127,7 +128,7 @@ class _Asked:
     def variables(self) -> set[str]:
         """The variables of which it needs more than the key it tests."""
         found = {one.var for one in _shown(self._plan)}
-        for block in _blocks(self._pattern):
+        for block in blocks(self._pattern):
             found |= {one.var for one in _properties(block.joins)}
             for name, tests in block.tests.items():
                 rest = list(tests)
