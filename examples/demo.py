@@ -1,158 +1,188 @@
-"""What works today, shown on a small social network (`./dev demo`)."""
+"""One story in about a minute (`./dev demo`): a network is loaded, questioned, changed and looked back at.
+
+    python -m examples.demo [--records N] [--plots DIR]
+
+The graph is a made-up social network of the schema `examples/social/schema.pg`, in a directory that is removed
+at the end. The plots stay.
+"""
 
 from __future__ import annotations
 
+import argparse
+import json
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import omnigraph as og
-from examples.demo_load import in_bulk
-from examples.demo_versions import versions
-from omnigraph.lang.query.lint import LintReport
-from omnigraph.lang.schema import Catalog, Compiled, create, plan
-from omnigraph.lang.schema.catalog import EdgeType, EntityType, NodeType
+from examples.demo_load import QUERIES, QUESTIONS, Clock, chosen, edge, network, node
+from omnigraph.display import charts
 
 SOCIAL = Path(__file__).parent / "social"
+LOST = "query lost() { match { $p: Person  $p.agee = 30 } return { $p.handle } }"
+FRIENDS = """
+query friends($handle: String) {
+  match { $me: Person { handle: $handle }  $me knows $near  $near knows $far }
+  return { $near.handle as near, $far.handle as far }
+  limit 60
+}
+"""
+PERSON = """
+query person($handle: String) {
+  match { $p: Person { handle: $handle } }
+  return { $p.handle as handle, $p.age as age, $p.level as level }
+}
+"""
+FIX = "query fix($handle: String) { update Person set { age: 40 } where handle = $handle }"
+MOVE = 'query move() { update Person set { city: "London" } where handle = "p7" }'
+COUNT = "query n() { match { $p: Person } return { count($p) as people } }"
 
 
-def main(records: int = 300_000, engine: str = "spark") -> None:
-    """Show each part in turn; the last with about that many records on that engine."""
-    schema = og.parse_schema(SOCIAL / "schema.pg")
-    show("The types of examples/social/schema.pg", table(type_rows(schema.catalog)))
-    show("The queries of examples/social/queries.gq", lint_lines(schema))
-    show("A misspelled property", misspelled(schema))
-    show("From schema.pg to schema-next.pg", migration(schema))
-    show("A graph with that schema, written to and branched", writing())
-    show("The same graph under the next schema", evolving())
-    show("A branch, its difference, a merge, and the way back", versions())
-    show("A large network, loaded into a branch, questioned and merged", in_bulk(records, engine))
+def main(records: int = 300_000, engine: str = "spark", plots: Path | None = None) -> None:
+    """Tell the story with about that many records, loaded on that engine."""
+    plots = plots or Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
+    plots.mkdir(parents=True, exist_ok=True)
+    with (
+        tempfile.TemporaryDirectory() as place,
+        og.init(f"{place}/graph", SOCIAL / "schema.pg", actor="demo") as graph,
+    ):
+        source = Path(place, "network.jsonl")
+        chapters = {
+            "1. A schema, and a mistake that is found before anything runs": schema(graph),
+            "2. A load into a branch, as one commit": load(graph, source, records, engine),
+            "3. Questions, asked on the branch": questions(graph, plots),
+            "4. The branch becomes main; a change is tried, compared and merged": changes(graph),
+            "5. The schema changes under the data": evolving(graph),
+            "6. Time travel: the same questions, asked of the past": past(graph, plots),
+            "7. Upkeep: small files are merged, old ones removed": upkeep(graph),
+        }
+        for title, lines in chapters.items():
+            print(f"\n{title}\n{'-' * len(title)}")
+            for line in lines:
+                print(line, flush=True)
+    print(f"\nplots: {plots}")
 
 
-def show(title: str, lines: Sequence[str] | Iterator[str]) -> None:
-    """A titled block."""
-    print(f"\n{title}\n{'-' * len(title)}")
-    for line in lines:
-        print(line, flush=True)
+def schema(graph: og.Graph) -> Iterator[str]:
+    """What the graph may hold, and how a wrong query is refused."""
+    yield str(graph.schema.catalog)
+    try:
+        graph.query(LOST)
+    except og.errors.SourceError as error:
+        yield f"\n{error.render()}"
 
 
-def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    """Rows with their columns aligned."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+def load(graph: og.Graph, source: Path, records: int, wanted: str) -> Iterator[str]:
+    """A file of JSON lines becomes a branch; what breaks a rule changes nothing."""
+    clock = Clock()
+    with source.open("w", encoding="utf-8") as file:
+        count = sum(bool(file.write(json.dumps(record) + "\n")) for record in network(records))
+    yield clock.told(f"made up {count:,} records, {source.stat().st_size / 1e6:.0f} MB")
+    engine, note = chosen(wanted)
+    yield from note
+    loaded = graph.load(source, mode="append", branch="import", from_branch="main", engine=engine)
+    yield clock.told(
+        f"loaded {loaded.total_rows:,} rows into the new branch `import` ({loaded.engine} engine), "
+        f"{len(loaded.indexes_built)} indexes built on the way"
+    )
+    try:
+        graph.load([edge("Knows", "p1", "p2"), edge("Knows", "p1", "nobody")], branch="import")
+    except og.errors.OmniGraphError as error:
+        yield f"refused, nothing changed: {error}"
 
 
-def type_rows(catalog: Catalog) -> list[tuple[str, str, str, str]]:
-    """One row per property of each node and edge type."""
-    rows = []
-    for type_ in (*catalog.nodes.values(), *catalog.edges.values()):
-        title = heading(type_)
-        for prop in type_.properties.values():
-            rows.append((title, prop.name, prop.type.display, ", ".join(marks(type_, prop.name))))
-            title = ""
-        if not type_.properties:
-            rows.append((title, "", "", ""))
-    return rows
+def questions(graph: og.Graph, plots: Path) -> Iterator[str]:
+    """Traversal, grouping and full text; two of the answers are drawn."""
+    clock = Clock()
+    for question, name, given in QUESTIONS:
+        answer = graph.query(QUERIES, name, given, branch="import")
+        yield clock.told(question)
+        yield f"{answer}\n"
+        if name == "busiest":
+            counts = {row["company"]: row["articles"] for row in answer}
+            (plots / "companies.svg").write_text(charts.bars("Articles", counts), "utf-8")
+    near = graph.query(FRIENDS, {"handle": "p7"}, branch="import").rows
+    pairs = [("p7", row["near"]) for row in near] + [(row["near"], row["far"]) for row in near]
+    groups = {far: "two steps away" for _, far in pairs}
+    groups |= {near: "known" for start, near in pairs if start == "p7"} | {"p7": "p7"}
+    drawn = charts.network("Whom p7 reaches", groups, dict.fromkeys(pairs))
+    (plots / "network.svg").write_text(drawn, "utf-8")
+    yield "drawn: companies.svg, network.svg"
 
 
-def heading(type_: EntityType) -> str:
-    """A type's name, for an edge with what it joins."""
-    if isinstance(type_, EdgeType):
-        return f"edge {type_.name}: {type_.from_type} -> {type_.to_type}"
-    return f"node {type_.name}"
-
-
-def marks(type_: EntityType, name: str) -> Iterator[str]:
-    """The rules that mention a property."""
-    if isinstance(type_, NodeType):
-        if type_.key is not None and name in type_.key:
-            yield "key"
-        yield from (f"range {r.min}..{r.max}" for r in type_.ranges if r.property == name)
-        yield from (f"check {c.pattern}" for c in type_.checks if c.property == name)
-    if any(name in group for group in type_.unique):
-        yield "unique"
-    if any(name in group for group in type_.declared_index):
-        yield "index"
-    embed = type_.properties[name].embed
-    if embed is not None:
-        yield f"embeds {embed.source}"
-
-
-def lint_lines(schema: Compiled) -> Iterator[str]:
-    """The verdict on each query, and what lint noticed about the file."""
-    report: LintReport = og.lint(schema, SOCIAL / "queries.gq")
-    rows = []
-    for result in report.results:
-        assert result.operation is not None
-        columns = ", ".join(f"{c['name']}: {c['kind']}" for c in result.operation["result"])
-        writes = ", ".join(access["type_name"] for access in result.operation["writes"])
-        rows.append(("ok", result.kind, result.name, columns or f"changes {writes}"))
-    yield from table(rows)
-    yield from (
-        f"{finding.severity} {finding.code}: {finding.message}" for finding in report.findings
+def changes(graph: og.Graph) -> Iterator[str]:
+    """Merge the load; then two people change the same person, and the conflict is shown and resolved."""
+    clock = Clock()
+    merged = graph.branches.merge("import", delete_branch=True)
+    people = graph.query(COUNT).scalar()
+    yield clock.told(f"merged `import` ({merged.outcome}): main has {people:,} people now")
+    graph.tags.create("imported")
+    review = [
+        node("Person", handle="p7", age=37),
+        node("Person", handle="zoe", name="Zoe", joined="2026-01-01", level="guest"),
+        edge("Knows", "zoe", "p7"),
+    ]
+    graph.load(review, mode="patch", branch="review", from_branch="main")
+    yield clock.told("the branch `review`, beside main:")
+    yield from (f"  {_shown(change)}" for change in graph.diff("main", "review"))
+    graph.mutate(FIX, {"handle": "p7"})
+    plan = graph.branches.merge("review", dry_run=True)
+    yield f"meanwhile main changed too; a dry run of the merge finds {len(plan.conflicts)} conflict:"
+    yield from (f"  {conflict.kind}: {conflict.message}" for conflict in plan.conflicts)
+    done = graph.branches.merge("review", resolve="theirs", delete_branch=True)
+    yield clock.told(
+        f"merged with resolve=theirs: {done.stats.inserts} inserted, {done.stats.updates} updated"
     )
 
 
-def misspelled(schema: Compiled) -> Iterator[str]:
-    """The diagnostic for a property that does not exist."""
-    report = og.lint(
-        schema,
-        "query by_age($min: I32) {\n"
-        "  match { $p: Person  $p.agee >= $min }\n"
-        "  return { $p.handle }\n"
-        "}\n",
-    )
-    failure = report.results[0].failure
-    assert isinstance(failure, og.errors.SourceError)
-    yield failure.render()
+def evolving(graph: og.Graph) -> Iterator[str]:
+    """The next schema renames, adds and drops; no row is rewritten."""
+    clock = Clock()
+    done = graph.schema.apply(SOCIAL / "schema-next.pg")
+    yield from (f"{number}. {step.describe()}" for number, step in enumerate(done.steps, 1))
+    yield clock.told("applied as one commit")
+    graph.mutate(MOVE)
+    yield clock.told("and the new property is used: p7 lives in London")
 
 
-def migration(schema: Compiled) -> Iterator[str]:
-    """The steps between two versions of the schema."""
-    steps = plan(create(schema.shape), og.parse_schema(SOCIAL / "schema-next.pg").shape).steps
-    yield from (f"{number}. {step.describe()}" for number, step in enumerate(steps, 1))
+def past(graph: og.Graph, plots: Path) -> Iterator[str]:
+    """The same query now and at a tag; how many people there were after each commit."""
+    now, then = (graph.query(PERSON, {"handle": "p7"}, tag=tag).rows for tag in (None, "imported"))
+    yield f"p7 now:                   {now[0]}"
+    yield f"p7 at the tag `imported`: {then[0]}"
+    commits = list(graph.commits.list())[::-1]
+    counted = [graph.query(COUNT, at=commit).scalar() for commit in commits]
+    for commit, people in zip(commits, counted, strict=True):
+        yield f"  {commit.operation:<14} {people:>9,} people"
+    labels = [commit.operation for commit in commits]
+    drawn = charts.lines("People after each commit", labels, {"people": counted})
+    (plots / "history.svg").write_text(drawn, "utf-8")
+    yield "drawn: history.svg"
 
 
-def writing() -> Iterator[str]:
-    """A graph filled by loads and mutations, on a branch and on main, with rules that hold."""
-    with tempfile.TemporaryDirectory() as place, og.init(place, SOCIAL / "schema.pg") as graph:
-        loaded = graph.load(SOCIAL / "people.jsonl", actor="demo")
-        yield f"loaded {loaded.total_rows} records in one commit ({loaded.engine} engine)"
-        graph.branches.create("experiment")
-        done = graph.mutate(SOCIAL / "queries.gq", "leave", {"handle": "ada"}, branch="experiment")
-        yield f"on a branch, ada leaves: {done.affected_nodes} node, {done.affected_edges} edges gone"
-        try:
-            graph.load([{"edge": "Knows", "from": "ada", "to": "nobody"}])
-        except og.errors.ConstraintError as error:
-            yield f"refused: {error}"
-        built = graph.ensure_indices()
-        yield f"built {len(built.built)} indexes in one more commit"
-        heads = graph.snapshot(branch="experiment").tables, graph.snapshot().tables
-        counts = [[key, *(str(tables[key].row_count) for tables in heads)] for key in heads[1]]
-        yield from table([["table", "experiment", "main"], *counts])
-        yield f"commits of main: {', '.join(commit.operation for commit in graph.commits.list())}"
+def upkeep(graph: og.Graph) -> Iterator[str]:
+    """Put the tables in shape, and remove what no branch and no tag needs."""
+    clock = Clock()
+    yield clock.told(str(graph.optimize()))
+    yield clock.told(f"\n{graph.cleanup(keep_versions=1)}")
+    yield f"the past that a tag names stays: {graph.query(COUNT, tag='imported').scalar():,} people"
 
 
-def evolving() -> Iterator[str]:
-    """A loaded graph gets the next schema: what was there stays, what is new can be used."""
-    with tempfile.TemporaryDirectory() as place, og.init(place, SOCIAL / "schema.pg") as graph:
-        graph.load(SOCIAL / "people.jsonl")
-        before = graph.snapshot()
-        done = graph.schema.apply(SOCIAL / "schema-next.pg", actor="demo")
-        assert done.commit is not None
-        yield f"applied {len(done.steps)} steps as commit {done.commit.graph_commit_id}"
-        yield from (f"warning: {warning}" for warning in done.warnings)
-        graph.mutate('query moved() { update Person set { city: "London" } where handle = "ada" }')
-        found = graph.query(
-            "query people() { match { $p: Person } "
-            "return { $p.handle as handle, $p.mail as mail, $p.city as city } order { handle } }"
-        )
-        rows = [[str(value) for value in row.values()] for row in found]
-        yield from table([["handle", "mail", "city"], *rows])
-        gone = before.tables["edge:WorksAt"]
-        yield f"WorksAt is gone; its {gone.row_count} edges are still in snapshot {before.graph_commit_id}"
+def _shown(change: og.Change) -> str:
+    """A change in one line, an update with the properties it changed."""
+    told = f"{change.op} {change.type} {change.id}"
+    if change.op != "update" or change.before is None or change.after is None:
+        return told
+    before: dict[str, Any] = change.before["properties"]
+    after: dict[str, Any] = change.after["properties"]
+    changed = {name: [before[name], after[name]] for name in after if before[name] != after[name]}
+    return f"{told} {json.dumps(changed)}"
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=300_000)
+    parser.add_argument("--plots", type=Path, help="the folder for plots, a new one by default")
+    given = parser.parse_args()
+    main(given.records, plots=given.plots)

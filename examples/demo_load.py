@@ -1,19 +1,14 @@
-"""A made-up network in bulk: loaded on Spark into a branch, asked a few questions, and merged."""
+"""The made-up network of the demo, and the questions that it is asked."""
 
 from __future__ import annotations
 
-import json
 import random
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import omnigraph as og
 from omnigraph.runner.session import spark_problem
 
-SOCIAL = Path(__file__).parent / "social"
 FIRST = [
     "Ada",
     "Bertha",
@@ -129,57 +124,12 @@ def edge(kind: str, source: str, target: str, **data: Any) -> dict[str, Any]:
     return {"edge": kind, "from": source, "to": target, "data": data}
 
 
-def in_bulk(total: int, engine: Any) -> Iterator[str]:
-    """Load a network into a branch as one commit, question it there, and merge it."""
-    with (
-        tempfile.TemporaryDirectory() as place,
-        og.init(f"{place}/graph", SOCIAL / "schema.pg") as g,
-    ):
-        clock = Clock()
-        source = Path(place, "network.jsonl")
-        with source.open("w", encoding="utf-8") as file:
-            count = sum(bool(file.write(json.dumps(record) + "\n")) for record in network(total))
-        size = source.stat().st_size / 1e6
-        yield clock.told(f"made up {count:,} records, {size:.0f} MB of JSON lines")
-        engine, note = chosen(engine)
-        yield from note
-        loaded = g.load(source, mode="append", branch="import", from_branch="main", engine=engine)
-        stages = ", ".join(f"{stage} {seconds:.1f} s" for stage, seconds in loaded.timings.items())
-        yield clock.told(
-            f"loaded {loaded.total_rows:,} rows into the new branch `import`, one commit, "
-            f"{loaded.engine} engine ({stages})"
-        )
-        yield f"built on the way: {len(loaded.indexes_built)} indexes"
-        yield from refused(g)
-        clock = Clock()
-        for question, name, given in QUESTIONS:
-            answer = g.query(QUERIES, name, given, branch="import")
-            yield clock.told(f"\n{question}")
-            yield str(answer)
-        before = sum(pin.row_count for pin in g.snapshot().tables.values())
-        merged = g.branches.merge("import")
-        after = sum(pin.row_count for pin in g.snapshot().tables.values())
-        yield clock.told(
-            f"\nmerged `import` into main in one commit ({merged.outcome}): {before} rows before, "
-            f"{after:,} after"
-        )
-
-
 def chosen(engine: Any) -> tuple[Any, list[str]]:
     """Spark, or this process and the reason."""
     problem = spark_problem() if engine == "spark" else None
     if problem is None:
         return engine, []
     return "local", [f"without Spark, on the local engine: {problem}"]
-
-
-def refused(graph: og.Graph) -> Iterator[str]:
-    """A load that breaks a rule: every rule is checked against what is there, nothing is changed."""
-    stray = [edge("Knows", "p1", "p2"), edge("WorksAt", "p1", "c1"), edge("Knows", "p1", "nobody")]
-    try:
-        graph.load(stray, branch="import")
-    except og.errors.OmniGraphError as error:
-        yield f"refused, nothing changed: {error}"
 
 
 class Clock:

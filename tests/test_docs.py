@@ -12,6 +12,7 @@ import io
 import re
 import runpy
 import shutil
+import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -160,12 +161,21 @@ def test_pages_of_the_site_link_only_to_pages_of_the_site():
                 )
 
 
-def test_the_demo_runs(capsys):
+def test_the_demo_tells_its_story_and_draws_it(capsys, tmp_path):
     from examples import demo
 
-    demo.main(records=3_000, engine="local")
+    demo.main(records=3_000, engine="local", plots=tmp_path / "plots")
     shown = capsys.readouterr().out
     assert "did you mean" in shown
     assert "local engine" in shown
     # The first company has the most people in it, so they write the most.
     assert re.search(r"^company +\| articles\n.*\n.* & Co 0 +\|", shown, re.MULTILINE)
+    assert "main has 600 people now" in shown  # a fifth of the records
+    assert "finds 1 conflict" in shown
+    assert re.search(r"p7 now: .*'age': 37\b", shown)
+    assert "the past that a tag names stays: 600 people" in shown
+    assert shown.endswith(f"plots: {tmp_path / 'plots'}\n")
+    drawn = {path.name for path in (tmp_path / "plots").iterdir()}
+    assert drawn == {"companies.svg", "history.svg", "network.svg"}
+    for path in (tmp_path / "plots").iterdir():
+        ET.fromstring(path.read_text("utf-8"))
