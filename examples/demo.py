@@ -1,4 +1,4 @@
-"""One story in about a minute (`./dev demo`): a network is loaded, questioned, changed and looked back at.
+"""One story (`./dev demo`): a network is loaded, questioned, changed and looked back at.
 
     python -m examples.demo [--records N] [--plots DIR]
 
