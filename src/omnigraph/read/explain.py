@@ -100,9 +100,12 @@ class Explanation(Shown):
         """All of it, for people."""
         lines = [f"{self.query_name} on {self.target}, commit {self.graph_commit_id}"]
         lines += itertools.chain.from_iterable(step.lines() for step in self.steps)
-        for step in self.order or ():
-            lines.append(f"run: {step.text} (about {step.estimated_rows} rows)")
-        return "\n".join([*lines, f"path: {self.path}"])
+        return "\n".join([*lines, *self._how()])
+
+    def _how(self) -> list[str]:
+        """The lines that say in which order and along which path it runs."""
+        order = [f"run: {one.text} (about {one.estimated_rows} rows)" for one in self.order or ()]
+        return [*order, f"path: {self.path}"]
 
     def to_json(self) -> dict[str, Any]:
         """All of it, as plain data."""
@@ -132,10 +135,7 @@ class Explanation(Shown):
                 )
                 for step in self.steps
             ],
-            notes=[
-                *(f"run: {one.text} (about {one.estimated_rows} rows)" for one in self.order or ()),
-                f"path: {self.path}",
-            ],
+            notes=self._how(),
         )
 
     def __repr__(self) -> str:
