@@ -236,6 +236,26 @@ def test_a_page_ends_by_commits_and_by_bytes(graph, monkeypatch):
     assert commits_of(page) == [large]
 
 
+def test_values_are_left_out_and_a_cursor_goes_on_with_them(graph):
+    team = {"type": "Team", "data": {"code": "t"}}
+    made = load(graph, person("ann"), team, {"edge": "MemberOf", "from": "ann", "to": "t"})
+    grown = grow(graph, "ann", 31)
+    page = graph.changes.poll(start="beginning", images=False, max_commits=1)
+    assert commits_of(page) == [made]
+    *nodes, edge = page.blocks[0].changes
+    assert [(one.id, one.before, one.after) for one in nodes] == [
+        ("ann", None, None),
+        ("t", None, None),
+    ]
+    assert edge.after == {"endpoints": {"from": "ann", "to": "t"}}
+    assert graph.commits.changes(made, images=False).changes == page.blocks[0].changes
+    (block,) = graph.changes.poll(cursor=page.cursor).blocks
+    assert block.commit.graph_commit_id == grown
+    assert block.changes[0].after["properties"]["age"] == 31
+    with pytest.raises(BadRequest, match="images"):
+        graph.changes.poll(images="none")
+
+
 def test_a_poll_keeps_its_cut(graph):
     a = load(graph, person("ann"), person("bob"))
     page = graph.changes.poll(start="beginning", limit=1)

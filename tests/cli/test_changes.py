@@ -49,6 +49,15 @@ def test_people_see_what_became_of_each_entity(omnigraph, made):
     )
 
 
+def test_values_are_left_out_where_nobody_wants_them(omnigraph, made):
+    expected = [{"kind": "node", "type": "Person", "id": "ann", "op": "update"}]
+    words = ("changes", "poll", "--start", f"after:{made[1]}", "--no-images", "g.omni", "--json")
+    (block,) = omnigraph(*words).json["blocks"]
+    assert block["changes"] == expected
+    words = ("commit", "changes", made[2], "--no-images", "--uri", "g.omni", "--json")
+    assert omnigraph(*words).json["changes"] == expected
+
+
 def test_filters_and_refusals(omnigraph, made):
     words = ("changes", "poll", "--start", "beginning", "--json", "g.omni")
     deleted = omnigraph(*words, "--kind", "node", "--type", "Person", "--op", "delete").json

@@ -57,9 +57,9 @@ class TestChoice:
             require_embedder(None, "Doc.vec")
         for word in (
             "Doc.vec",
-            "OPENROUTER_API_KEY or OPENAI_API_KEY, or GEMINI_API_KEY",
+            "OPENROUTER_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY",
             "omnigraph.open(embedder=",
-            "OMNIGRAPH_EMBEDDINGS_MOCK=1",
+            "OMNIGRAPH_EMBED_PROVIDER=local",
         ):
             assert word in str(caught.value)
         assert caught.value.http_status == 400

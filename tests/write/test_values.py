@@ -297,7 +297,7 @@ node Loose { slug: String @key  body: String?  vec: Vector(4)? @embed(body) }
         before = state(docs)
         with pytest.raises(ProviderError) as caught:
             run(docs, 'insert Loose { slug: "b", body: "t" } insert Doc { slug: "a", body: "t" }')
-        for word in ("Doc.vec", "omnigraph.open(embedder=", "OMNIGRAPH_EMBEDDINGS_MOCK=1"):
+        for word in ("Doc.vec", "omnigraph.open(embedder=", "OMNIGRAPH_EMBED_PROVIDER=local"):
             assert word in str(caught.value)
         assert state(docs) == before
 

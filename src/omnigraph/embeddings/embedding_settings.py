@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
-YOUR_OWN = "or give an embedder of your own with omnigraph.open(embedder=…)"
+YOUR_OWN = "in Python, omnigraph.open(embedder=…) takes one of your own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +119,12 @@ class EmbeddingSettings:
         if kind is None:
             raise ProviderError(
                 f'there is no embedding provider "{self.provider}"; set OMNIGRAPH_EMBED_PROVIDER to '
-                f"one of {', '.join(_KINDS)}, {YOUR_OWN}",
+                f"one of {', '.join(_KINDS)}; {YOUR_OWN}",
                 missing=True,
             )
         if kind.keys and not self.api_key:
             raise ProviderError(
-                f"the embedding provider {self.provider} has no API key; set {kind.variables}, "
+                f"the embedding provider {self.provider} has no API key; set {kind.variables}; "
                 f"{YOUR_OWN}",
                 missing=True,
             )

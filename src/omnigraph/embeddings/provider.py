@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph import settings
 from omnigraph.embeddings.embedder import Embedder, Role, takes_role
-from omnigraph.embeddings.embedding_settings import EmbeddingSettings
+from omnigraph.embeddings.embedding_settings import YOUR_OWN, EmbeddingSettings
 from omnigraph.embeddings.mock import MockEmbedder
 from omnigraph.errors import BadRequest, ProviderError
 
@@ -43,9 +43,9 @@ def require_embedder(configured: Embedder | None, place: str) -> Embedder:
     embedder = resolve_embedder(configured)
     if embedder is None:
         raise ProviderError(
-            f"{place} needs an embedder and none is set up; set OPENROUTER_API_KEY or "
-            "OPENAI_API_KEY, or GEMINI_API_KEY, give an embedder of your own with "
-            "omnigraph.open(embedder=…), or for trying things out set OMNIGRAPH_EMBEDDINGS_MOCK=1",
+            f"{place} needs an embedder and none is set up; set OPENROUTER_API_KEY, OPENAI_API_KEY or "
+            "GEMINI_API_KEY, or OMNIGRAPH_EMBED_PROVIDER=local for one that needs neither key nor "
+            f"network; {YOUR_OWN}",
             missing=True,
         )
     _check(embedder, place)

@@ -43,21 +43,24 @@ class FilterRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffRequest(FilterRequest):
-    """Two states to compare; without ``images`` no values are shown.
+class ShownRequest(FilterRequest):
+    """A request for changes to look at; without ``images`` the values of properties are not shown."""
 
-    ``limit`` and ``page_token`` choose a page of the changes.
-    """
+    images: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRequest(ShownRequest):
+    """Two states to compare; ``limit`` and ``page_token`` choose a page of the changes."""
 
     from_: Target
     to: Target
-    images: bool = True
     limit: int | None = None
     page_token: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitChangesRequest(FilterRequest):
+class CommitChangesRequest(ShownRequest):
     """A page of what one commit changed."""
 
     graph_commit_id: str
@@ -66,7 +69,7 @@ class CommitChangesRequest(FilterRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PollRequest(FilterRequest):
+class PollRequest(ShownRequest):
     """A page of the change feed of a branch, from one of ``start``, ``cursor`` and ``page_token``."""
 
     branch: str | None = None
@@ -122,6 +125,7 @@ def commit_changes_page(session: Session, request: CommitChangesRequest) -> Docu
         request.graph_commit_id.strip(),
         limit=request.limit,
         page_token=request.page_token,
+        images=request.images,
         **request.filter,
     ).to_json()
 
@@ -156,6 +160,7 @@ def poll_page(
         page_token=request.page_token,
         limit=request.limit,
         max_commits=max_commits,
+        images=request.images,
         **request.filter,
     ).to_json()
 

@@ -141,13 +141,15 @@ class TablePair(NamedTuple):
 class ChangeReader:
     """Reads what commits changed. ``current`` is the accepted schema, whose names are used.
 
-    ``skips_unknown_types``: a type that the filter names need not exist at every commit.
+    ``skips_unknown_types``: a type that the filter names need not exist at every commit. Without
+    ``images`` only the endpoints of edges are shown, not the values of properties.
     """
 
     workspace: Workspace
     current: Catalog
     filter: ChangeFilter
     skips_unknown_types: bool = False
+    images: bool = True
     _recent: dict[str, Snapshot] = field(default_factory=dict)
     """The snapshots of the last commits: a commit is the parent of the next one."""
 
@@ -164,7 +166,15 @@ class ChangeReader:
             return iter(())
         before, after, shown = sides
         start = None if place is None else Position(cast(Kind, place.kind), place.type, place.id)
-        chunks = diff_chunks(self.workspace, before, after, self.current, shown, start_after=start)
+        chunks = diff_chunks(
+            self.workspace,
+            before,
+            after,
+            self.current,
+            shown,
+            images=self.images,
+            start_after=start,
+        )
         return behind(chain.from_iterable(chunks), place)
 
     def tables(self, commit: GraphCommit, parent: GraphCommit) -> Iterator[TablePair]:

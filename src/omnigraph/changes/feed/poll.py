@@ -53,7 +53,10 @@ _AFTER = "after:"
 
 @dataclass(frozen=True, slots=True)
 class PollRequest:
-    """Where to begin (one of ``start``, ``cursor`` and ``page_token``), and how much to return."""
+    """Where to begin (one of ``start``, ``cursor`` and ``page_token``), and how much to return.
+
+    ``images``: with the values of properties.
+    """
 
     branch: str
     start: object = None
@@ -62,6 +65,7 @@ class PollRequest:
     filter: ChangeFilter = EVERYTHING
     limit: object = None
     max_commits: object = None
+    images: bool = True
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -181,7 +185,9 @@ def poll(
     current = catalog_of(state)
     if request.cursor is None and request.page_token is None:
         refuse_unknown_types(workspace, current, request.filter, position.after)
-    reader = ChangeReader(workspace, current, request.filter, skips_unknown_types=True)
+    reader = ChangeReader(
+        workspace, current, request.filter, skips_unknown_types=True, images=request.images
+    )
     if position.page is not None and position.page != reader.page_digest():
         raise CursorRejected(
             "a type was renamed since; poll again with the cursor before this page"

@@ -49,10 +49,11 @@ def put_explanation(document: dict[str, Any]) -> None:
     """Write the steps of a plan, and below them the phases of its run if it was measured."""
     put(printable("\n".join(_lines(document))))
     if "profile" in document:
+        from omnigraph.read.profile import COLUMNS
+
         put(f"{document['row_count']} rows")
         phases = list(_phases(document["profile"], ""))
-        columns = ("phase", "estimated", "rows", "ms", "bytes")
-        put_table(columns, phases, right=columns[1:])
+        put_table(COLUMNS, phases, right=COLUMNS[1:])
 
 
 def _lines(document: dict[str, Any]) -> Iterator[str]:

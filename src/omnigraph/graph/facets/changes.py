@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, Timeout, within
+from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.history.changes import baseline
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
@@ -34,6 +35,7 @@ class Changes(Facet):
         ops: Iterable[str] | None = None,
         limit: int | None = None,
         max_commits: int | None = None,
+        images: bool = True,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
     ) -> ChangePage:
@@ -42,7 +44,8 @@ class Changes(Facet):
         ``start`` is ``"now"`` (the default: only what is committed from now on), ``"beginning"``, or
         ``"after:<commit id>"``; later polls give the ``cursor`` or the ``page_token`` of the page
         before, with the same filter. A page has at most ``limit`` changes (1,000) of
-        ``max_commits`` commits (128).
+        ``max_commits`` commits (128). ``images=False`` leaves the values of properties out, so that
+        more changes fit; a cursor goes on with or without them.
         """
         from omnigraph.changes.change_filter import ChangeFilter
         from omnigraph.changes.feed.poll import PollRequest, poll
@@ -58,6 +61,7 @@ class Changes(Facet):
             ChangeFilter.of(kinds, types, ops),
             limit,
             max_commits,
+            check_flag("images", images),
         )
         with within(timeout, cancel):
             return poll(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.errors import PolicyDenied
+from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
@@ -77,13 +78,14 @@ class Commits(Facet):
         limit: int | None = None,
         page_token: str | None = None,
         *,
+        images: bool = True,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
     ) -> CommitChanges:
         """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
 
-        ``kinds``, ``types`` and ``ops`` choose among them. While ``next_page_token`` is not None, there
-        is another page.
+        ``kinds``, ``types`` and ``ops`` choose among them, and ``images=False`` leaves the values of
+        properties out. While ``next_page_token`` is not None, there is another page.
         """
         self._state.ensure_open()
         try:
@@ -95,7 +97,12 @@ class Commits(Facet):
             raise commit_not_found(graph_commit_id) from None
         with within(timeout, cancel):
             return commit_changes(
-                self._state, graph_commit_id, kinds, types, ops, limit, page_token
+                self._state,
+                graph_commit_id,
+                (kinds, types, ops),
+                limit,
+                page_token,
+                images=check_flag("images", images),
             )
 
     def revert(

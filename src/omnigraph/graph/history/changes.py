@@ -65,17 +65,16 @@ def baseline(
 def commit_changes(
     state: GraphState,
     graph_commit_id: str,
-    kinds: Iterable[str] | None,
-    types: Iterable[str] | None,
-    ops: Iterable[str] | None,
+    filter: Filter,
     limit: int | None,
     page_token: str | None,
+    *,
+    images: bool,
 ) -> CommitChanges:
     """Return a page of what a commit changed against its first parent."""
     from omnigraph.changes.change_filter import ChangeFilter
     from omnigraph.changes.feed import commit_changes as feed
 
-    reader = feed.ChangeReader(
-        state.workspace, state.schemas.of(MAIN).catalog, ChangeFilter.of(kinds, types, ops)
-    )
+    wanted, current = ChangeFilter.of(*filter), state.schemas.of(MAIN).catalog
+    reader = feed.ChangeReader(state.workspace, current, wanted, images=images)
     return feed.commit_changes(reader, graph_commit_id, limit, page_token)

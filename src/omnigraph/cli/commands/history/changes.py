@@ -9,7 +9,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.commands.history.change_text import ChangeText
-from omnigraph.cli.commands.history.filters import FilterOptions
+from omnigraph.cli.commands.history.filters import FilterOptions, NoImagesOption
 from omnigraph.cli.output import put
 from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
@@ -46,11 +46,17 @@ def poll(
             "--start", metavar="now|beginning|after:ID", help="Where to begin, now if left out."
         ),
     ] = None,
+    no_images: NoImagesOption = False,
     limit: LimitOption = None,
 ) -> None:
     """Show the next commits of a branch with what each changed, and the cursor to go on with."""
     request = service.PollRequest(
-        branch=branch, start=start, cursor=cursor, limit=limit, **shown.read()
+        branch=branch,
+        start=start,
+        cursor=cursor,
+        images=not no_images,
+        limit=limit,
+        **shown.read(),
     )
     with call.open(call.address(uri)) as graph:
         document = service.poll(graph, request)
@@ -86,6 +92,7 @@ def commit_changes(
     graph_commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit id.")],
     shown: FilterOptions,
     uri: UriOption = None,
+    no_images: NoImagesOption = False,
     limit: LimitOption = None,
     page_token: Annotated[
         str | None,
@@ -94,7 +101,11 @@ def commit_changes(
 ) -> None:
     """Show what a commit changed against its first parent."""
     request = service.CommitChangesRequest(
-        graph_commit_id=graph_commit_id, limit=limit, page_token=page_token, **shown.read()
+        graph_commit_id=graph_commit_id,
+        images=not no_images,
+        limit=limit,
+        page_token=page_token,
+        **shown.read(),
     )
     with call.open(call.address(uri)) as graph:
         if page_token is not None:

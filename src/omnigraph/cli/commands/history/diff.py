@@ -10,7 +10,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.commands.history.changes import LimitOption
-from omnigraph.cli.commands.history.filters import FilterOptions
+from omnigraph.cli.commands.history.filters import FilterOptions, NoImagesOption
 from omnigraph.cli.output import put
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.targets import WORD, parse_word
@@ -31,9 +31,7 @@ def diff(
     to: Annotated[str, typer.Argument(metavar="TO", help="The other state, named alike.")],
     shown: FilterOptions,
     uri: UriOption = None,
-    no_images: Annotated[
-        bool, typer.Option("--no-images", help="Leave out the values of properties.")
-    ] = False,
+    no_images: NoImagesOption = False,
     limit: LimitOption = None,
     page_token: Annotated[
         str | None,

@@ -10,6 +10,10 @@ import typer
 
 from omnigraph.service.changes import FilterValues
 
+NoImagesOption = Annotated[
+    bool, typer.Option("--no-images", help="Leave out the values of properties.")
+]
+
 
 class KindWord(StrEnum):
     """A value of `--kind`."""
