@@ -98,7 +98,9 @@ def test_values_that_stand_for_a_state():
     assert Target.of(at=commit) == by_id
     assert Target.of(at=by_id) is by_id
     assert Target.of(at=" side ") == Target(branch="side")
-    for wrong in (5, NOON, {"branch": "main"}, ["main"]):
+    assert Target.of(at=NOON) == Target(branch="main", time=NOON_US)
+    assert Target.of(at=NOON.date()) == og.at(time=NOON.date())
+    for wrong in (5, {"branch": "main"}, ["main"]):
         with pytest.raises(BadRequest, match="names no state"):
             Target.of(at=wrong)
 

@@ -50,7 +50,10 @@ class PlanCache:
     ) -> Plan:
         """Return a cached plan of this very catalog, or compile one and drop the oldest if too many."""
         if not isinstance(name, str | None):
-            raise BadRequest(f"a query is named by a text, not by {type(name).__name__}")
+            raise BadRequest(
+                f"a query is named by a text, not by a Python {type(name).__name__}; parameters are a "
+                "dict, and a state of the graph is given as `at=`"
+            )
         key = (text, name, want)
         with self._lock:
             known = self._known.get(key)

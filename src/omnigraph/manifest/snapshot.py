@@ -114,8 +114,8 @@ class Target:
     ) -> Target:
         """Return a checked target; without arguments, the head of `main`.
 
-        ``at`` is a target of its own: one that ``og.at`` made, a snapshot, a commit, or the name of a
-        branch.
+        ``at`` is a target of its own: one that ``og.at`` made, a snapshot, a commit, the name of a
+        branch, or a time of `main`.
         """
         on_branch = [value for value in (branch, version, time) if value is not None]
         if sum((snapshot is not None, tag is not None, at is not None, bool(on_branch))) > 1:
@@ -139,7 +139,7 @@ class Target:
 
     @classmethod
     def of_value(cls, value: object) -> Target:
-        """Return the target that one value names; a text is the name of a branch."""
+        """Return the target that one value names; a text is a branch, and a time is one of `main`."""
         if isinstance(value, Target):
             return value
         if isinstance(value, Snapshot):
@@ -148,9 +148,11 @@ class Target:
             return cls(snapshot=value.graph_commit_id)
         if isinstance(value, str):
             return cls(branch=trim_branch_name(value))
+        if isinstance(value, date):  # a datetime is one
+            return cls.of(time=value)
         raise BadRequest(
             f"a Python {type(value).__name__} names no state of a graph; give a value of `og.at`, a "
-            "Snapshot, a commit, or the name of a branch"
+            "Snapshot, a commit, a datetime, or the name of a branch"
         )
 
     @property
@@ -177,7 +179,7 @@ class Target:
         return f"<omnigraph.Target {printable(str(self))}>"
 
 
-TargetLike = Target | Snapshot | GraphCommit | str
+TargetLike = Target | Snapshot | GraphCommit | datetime | date | str
 """What ``at`` may be: a target, or a value that stands for one."""
 
 

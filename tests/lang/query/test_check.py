@@ -172,6 +172,16 @@ BROKEN = [
         "T21",
         [],
     ),
+    (
+        read(
+            D,
+            "$d.slug",
+            'order { rrf(bm25($d.body, "x"), nearest($d.vec, $v), bm25($d.body, "y")) } limit 1',
+            V,
+        ),
+        "T21",
+        ["third"],
+    ),
     # T22 to T24
     (read(P + "$p <memberOf> $t"), "T22", ["MemberOf"]),
     (read(P + "$p $e:knows{1,2} $x"), "T23", ["e"]),

@@ -92,6 +92,13 @@ def _rrf(context: Context, scope: Scope, call: ast.Call) -> ir.Rrf:
         )
     k: ir.Const | ir.ParamRef = DEFAULT_K
     if len(call.args) == 3:
+        if isinstance(call.args[2], ast.Call):
+            context.fail(
+                "T21",
+                "rrf() fuses two rankings, and a third one is given",
+                call.args[2].span,
+                "its third argument is its constant k, a whole number",
+            )
         k = integer_argument(context, scope, call.args[2], "T21", "k of rrf()")
         if isinstance(k, ir.Const) and isinstance(k.value, int) and k.value <= 0:
             context.fail("T21", f"k of rrf() must be positive, got {k.value}", call.args[2].span)

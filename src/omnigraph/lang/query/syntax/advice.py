@@ -83,6 +83,7 @@ _FUNCTIONS = ", ".join(ast.FUNCTIONS)
 _ANNOTATIONS = frozenset({"description", "instruction"})
 _UNNAMED = frozenset({"match", "insert", "update", "delete", "{"})
 _SECTIONS = "the order is `match`, `return`, `order`, `limit`"
+_ONE_CONDITION = "a `where` takes exactly one comparison"
 _PARENTHESES = "parentheses stand only after a function"
 
 _JOINING = frozenset({"and", "or", ",", "&", "|"})
@@ -135,6 +136,8 @@ def _section(at: _Fault) -> Advice | None:
         return "the `order` block is empty", "leave it out, or give it a sort key"
     if at.expected <= {"QUERY", END} and at.found.lower() in _UNNAMED:
         return None, "a source holds named queries: `query name() { match { … } return { … } }`"
+    if at.before == "query" and at.found in {"{", "("}:
+        return None, "a query has a name: `query name() { … }`"
     if at.before in {"match", "return", "order"} and at.expected == {"LBRACE"}:
         hint = instead_of(at.found) or f"it stands in a block: `{at.before} {{ … }}`"
         return None, hint
@@ -173,7 +176,7 @@ def _brackets(at: _Fault) -> Advice | None:
 def _letter_case(at: _Fault) -> Advice | None:
     """A name whose first letter says it is of the other kind."""
     is_keyword = at.found.upper() in at.expected and at.found.lower() in _KEYWORDS
-    if not at.found.isidentifier() or (is_foreign(at.found) and not is_keyword):
+    if not at.found.isidentifier() or (is_foreign(at.found, at.before) and not is_keyword):
         return None
     if at.found[0].isupper() and "TYPE" not in at.expected:
         if is_keyword:
@@ -243,7 +246,7 @@ def _hops(at: _Fault) -> Advice | None:
 def _value(at: _Fault) -> Advice | None:
     """A place that takes literals, parameters and `now()` only."""
     if at.expected == _VALUES and at.found.isidentifier() and not is_foreign(at.found):
-        return None, f'text is written in double quotes: "{at.found}"'
+        return None, f'text is written in double quotes: "{at.found}"; a property cannot stand here'
     if at.found == "." and at.before.startswith("$") and "RBRACE" in at.expected:
         return (
             f"a property of `{at.before}` cannot be the value here",
@@ -257,7 +260,7 @@ def _value(at: _Fault) -> Advice | None:
 def _foreign(at: _Fault) -> Advice | None:
     """A word or sign that another query language would have here."""
     if at.before != "}" and _between_statements(at) and at.found in _JOINING:
-        return None, "a `where` takes exactly one comparison"
+        return None, _ONE_CONDITION
     after_word = at.before.isidentifier()
     if (
         at.found == "("
@@ -283,6 +286,8 @@ def _misspelt(at: _Fault) -> Advice | None:
     """A word that looks like one that would be allowed there."""
     words = [word for word in _KEYWORDS if word.upper() in at.expected]
     hint = did_you_mean(at.found, words) if at.found.isidentifier() else None
+    if hint is None and at.before != "}" and _between_statements(at) and at.found.isidentifier():
+        hint = _ONE_CONDITION  # a statement that ends without a brace ends with its `where`
     return None if hint is None else (None, hint)
 
 

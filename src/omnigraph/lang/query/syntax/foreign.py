@@ -63,17 +63,19 @@ _PAIRS: Final[dict[tuple[str, str], str]] = {
     ("enum", "("): "the parameter for an enum property is a `String`",
     ("=", "="): "equality is written with one `=`",
     ("<", ">"): "inequality is written `!=`",
+    ("insert", "into"): "leave out `into`: `insert Type { … }`",
+    ("delete", "from"): "leave out `from`: `delete Type where …`",
 }
 
 
-def is_foreign(word: str) -> bool:
-    """Whether a word, in any case, belongs to another language and is written differently here."""
-    return word.lower() in _WORDS
+def is_foreign(word: str, before: str = "") -> bool:
+    """Whether a word after ``before``, in any case, belongs to another language and is written differently."""
+    return word.lower() in _WORDS or (before, word.lower()) in _PAIRS
 
 
 def instead_of(found: str, before: str = "") -> str | None:
     """What to write instead of a word or sign that follows ``before``; None when not known."""
-    return _PAIRS.get((before, found)) or _WORDS.get(found.lower()) or _SIGNS.get(found)
+    return _PAIRS.get((before, found.lower())) or _WORDS.get(found.lower()) or _SIGNS.get(found)
 
 
 def for_bare_word(word: str) -> str:
