@@ -4,22 +4,30 @@ The ``python`` blocks of a page run in order, in one namespace, in a directory t
 ``examples``. A ``text`` block right after one is what it prints. A ``pg`` block must compile, and a
 ``gq`` block must pass lint against the last ``pg`` block above it. ``console`` blocks are run by
 ``tests/cli/test_manual.py``, which also compares the manual of the command line with its commands; errors
-and settings are compared with their pages in ``tests/test_project.py``.
+and settings are compared with their pages in ``tests/test_project.py``. A block of any other kind is
+listed in ``NOT_RUN_HERE``, with the reason.
 """
 
+import ast
 import contextlib
 import io
 import re
 import runpy
+import shlex
 import shutil
+import subprocess
+import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
+from typer.main import get_command
 
 import omnigraph as og
+from omnigraph.cli.app import build
+from omnigraph.cli.operator.config import read_operator
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "user").glob("*.md"))]
@@ -84,6 +92,64 @@ def test_schema_and_query_blocks_are_valid(page):
             assert schema is not None, f"{page.name}:{block.line} has no schema above it"
             report = og.lint(schema, block.text)
             assert report.status == "ok", f"{page.name}:{block.line} {report}"
+
+
+def test_the_first_page_can_be_followed_again(run_python):
+    page = ROOT / "docs" / "user" / "getting-started.md"
+    for _ in range(2):
+        for block in blocks(page):
+            if block.language == "python":
+                run_python(page, block)
+
+
+NOT_RUN_HERE = {
+    ("spark.md", "py"): "tests/spark/test_datasource.py runs them",
+    ("streams.md", "py"): "tests/spark/test_change_stream.py runs them",
+    ("api.md", "py"): "signatures, made from the source",
+    ("graphs.md", "py"): "needs a store that is somewhere else",
+    ("deploy-spark.md", "py"): "a part of deploy/load.py, which tests/spark runs on a cluster",
+    ("cli.md", "yaml"): "the operator's file, read below",
+    **{(page.name, "sh"): "installs and clusters; read below" for page in PAGES},
+}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_is_run_or_there_is_a_reason(page):
+    found = [block.language for block in blocks(page)]
+    fences = re.findall(r"^ *```", page.read_text("utf-8"), re.MULTILINE)
+    assert len(fences) == 2 * len(found), "a block without a language, or inside a list"
+    run = {"python", "text", "pg", "gq", "console"}
+    assert {one for one in found if (page.name, one) not in NOT_RUN_HERE} <= run
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_is_not_run_can_be_read(page, tmp_path, monkeypatch):
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"][
+        "optional-dependencies"
+    ]
+    for block in blocks(page):
+        if block.language == "py" and page.name != "api.md":
+            ast.parse(block.text)
+        elif block.language == "sh":
+            subprocess.run(["sh", "-n"], input=block.text, text=True, check=True)
+            for line in block.text.replace("\\\n", " ").splitlines():
+                if line.startswith("omnigraph "):
+                    read_command(shlex.split(line, comments=True)[1:])
+            for named in re.findall(r"omnigraph\[([\w,-]+)\]", block.text):
+                assert set(named.split(",")) <= extras.keys()
+        elif block.language == "yaml":
+            (tmp_path / "config.yaml").write_text(block.text, "utf-8")
+            monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
+            operator = read_operator()
+            assert (operator.unknown, operator.faults) == ((), {})
+
+
+def read_command(words):
+    """Parse a command line as `omnigraph` would; a word that it does not know raises an error."""
+    command = get_command(build())
+    while hasattr(command, "commands"):
+        command, words = command.commands[words[0]], words[1:]
+    command.make_context("omnigraph", words)
 
 
 REFERENCE = runpy.run_path(str(ROOT / "docs" / "reference.py"))

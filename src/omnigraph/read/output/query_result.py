@@ -61,7 +61,7 @@ class QueryResult(Shown):
     @property
     def summary(self) -> str:
         """How many rows came from where, in words."""
-        return f"{self.row_count} rows from {self.target} via {self.query_name}"
+        return f"{counted(self.row_count, 'row')} from {self.target} via {self.query_name}"
 
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
