@@ -1,10 +1,12 @@
 """The wheel in a fresh environment: does the quickstart work, what does it weigh, how fast does it start?
 
-    ./dev bench wheel [--python PYTHON]...
+    ./dev bench wheel [--python PYTHON]... [--installed]
 
 Builds the wheel, installs it with plain pip into an environment of its own for each interpreter (the
 running one by default), runs every Python block of `docs/user/getting-started.md` there in an empty
 directory, and prints seconds, megabytes by package, and the cost of the import and of a first query.
+With `--installed` nothing is built or installed: printed is what the package and its dependencies, without those of
+extras and of developers, take in the environment that runs this. More than the bar is a failure.
 """
 
 from __future__ import annotations
@@ -17,7 +19,11 @@ import sys
 import tempfile
 import time
 import venv
+from importlib import metadata
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "user" / "getting-started.md"
@@ -29,12 +35,55 @@ def main() -> None:
     """Try the wheel with each interpreter."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--python", action="append", help="an interpreter; may be given again")
-    pythons = parser.parse_args().python or [sys.executable]
+    parser.add_argument("--installed", action="store_true", help="weigh what is installed here")
+    arguments = parser.parse_args()
+    if arguments.installed:
+        sys.exit(weigh_installed())
+    pythons = arguments.python or [sys.executable]
     with tempfile.TemporaryDirectory() as place:
         wheel = build(Path(place))
         print(f"wheel: {wheel.name}, {wheel.stat().st_size / 1e6:.2f} MB")
         for number, python in enumerate(pythons):
             report(python, wheel, Path(place) / str(number))
+
+
+def weigh_installed() -> int:
+    """Print what this environment holds for the package alone; 1 if that is more than the bar."""
+    sizes = {name: distribution_size(name) for name in requirements("omnigraph")}
+    sizes["omnigraph"] = size(ROOT / "src")  # installed as a link to its source
+    total = sum(sizes.values())
+    print(
+        f"installed: {total:.0f} MB, bar {BAR_MB} MB, ratio {total / BAR_MB:.2f}; {len(sizes)} packages"
+    )
+    largest = sorted(sizes.items(), key=lambda one: -one[1])[:8]
+    print("  " + ", ".join(f"{name} {mb:.0f}" for name, mb in largest))
+    cost = [float(run([sys.executable, "-c", IMPORT], ROOT)) for _ in range(5)]
+    print(f"  import omnigraph: {min(cost) * 1e3:.0f} ms of CPU")
+    return int(total > BAR_MB)
+
+
+def requirements(name: str) -> set[str]:
+    """Return the names of a package and of all that it needs, without extras."""
+    found, waiting = set(), [name]
+    while waiting:
+        one = canonicalize_name(waiting.pop())
+        if one in found:
+            continue
+        found.add(one)
+        needed = map(Requirement, metadata.requires(one) or ())
+        waiting += [
+            each.name
+            for each in needed
+            if each.marker is None or each.marker.evaluate({"extra": ""})
+        ]
+    return found
+
+
+def distribution_size(name: str) -> float:
+    """Megabytes of the files that a package installed."""
+    found = metadata.distribution(name)
+    places = [Path(str(found.locate_file(file))) for file in found.files or ()]
+    return sum(place.stat().st_size for place in places if place.is_file()) / 1e6
 
 
 def build(place: Path) -> Path:
