@@ -40,7 +40,7 @@ docstring, not the page. The other pages say how things are used together, and
 TARGETS = """## Naming a state
 
 Every reading call ends in `**target`: `branch`, alone or with `version` or `time`; `snapshot`, a commit id; `tag`; or
-`at`, a value of `og.at`, a `Snapshot` or a commit. Without any it is the head of `main`
+`at`, a value of `og.at`, a `Snapshot`, a commit or a `datetime`. Without any it is the head of `main`
 ([Branches, tags and time](time-travel.md)).
 """
 FACETS = {

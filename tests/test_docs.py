@@ -10,6 +10,7 @@ listed in ``NOT_RUN_HERE``, with the reason.
 
 import ast
 import contextlib
+import inspect
 import io
 import re
 import runpy
@@ -18,7 +19,7 @@ import shutil
 import subprocess
 import tomllib
 import xml.etree.ElementTree as ET
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,7 @@ from typer.main import get_command
 import omnigraph as og
 from omnigraph.cli.app import build
 from omnigraph.cli.operator.config import read_operator
+from omnigraph.pipeline.load_options import LoadOptions
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "user").glob("*.md"))]
@@ -190,6 +192,11 @@ def test_every_call_of_a_graph_is_in_the_reference_with_a_docstring(owner, kind)
         assert section is not None, name
         assert section[1].strip(), name
         assert not section[1].startswith("#"), f"{owner}.{name} has no docstring"
+
+
+def test_the_help_of_a_load_names_every_option():
+    told = inspect.getdoc(og.Graph.load)
+    assert all(f"``{field.name}" in told for field in fields(LoadOptions))
 
 
 def test_every_facet_of_a_graph_is_in_the_reference(tmp_path):

@@ -125,7 +125,9 @@ class Session:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
 
         ``source`` is query text, or a ``Path`` to a file. ``name`` chooses one query if it has
-        several. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
+        several; ``params`` are the values of its parameters, which may also stand in second place. The
+        target is one of: ``branch``, alone or with ``version`` or ``time``; ``snapshot``, a commit id;
+        ``tag``; ``at``, a value of ``og.at``, a ``Snapshot``, a commit or a ``datetime``. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
         ``ResourceLimit``; ``cancel`` is a token by which another thread can stop it. Every call that may
         read much takes these two. ``limits`` bound the answer.
         """
@@ -244,7 +246,7 @@ class Session:
     ) -> DiffResult:
         """Return what changed, net, from one state of the graph to another, on whichever branches.
 
-        A side is the name of a branch, a target of ``og.at``, a snapshot or a commit. ``kinds``,
+        A side is the name of a branch, a target of ``og.at``, a snapshot, a commit or a time. ``kinds``,
         ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
         With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
         tables if a session is running or a master is configured. ``timeout`` holds for this call, and
@@ -272,7 +274,12 @@ class Session:
         """Load records as one commit, or change nothing.
 
         ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
-        lines, or records as dicts. The options are those of ``LoadOptions``.
+        lines, or records as dicts. ``mode`` is merge (the default), patch, append or overwrite;
+        ``branch`` is written to, and made from ``from_branch`` if it is missing. ``on_bad="skip"``
+        leaves bad records out, ``rejects`` names a file for them, and ``check=True`` judges all records
+        and writes nothing. ``if_commit`` refuses unless the branch is at that commit; ``operation_id``
+        is an id under which the load can be sent again. The other options are ``actor``, ``retries``,
+        ``embed``, ``progress``, ``engine``, ``spark``, ``spark_master`` and ``spark_conf``.
         """
         return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 
@@ -317,7 +324,7 @@ class Session:
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
-        ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
+        ``source``, ``name`` and ``params`` are those of ``query``. ``if_commit``: refuse unless the branch is at that commit. ``retries``: how often a lost
         race is run again; None means until the waiting time for locks is used up, 0 means never.
         ``operation_id``: a ULID of the caller's choice by which the commit can be found. Sent again
         under the same id, the mutation has no effect, and the answer is the first one, ``replayed``.
