@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import tomllib
 from html import escape
 from pathlib import Path
@@ -19,6 +20,7 @@ PLACE = ROOT / "docs" / "dev"
 SOURCE = ROOT / "src" / "omnigraph"
 WIDTH, ROW = 980, 40
 COLOURS = ("#0f766e", "#0369a1", "#4338ca", "#7e22ce", "#b45309", "#475569")
+NOT_YET = "#94a3b8"
 # The last layer of each band: edges, API, work, reading, commits, languages and below.
 BANDS = ("service", "policy", "write", "read", "storage", "errors")
 
@@ -38,19 +40,20 @@ def layers_svg() -> str:
     """Return the packages, from the edges down; a row may import the rows below it."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]
     layers = contracts["contracts"][0]["layers"]
-    drawn, band = [], 0
-    for row, layer in enumerate(layers):
+    drawn, band, y = [], 0, 20
+    for layer in layers:
         names = re.findall(r"[\w]+", layer)
-        y = 20 + row * ROW
         colour = COLOURS[band % len(COLOURS)]
         if any(name in BANDS for name in names):
             band += 1
-        there = [name for name in names if _purpose(name)]
-        drawn.append(_box(20, y, 330, " · ".join(there or names), colour))
-        drawn.append(
-            _text(365, y + 20, "; ".join(_purpose(name) for name in there[:2]) or "not built yet")
-        )
-    return _svg(len(layers) * ROW + 30, drawn)
+        # Those of one layer do not import each other: they stand close together.
+        for name in names:
+            purpose = _purpose(name)
+            drawn.append(_box(20, y, 170, name, colour if purpose else NOT_YET))
+            drawn += _lines(205, y + 20, purpose or "not built yet", 115)
+            y += 32
+        y += ROW - 32
+    return _svg(y + 12, drawn)
 
 
 def write_path_svg() -> str:
@@ -71,7 +74,7 @@ def write_path_svg() -> str:
     for first, last, fate in fates:
         top, bottom = 22 + first * ROW, 12 + last * ROW
         drawn.append(f'<path d="M530 {top}h8V{bottom}h-8" stroke="#94a3b8" fill="none"/>')
-        drawn.append(_text(548, (top + bottom) / 2 + 4, fate))
+        drawn += _lines(548, (top + bottom) / 2 + 4, fate, 62)
     return _svg(len(WRITE_PATH) * ROW + 30, drawn)
 
 
@@ -80,8 +83,7 @@ def _purpose(name: str) -> str:
     for path in (SOURCE / name / "__init__.py", SOURCE / f"{name}.py"):
         if path.is_file():
             text = " ".join((ast.get_docstring(ast.parse(path.read_text("utf-8"))) or "").split())
-            first = re.split(r"(?<=[.])\s", text)[0].rstrip(".:").replace("`", "")
-            return first if len(first) <= 92 else first[:90] + "…"
+            return re.split(r"(?<=[.])\s", text)[0].rstrip(".:").replace("`", "")
     return ""
 
 
@@ -91,6 +93,13 @@ def _box(x: float, y: float, width: float, text: str, colour: str) -> str:
         f'<text x="{x + width / 2}" y="{y + 20}" text-anchor="middle" fill="white" '
         f'font-size="13" font-weight="600">{escape(text)}</text>'
     )
+
+
+def _lines(x: float, y: float, text: str, width: int) -> list[str]:
+    """A text on as many lines as it needs, the middle of them at ``y``."""
+    lines = textwrap.wrap(text, width)
+    top = y - (len(lines) - 1) * 7
+    return [_text(x, top + at * 14, line) for at, line in enumerate(lines)]
 
 
 def _text(x: float, y: float, text: str) -> str:

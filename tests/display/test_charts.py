@@ -1,5 +1,6 @@
 """Charts are well-formed SVG that shows every value it was given, in proportion."""
 
+import math
 import xml.etree.ElementTree as ET
 
 import pytest
@@ -45,6 +46,33 @@ def test_a_network_draws_every_node_once_and_the_edges_between_them():
     places = {(circle.get("cx"), circle.get("cy")) for circle in drawn(chart, "circle")}
     assert len(places) == len(nodes)
     assert chart == network("t", nodes, [("a", "b"), ("b", "c"), ("c", "c"), ("a", "stranger")])
+
+
+def test_parts_of_a_network_that_nothing_joins_stay_apart_and_in_the_picture():
+    nodes = dict.fromkeys(("a1", "b1", "a2", "b2", "a3", "b3"), "x")
+    edges = [("a1", "a2"), ("a2", "a3"), ("b1", "b2"), ("b2", "b3")]
+    circles = drawn(network("t", nodes, edges), "circle")
+    places = [(float(circle.get("cx")), float(circle.get("cy"))) for circle in circles]
+    place = dict(zip(nodes, places, strict=True))
+    across = [math.dist(place[f"a{i}"], place[f"b{j}"]) for i in (1, 2, 3) for j in (1, 2, 3)]
+    assert min(across) > 50
+    assert not any(crosses(place, one, other) for one in edges[:2] for other in edges[2:])
+
+
+def crosses(place, one, other):
+    """Whether two edges cross: the ends of each lie on both sides of the other."""
+
+    def side(edge, node):
+        (ax, ay), (bx, by), (x, y) = place[edge[0]], place[edge[1]], place[node]
+        return (bx - ax) * (y - ay) > (by - ay) * (x - ax)
+
+    return side(one, other[0]) != side(one, other[1]) and side(other, one[0]) != side(other, one[1])
+
+
+def test_labels_of_a_line_stay_inside_the_chart():
+    chart = lines("t", ["first", "middle", "last"], {"s": [1, 2, 3]})
+    anchors = {text.text: text.get("text-anchor") for text in drawn(chart, "text")}
+    assert [anchors[label] for label in ("first", "middle", "last")] == ["start", "middle", "end"]
 
 
 @pytest.mark.parametrize(

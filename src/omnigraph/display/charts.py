@@ -34,7 +34,7 @@ def bars(title: str, values: Mapping[str, float], unit: str = "") -> str:
 
 def lines(title: str, at: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
     """Return a chart with a line for each series; ``at`` has the labels of its points."""
-    left, right, top, bottom = 60, 20, 50, 250
+    left, right, top, bottom = 72, 20, 66, 266
     most = max((value for values in series.values() for value in values), default=0) or 1
     step = (WIDTH - left - right) / max(len(at) - 1, 1)
     drawn = []
@@ -45,8 +45,10 @@ def lines(title: str, at: Sequence[str], series: Mapping[str, Sequence[float]]) 
     every = max(1, math.ceil(len(at) / 10))
     for place, label in enumerate(at):
         if place % every == 0:
-            drawn.append(_text(left + place * step, bottom + 18, label, anchor="middle"))
-    for number, (name, values) in enumerate(series.items()):
+            # The outermost labels stay inside.
+            anchor = "start" if place == 0 else "end" if place == len(at) - 1 else "middle"
+            drawn.append(_text(left + place * step, bottom + 18, label, anchor))
+    for number, values in enumerate(series.values()):
         colour = COLOURS[number % len(COLOURS)]
         points = " ".join(
             f"{left + place * step:.1f},{bottom - value / most * (bottom - top):.1f}"
@@ -55,8 +57,7 @@ def lines(title: str, at: Sequence[str], series: Mapping[str, Sequence[float]]) 
         drawn.append(
             f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="2.5"/>'
         )
-        drawn += _legend(number, name)
-    return _svg(title, bottom + 60, drawn)
+    return _svg(title, bottom + 60, [*drawn, *_legend(series)])
 
 
 def network(
@@ -69,7 +70,7 @@ def network(
 
     def at(node: str) -> tuple[float, float]:
         x, y = places[node]
-        return 60 + x * (WIDTH - 120), 60 + y * (size - 120)
+        return 60 + x * (WIDTH - 120), 85 + y * (size - 115)
 
     drawn = []
     for a, b in pairs:
@@ -79,10 +80,10 @@ def network(
         x, y = at(node)
         colour = COLOURS[groups.index(group) % len(COLOURS)]
         drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="{colour}"/>')
-        drawn.append(_text(x, y - 11, node, anchor="middle", size=11))
-    for number, group in enumerate(groups):
-        drawn += _legend(number, group)
-    return _svg(title, size, drawn)
+    for node in nodes:  # after all circles, and readable above them
+        x, y = at(node)
+        drawn.append(_text(x, y - 11, node, anchor="middle", size=11, halo=True))
+    return _svg(title, size, [*drawn, *_legend(groups)])
 
 
 def _layout(
@@ -91,7 +92,8 @@ def _layout(
     """Places from 0 to 1 at which joined nodes are near and others apart; always the same ones."""
     count = max(len(nodes), 1)
     angle = 2 * math.pi / count
-    place = {node: [math.cos(i * angle), math.sin(i * angle)] for i, node in enumerate(nodes)}
+    start = _walked(nodes, pairs)
+    place = {node: [math.cos(i * angle), math.sin(i * angle)] for i, node in enumerate(start)}
     wanted = math.sqrt(4 / count)
     for turn in range(rounds):
         push = {node: [0.0, 0.0] for node in nodes}
@@ -100,12 +102,32 @@ def _layout(
                 _move(push, place, a, b, lambda far: wanted**2 / far)
         for a, b in pairs:
             _move(push, place, a, b, lambda far: -(far**2) / wanted)
+        for node, (x, y) in place.items():  # what is joined to nothing must not fly away
+            push[node][0] -= x / 4
+            push[node][1] -= y / 4
         most = 0.1 * (1 - turn / rounds)
         for node, (dx, dy) in push.items():
             length = math.hypot(dx, dy) or 1
             place[node][0] += dx / length * min(length, most)
             place[node][1] += dy / length * min(length, most)
     return _within(place)
+
+
+def _walked(nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
+    """The nodes in an order in which those that are joined, by any way, stand together."""
+    beside: dict[str, list[str]] = {node: [] for node in nodes}
+    for a, b in pairs:
+        beside[a].append(b)
+        beside[b].append(a)
+    found: dict[str, None] = {}
+    for node in beside:
+        waiting = [node]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found[one] = None
+                waiting += beside[one]
+    return list(found)
 
 
 _Places = dict[str, list[float]]
@@ -131,19 +153,23 @@ def _within(place: Mapping[str, Sequence[float]]) -> dict[str, tuple[float, floa
     return {node: ((x - left) / width, (y - top) / height) for node, (x, y) in place.items()}
 
 
-def _legend(number: int, name: str) -> list[str]:
-    x = 20 + number * 120
-    colour = COLOURS[number % len(COLOURS)]
-    return [
-        f'<rect x="{x}" y="33" width="10" height="10" fill="{colour}"/>',
-        _text(x + 15, 42, name, size=11),
-    ]
+def _legend(names: Iterable[str]) -> list[str]:
+    drawn, x = [], 20
+    for number, name in enumerate(names):
+        colour = COLOURS[number % len(COLOURS)]
+        drawn.append(f'<rect x="{x}" y="33" width="10" height="10" fill="{colour}"/>')
+        drawn.append(_text(x + 15, 42, name, size=11))
+        x += 35 + 7 * len(name)
+    return drawn
 
 
-def _text(x: float, y: float, text: str, anchor: str = "start", size: int = 12) -> str:
+def _text(
+    x: float, y: float, text: str, anchor: str = "start", size: int = 12, *, halo: bool = False
+) -> str:
+    around = ' stroke="white" stroke-width="3" paint-order="stroke"' if halo else ""
     return (
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-        f'fill="{_TEXT}">{escape(text)}</text>'
+        f'fill="{_TEXT}"{around}>{escape(text)}</text>'
     )
 
 
