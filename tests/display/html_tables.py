@@ -1,16 +1,19 @@
-"""Reads the HTML of a panel as a browser would: caption, head and cells, and no other element."""
+"""Reads the HTML of a panel as a browser would: its lines, heads and cells, and no other element."""
 
 from html.parser import HTMLParser
 
-ALLOWED = {"table", "caption", "br", "thead", "tbody", "tr", "th", "td"}
+ALLOWED = {"div", "table", "thead", "tbody", "tr", "th", "td"}
 
 
 class HtmlTable(HTMLParser):
-    """One table. Elements or attributes that a panel never writes are an error."""
+    """The lines around the tables, the title first, and the rows of all tables.
+
+    Elements or attributes that a panel never writes are an error.
+    """
 
     def __init__(self, text):
         super().__init__()
-        self.caption = []
+        self.lines = []
         self.rows = []
         self.open = []
         self.feed(text)
@@ -19,13 +22,10 @@ class HtmlTable(HTMLParser):
 
     def handle_starttag(self, tag, attributes):
         assert tag in ALLOWED, tag
-        assert {name for name, _ in attributes} <= {"style", "colspan"}, attributes
-        if tag == "br":
-            self.caption.append("")
-            return
+        assert {name for name, _ in attributes} <= {"style"}, attributes
         self.open.append(tag)
-        if tag == "caption":
-            self.caption.append("")
+        if self.open == ["div", "div"]:
+            self.lines.append("")
         elif tag == "tr":
             self.rows.append([])
         elif tag in {"td", "th"}:
@@ -35,8 +35,8 @@ class HtmlTable(HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open[-1] == "caption":
-            self.caption[-1] += data
+        if self.open == ["div", "div"]:
+            self.lines[-1] += data
         else:
             assert self.open[-1] in {"td", "th"}, (self.open, data)
             self.rows[-1][-1] += data

@@ -61,12 +61,12 @@ class TestText:
 class TestHtml:
     def test_it_holds_what_the_text_holds(self):
         table = HtmlTable(PANEL.html())
-        assert table.caption == ["2 tables of Ada", "look at it"]
+        assert table.lines == ["2 tables of Ada", "look at it"]
         assert table.rows == [
-            ["table", "rows"],
             ["commit", "01J"],
             ["a longer name", "-"],
             ["seconds", "0.50"],
+            ["table", "rows"],
             ["node:Person", "1,234"],
             ["edge:Knows", "7"],
         ]
@@ -84,8 +84,8 @@ class TestHtml:
     def test_no_text_becomes_markup(self, evil):
         panel = Panel(evil, [(evil, evil)], [evil, "x"], [[evil, 1]], more=evil, notes=[evil])
         table = HtmlTable(panel.html())
-        assert table.caption == [evil] * 3
-        assert table.rows == [[evil, "x"], [evil, evil], [evil, "1"]]
+        assert table.lines == [evil] * 3
+        assert table.rows == [[evil, evil], [evil, "x"], [evil, "1"]]
 
     def test_a_huge_value_is_cut(self):
         table = HtmlTable(Panel("", columns=["x"], rows=[["\n" * 10_000_000]]).html())

@@ -173,7 +173,7 @@ class TestRenderings:
         names = typed(Scalar.STRING, *["<script>"] * 12)
         vectors = typed(Scalar.F32, *[[0.5] * 900] * 12, dim=900)
         shown = HtmlTable(result([("<b>", *names), ("v", *vectors)])._repr_html_())
-        assert shown.caption == ["12 rows from branch main via q", "… 2 more"]
+        assert shown.lines == ["12 rows from branch main via q", "… 2 more"]
         assert shown.rows[0] == ["<b>", "v"]
         assert len(shown.rows) == 11
         assert {row[0] for row in shown.rows[1:]} == {"<script>"}

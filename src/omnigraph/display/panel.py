@@ -81,21 +81,23 @@ class Panel:
         return "\n".join([*lines, *map(_remark, self._remarks())])
 
     def html(self) -> str:
-        """The panel as HTML: one table, with all texts escaped."""
+        """The panel as HTML, with all texts escaped: the title, a table of facts, one of rows, remarks."""
         from html import escape
 
-        remarks = "<br>".join(escape(_remark(one)) for one in (self.title, *self._remarks()))
-        parts = [f"<table><caption{_align(False)}>{remarks}</caption>"]
-        right = self._aligned_right()
+        parts = [f"<div{_align(False)}>{escape(_remark(self.title))}</div>"]
+        if self.facts:
+            parts.append("<table><tbody>")
+            for name, value in self.facts:
+                shown = f"<td{_align(False)}>{escape(_cell(value))}</td>"
+                parts.append(f"<tr><th{_align(False)}>{escape(_cell(name))}</th>{shown}</tr>")
+            parts.append("</tbody></table>")
         if self.columns:
-            parts.append(f"<thead>{_html_row('th', map(_cell, self.columns), right)}</thead>")
-        parts.append("<tbody>")
-        span = f' colspan="{len(self.columns) - 1}"' if len(self.columns) > 2 else ""
-        for name, value in self.facts:
-            shown = f"<td{span}{_align(False)}>{escape(_cell(value))}</td>"
-            parts.append(f"<tr><th{_align(False)}>{escape(_cell(name))}</th>{shown}</tr>")
-        parts += [_html_row("td", map(_cell, row), right) for row in self.rows]
-        return "".join([*parts, "</tbody></table>"])
+            right = self._aligned_right()
+            head = _html_row("th", map(_cell, self.columns), right)
+            body = "".join(_html_row("td", map(_cell, row), right) for row in self.rows)
+            parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
+        parts += [f"<div{_align(False)}>{escape(_remark(one))}</div>" for one in self._remarks()]
+        return f"<div>{''.join(parts)}</div>"
 
     def _remarks(self) -> list[str]:
         more = self.more
@@ -166,7 +168,8 @@ def _html_row(tag: str, cells: Iterable[str], right: Sequence[bool]) -> str:
 
 
 def _align(right: bool) -> str:
-    return f' style="text-align:{"right" if right else "left"};white-space:pre-wrap"'
+    side = "right" if right else "left"
+    return f' style="text-align:{side};white-space:pre-wrap;padding:0 0.6em 0 0"'
 
 
 class Shown:
