@@ -64,7 +64,8 @@ def weigh_installed() -> int:
 
 def requirements(name: str) -> set[str]:
     """Return the names of a package and of all that it needs, without extras."""
-    found, waiting = set(), [name]
+    found: set[str] = set()
+    waiting = [name]
     while waiting:
         one = canonicalize_name(waiting.pop())
         if one in found:
