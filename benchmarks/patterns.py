@@ -1,14 +1,17 @@
 """Cycles, missing edges and reachability in a power-law graph, against Kùzu and DuckDB.
 
-    ./dev bench patterns [--small] [--json] [--engines NAME,...]
+    ./dev bench patterns [--small] [--json] [--engines NAME,...] [--circles COUNT]
 
 The graph has a million edges without loops and repeats; `--small` is a twentieth of it. Variables may
 meet in one node, in every engine; what is reached is counted once per start, the start itself not.
+`--circles` asks so many random patterns with circles instead, of us and of DuckDB, on a smaller graph
+(`contest/circles.py`).
 """
 
 from __future__ import annotations
 
 import argparse
+import statistics
 import tempfile
 from pathlib import Path
 
@@ -17,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from scipy import sparse
 
+from benchmarks.contest.circles import circles, skewed
 from benchmarks.contest.dataset import write_dataset
 from benchmarks.contest.engines import Question, Row
 from benchmarks.contest.referee import Contest, as_json, table, totals, verdict
@@ -25,6 +29,7 @@ Ints = npt.NDArray[np.int64]
 ENGINES = ("omnigraph", "kuzu", "duckdb")
 FEW, MANY = 99, 98  # the ages of 64 and of 1,024 persons; everybody else is younger
 SKEW = 0.5
+SLOWEST = 3.0  # times DuckDB's, for any random pattern
 
 
 def graph(edges: int, seed: int = 11) -> tuple[Ints, Ints]:
@@ -144,13 +149,42 @@ QUESTIONS = (
 )
 
 
+def ask_circles(count: int, in_json: bool) -> None:
+    """Random patterns, ours beside DuckDB; the worst are shown."""
+    nodes, edges = skewed()
+    questions, expected = circles(nodes, edges, count)
+    with tempfile.TemporaryDirectory() as name:
+        write_dataset(Path(name), nodes, edges)
+        engines = ["omnigraph", "duckdb"]
+        contest = Contest(Path(name), questions, expected, engines, budget=0.5, samples=7)
+        scores = contest.run(cold=False)
+    if in_json:
+        print(as_json(scores))
+        return
+    ours, duckdb = scores["omnigraph"], scores["duckdb"]
+    ratios = {one.name: ours.warm[one.name] / duckdb.warm[one.name] for one in questions}
+    worst = sorted(questions, key=lambda one: -ratios[one.name])
+    table(f"the worst of {count} patterns, warm medians, ms", scores, worst[:10], "warm")
+    slower = [one for one in questions if ratios[one.name] > 1]
+    print(
+        f"\nslower than DuckDB: {len(slower)} of {count}; the worst by {max(ratios.values()):.2f}"
+    )
+    print(f"median ratio {statistics.median(ratios.values()):.3f}; faults {ours.faults or 'none'}")
+    print("\n".join(one.ours for one in worst[:3]))
+    print("pass" if max(ratios.values()) <= SLOWEST and not ours.faults else "FAIL")
+
+
 def main() -> None:
     """Make the graph, ask everybody, print the table."""
     parser = argparse.ArgumentParser(prog="./dev bench patterns")
     parser.add_argument("--small", action="store_true", help="a twentieth of the size")
     parser.add_argument("--json", action="store_true", help="everything measured as JSON")
     parser.add_argument("--engines", default=",".join(ENGINES), help="names, with commas")
+    parser.add_argument("--circles", type=int, default=0, help="random patterns to ask instead")
     chosen = parser.parse_args()
+    if chosen.circles:
+        ask_circles(chosen.circles, chosen.json)
+        return
     age, pairs = graph(50_000 if chosen.small else 1_000_000)
     nodes = {"Person": pa.table({"number": np.arange(len(age)), "age": pa.array(age, pa.int32())})}
     edges = {"Knows": ("Person", "Person", pa.table({"src": pairs[0], "dst": pairs[1]}))}

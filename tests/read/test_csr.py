@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.csr import csr_of
-from tests.read.csr_helpers import edges
+from tests.read.csr_helpers import edges, only
 from tests.read.view_helpers import check_same_adjacency
 
 
@@ -49,3 +51,49 @@ def test_more_pairs(drawn, data):
     ends = [np.array([pair[side] for pair in new], np.int32) for side in (0, 1)]
     grown = of(old, (rows, columns)).with_pairs(*ends)
     check_same_adjacency(grown, of(pairs, (rows, columns)))
+
+
+@given(edges())
+def test_rows_with_neighbours_and_with_one_at_most(drawn):
+    rows, columns, pairs = drawn
+    csr = of(pairs, (rows, columns))
+    near = [sorted({column for row, column in pairs if row == wanted}) for wanted in range(rows)]
+    assert csr.filled.tolist() == [row for row, found in enumerate(near) if found]
+    if any(len(found) > 1 for found in near):
+        assert csr.function is None
+    else:
+        assert csr.function.tolist() == [found[0] if found else -1 for found in near]
+
+
+@given(edges(), st.data())
+def test_pairs_with_equal_numbers(drawn, data):
+    rows, columns, pairs = drawn
+    numbers = [
+        np.array(data.draw(st.lists(st.integers(-1, 2), min_size=size, max_size=size)), np.int32)
+        for size in (rows, columns)
+    ]
+    same = [(a, b) for a, b in pairs if numbers[0][a] == numbers[1][b] >= 0]
+    kept = of(pairs, (rows, columns)).where_equal(*numbers)
+    check_same_adjacency(kept, of(same, (rows, columns)))
+
+
+@pytest.mark.parametrize("world", ["numpy", "numba"])
+@given(drawn=edges())
+def test_a_bit_for_every_pair(world, drawn):
+    rows, columns, pairs = drawn
+    csr = of(pairs, (rows, columns))
+    bits = csr.bits_for(1000)
+    assert (bits is not None) == bool(pairs)
+    if bits is not None:
+        a, b = np.indices((rows, columns), np.int32).reshape(2, -1)
+        with pytest.MonkeyPatch.context() as patch:
+            only(world, patch)
+            found = frontier.marked(bits, columns, a, b)
+        assert found.dtype == np.bool_
+        assert set(zip(a[found].tolist(), b[found].tolist(), strict=True)) == set(pairs)
+
+
+def test_no_bits_for_few_questions_or_much_room():
+    pairs = [(at, at) for at in range(100)]
+    assert of(pairs, (100, 100)).bits_for(1) is None
+    assert of(pairs, (10_000, 10_000)).bits_for(1000) is None

@@ -23,6 +23,7 @@ from omnigraph.read.thresholds import MatchThresholds, Thresholds
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph
+from tests.read.csr_helpers import only
 from tests.read.sql_helpers import compared, database, sql_of
 from tests.stored import fill
 
@@ -32,6 +33,10 @@ SCHEMA = """
     edge Knows: Person -> Person { since: I32? }
     edge Follows: Person -> Person
     edge Likes: Person -> Tag
+    node City { name: String @key  size: I32? }
+    node Country { name: String @key  size: I32? }
+    edge LivesIn: Person -> City
+    edge PartOf: City -> Country
 """
 CATALOG = compile_schema(SCHEMA).catalog
 MOST_ROWS = 20_000
@@ -55,6 +60,19 @@ def skewed_graph(rng: random.Random, persons: int, edges: int) -> Graph:
             dst = targets[int(len(targets) * rng.random() ** 1.5)]
             values = {"since": rng.randint(0, 9)} if word == "Knows" else {}
             graph.edges[word].append((f"{word}{at:04d}", src, dst, values))
+    # One city at most for each person, and one country at most for each city.
+    for word, left, right, count in (
+        ("LivesIn", "Person", "City", 12),
+        ("PartOf", "City", "Country", 4),
+    ):
+        for at in range(count):
+            name = f"{right.lower()}{at:02d}"
+            graph.nodes[right][name] = {"name": name, "size": rng.randint(0, 9)}
+        targets = list(graph.nodes[right])
+        for at, src in enumerate(graph.nodes[left]):
+            if rng.random() < 0.9:
+                dst = targets[int(len(targets) * rng.random() ** 2)]
+                graph.edges[word].append((f"{word}{at:04d}", src, dst, {}))
     return graph
 
 
@@ -71,12 +89,28 @@ class Circle:
         pairs = [(name, self.names[(at + 1) % variables]) for at, name in enumerate(self.names)]
         pairs += [tuple(rng.sample(persons, 2)) for _ in range(rng.choice([0, 0, 1, 2, 3]))]
         traversals = [self.traversal(*pair) for pair in pairs]
+        homes = self.homes(persons) if rng.random() < 0.4 else []
+        traversals += [one for one in homes if ":" not in one]
         tests = [self.test(persons) for _ in range(rng.choice([0, 1, 1, 2]))]
         tests += [self.negation(persons) for _ in range(rng.choice([0, 0, 1, 2]))]
         rng.shuffle(traversals)
         rng.shuffle(tests)
         bound = [f"${one}: {self.type_of(one)}" for one in self.names]
+        bound += [one for one in homes if ":" in one]
         self.clauses = [*bound, *traversals, *tests]
+
+    def homes(self, persons: list[str]) -> list[str]:
+        """Some of the persons live in one city, or in cities of one country."""
+        chosen = self.rng.sample(persons, self.rng.randint(2, len(persons)))
+        if self.rng.random() < 0.3:
+            return ["$k: City", *(f"${one} livesIn $k" for one in chosen)]
+        made = ["$k: Country"]
+        for one in chosen:
+            made += [f"$c{one}: City", f"${one} livesIn $c{one}", f"$c{one} partOf $k"]
+        if self.rng.random() < 0.3:
+            made += [f"$l{chosen[0]}: City {{ size: {self.rng.randint(0, 9)} }}"]
+            made += [f"$l{chosen[0]} partOf $k"]
+        return made
 
     def type_of(self, name: str) -> str:
         return "Tag" if name in self.tags else "Person"
@@ -194,6 +228,24 @@ def test_answers_are_those_of_sql(tmp_path, variables, persons, edges):
             if rows <= MOST_ROWS:
                 assert Counter(answer(view, listed)) == Counter(expected), text
     assert answered > 10
+
+
+def test_answers_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch):
+    threads = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+    only("numba", monkeypatch)
+    rng = random.Random(4)
+    plain = skewed_graph(rng, 200, 700)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        fill(graph, plain)
+        view = Reader(workspace_of(graph)).view(graph.snapshot(), CATALOG)
+        for _ in range(25):
+            text, _, *plans = Circle(rng, rng.choice((3, 4))).plans()
+            for plan in plans:
+                found = []
+                for count in (1, 2, 5):
+                    monkeypatch.setattr(threads, "_parts", lambda _, count=count: count)
+                    found.append(Counter(answer(view, plan)))
+                assert found[0] == found[1] == found[2], text
 
 
 def answer(view, plan):

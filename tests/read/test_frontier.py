@@ -53,6 +53,16 @@ def test_pull_sums_over_targets_and_wraps(frontier, drawn, data):
 
 @few
 @given(edges(), st.data())
+def test_pull_counts_targets_in_a_mask(frontier, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    mask = values(data, columns, st.booleans(), np.bool_)
+    expected = [sum(mask[w].item() for w in csr.row(v)) for v in range(rows)]
+    same(frontier.pull_count(csr, mask), expected, np.int64)
+
+
+@few
+@given(edges(), st.data())
 def test_pull_in_blocks_of_any_size_is_the_same(drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
@@ -262,10 +272,13 @@ def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     csr = random_adjacency(rng, 60, 60, 900)
     x = rng.integers(-(2**62), 2**62, 60)
     a, b = rng.integers(0, 60, (2, 400)).astype(np.int32)
+    bits = rng.integers(0, 256, 450).astype(np.uint8)
 
     def answers(frontier):
         return [
             frontier.pull(csr, x),
+            frontier.pull_count(csr, x > 0),
+            frontier.marked(bits, 60, a, b),
             *frontier.push(csr, a, x[a]),
             *frontier.expand(csr, a),
             frontier.contains(csr, a, b),

@@ -13,6 +13,8 @@ Counts = npt.NDArray[np.int64]
 Index = npt.NDArray[np.int64]
 """Positions in another array."""
 Floats = npt.NDArray[np.float64]
+Bits = npt.NDArray[np.uint8]
+"""Eight to a byte, the lowest first."""
 Mask = npt.NDArray[np.bool_]
 
 

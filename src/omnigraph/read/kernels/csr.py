@@ -14,12 +14,18 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.read.kernels.arrays import Codes, Counts
+from omnigraph.read.kernels.arrays import Bits, Codes, Counts
 
 Keys = npt.NDArray[np.uint64]
 
 
 _KEY_BITS = 64
+# Bits for all pairs are made up to this number of bytes,
+_BITS_BYTES = 1 << 26
+# up to this number of bytes for each byte of the neighbours,
+_BITS_ROOM = 32
+# and for at least one pair to look up per this number of neighbours.
+_BITS_PAIRS = 8
 
 
 @dataclass(frozen=True)
@@ -37,11 +43,59 @@ class Csr:
         """How many neighbours each row has."""
         return np.diff(self.indptr)
 
+    @cached_property
+    def filled(self) -> Codes:
+        """The rows that have a neighbour, ascending."""
+        return np.flatnonzero(self.degrees).astype(np.int32)
+
+    @cached_property
+    def function(self) -> Codes | None:
+        """Where no row has two neighbours: the one of every row, or -1. Otherwise None."""
+        rows = self.shape[0]
+        if len(self.indices) > rows or (len(self.indices) and int(self.degrees.max()) > 1):
+            return None
+        if len(self.indices) == rows:
+            return self.indices
+        found = np.full(rows, -1, np.int32)
+        found[self.filled] = self.indices
+        return found
+
+    def bits_for(self, pairs: int) -> Bits | None:
+        """A bit for every pair of a row and a column, eight in a byte: whether the column is in the row.
+
+        None where that takes too much room, or more time to make than looking for ``pairs`` pairs.
+        """
+        bits: Bits | None = self.__dict__.get("_bits")
+        if bits is not None or pairs * _BITS_PAIRS < len(self.indices):
+            return bits
+        size = self.shape[0] * self.shape[1] // 8 + 1
+        if size > _BITS_BYTES or size > _BITS_ROOM * self.indices.nbytes:
+            return None
+        bits = np.zeros(size, np.uint8)
+        if len(self.indices):
+            keys = np.repeat(np.arange(self.shape[0]) * self.shape[1], self.degrees)
+            keys += self.indices
+            places = keys >> 3
+            starts = np.flatnonzero(np.diff(places, prepend=-1))
+            values = np.left_shift(1, keys & 7).astype(np.uint8)
+            bits[places[starts]] = np.bitwise_or.reduceat(values, starts)
+        self.__dict__["_bits"] = bits
+        return bits
+
+    def where_equal(self, of_rows: Codes, of_columns: Codes) -> Csr:
+        """The pairs of a row and a column with the same number, where -1 is none."""
+        numbers = np.repeat(of_rows, self.degrees)
+        kept = numbers == of_columns.take(self.indices)
+        kept &= numbers >= 0
+        places = np.flatnonzero(kept)
+        return Csr(np.searchsorted(places, self.indptr), self.indices.take(places), self.shape)
+
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        degrees = self.__dict__.get("degrees")
-        return self.indptr.nbytes + self.indices.nbytes + (0 if degrees is None else degrees.nbytes)
+        made = (self.__dict__.get(name) for name in ("degrees", "filled", "function", "_bits"))
+        more = sum(one.nbytes for one in made if one is not None and one is not self.indices)
+        return self.indptr.nbytes + self.indices.nbytes + more
 
     def renumbered(self, rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
         """The same pairs under the new numbers of rows and columns, which ascend as the old do.
@@ -95,10 +149,17 @@ class MultiCsr:
         """How many edges each row has."""
         return np.diff(self.indptr)
 
+    @cached_property
+    def filled(self) -> Codes:
+        """The rows that have an edge, ascending."""
+        return np.flatnonzero(self.degrees).astype(np.int32)
+
     @property
     def nbytes(self) -> int:
-        """The bytes of the three arrays."""
-        return self.indptr.nbytes + self.indices.nbytes + self.positions.nbytes
+        """The bytes of everything made so far."""
+        made = (self.__dict__.get(name) for name in ("degrees", "filled"))
+        more = sum(one.nbytes for one in made if one is not None)
+        return self.indptr.nbytes + self.indices.nbytes + self.positions.nbytes + more
 
 
 def csr_of(rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:

@@ -16,6 +16,7 @@ from typing import TypeVar
 from omnigraph.read.kernels import frontier_numpy
 from omnigraph.read.kernels.arrays import (
     Adjacency,
+    Bits,
     Codes,
     Counts,
     Floats,
@@ -38,6 +39,12 @@ def pull(csr: Adjacency, x: Summed) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap at 2^64."""
     chosen = dispatcher.choose(frontier_numpy.pull, 12 * len(csr.indices))
     return chosen(csr, x)
+
+
+def pull_count(csr: Adjacency, mask: Mask) -> Counts:
+    """For every row how many of its targets ``mask`` holds for."""
+    chosen = dispatcher.choose(frontier_numpy.pull_count, 4 * len(csr.indices))
+    return chosen(csr, mask)
 
 
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
@@ -89,6 +96,12 @@ def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
     """For every pair ``(a[i], b[i])`` whether ``b[i]`` is a target of row ``a[i]``."""
     chosen = dispatcher.choose(frontier_numpy.contains, 300 * len(a))
     return chosen(csr, a, b)
+
+
+def marked(bits: Bits, columns: int, a: Codes, b: Codes) -> Mask:
+    """For every pair whether its bit is set, where row ``a[i]`` has ``columns`` bits, eight in a byte."""
+    chosen = dispatcher.choose(frontier_numpy.marked, 15 * len(a))
+    return chosen(bits, columns, a, b)
 
 
 def common_count(

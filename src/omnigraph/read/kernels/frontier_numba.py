@@ -12,7 +12,15 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.cancel import look
-from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
+from omnigraph.read.kernels.arrays import (
+    Adjacency,
+    Bits,
+    Codes,
+    Counts,
+    Floats,
+    Mask,
+    MultiAdjacency,
+)
 from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces, uses_compiled
 
 Index = npt.NDArray[np.int64]
@@ -32,7 +40,7 @@ def _arrays(csr: Adjacency) -> tuple[Index, Targets]:
 
 
 def _lengths(csr: Adjacency, rows: Codes) -> Index:
-    lengths: Index = csr.indptr[1:][rows] - csr.indptr[rows]
+    lengths: Index = csr.indptr[1:].take(rows) - csr.indptr.take(rows)
     return lengths
 
 
@@ -52,6 +60,26 @@ def _pull(first: int, last: int, indptr: Index, indices: Targets, x: Summed, sum
         for entry in range(indptr[v], indptr[v + 1]):
             total += x[indices[entry]]
         sums[v] = total
+
+
+@uses_compiled
+def pull_count(csr: Adjacency, mask: Mask) -> Counts:
+    """For every row how many of its targets ``mask`` holds for."""
+    counts = np.empty(csr.shape[0], np.int64)
+    indptr, indices = _arrays(csr)
+    in_pieces(_pull_count, csr.indptr, indptr, indices, frozen(mask).view(np.uint8), counts)
+    return counts
+
+
+@compiled
+def _pull_count(
+    first: int, last: int, indptr: Index, indices: Targets, mask: Bits, counts: Counts
+) -> None:
+    for v in range(first, last):
+        total = np.int64(0)
+        for entry in range(indptr[v], indptr[v + 1]):
+            total += mask[indices[entry]]
+        counts[v] = total
 
 
 @uses_compiled
@@ -238,6 +266,24 @@ def _is_in(indices: Targets, low: int, end: int, wanted: int) -> bool:
         length -= half
     found: bool = indices[low] == wanted
     return found
+
+
+@uses_compiled
+def marked(bits: Bits, columns: int, a: Codes, b: Codes) -> Mask:
+    """For every pair whether its bit is set, where row ``a`` has ``columns`` bits."""
+    found = np.empty(len(a), np.bool_)
+    effort = np.arange(0, 4 * len(a) + 1, 4)
+    in_pieces(_marked, effort, frozen(bits), columns, frozen(a), frozen(b), found)
+    return found
+
+
+@compiled
+def _marked(
+    first: int, last: int, bits: Bits, columns: int, a: Codes, b: Codes, found: Mask
+) -> None:
+    for i in range(first, last):
+        place = np.uint64(np.int64(a[i]) * columns + b[i])
+        found[i] = bits[place >> np.uint64(3)] >> (place & np.uint64(7)) & 1
 
 
 @uses_compiled

@@ -8,7 +8,15 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Floats, Mask, MultiAdjacency
+from omnigraph.read.kernels.arrays import (
+    Adjacency,
+    Bits,
+    Codes,
+    Counts,
+    Floats,
+    Mask,
+    MultiAdjacency,
+)
 
 Index = npt.NDArray[np.int64]
 Summed = TypeVar("Summed", Counts, Floats)
@@ -42,12 +50,22 @@ def pull(csr: Adjacency, x: Summed, block: int = BLOCK) -> Summed:
     return sums
 
 
+def pull_count(csr: Adjacency, mask: Mask) -> Counts:
+    """For every row how many of its targets ``mask`` holds for."""
+    counts = np.zeros(csr.shape[0], np.int64)
+    filled, starts = _filled(csr)
+    if len(starts):
+        gathered = mask.view(np.uint8).take(csr.indices)
+        counts[filled] = np.add.reduceat(gathered, starts, dtype=np.int64)
+    return counts
+
+
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
     """For every row whether ``mask`` holds for one of its targets."""
     found = np.zeros(csr.shape[0], np.bool_)
     filled, starts = _filled(csr)
     if len(starts):
-        found[filled] = np.logical_or.reduceat(mask[csr.indices], starts)
+        found[filled] = np.logical_or.reduceat(mask.take(csr.indices), starts)
     return found
 
 
@@ -57,7 +75,7 @@ def pull_min(csr: Adjacency, x: Codes) -> Codes:
     best = np.full(csr.shape[0], -1, np.int32).view(np.uint32)
     filled, starts = _filled(csr)
     if len(starts):
-        best[filled] = np.minimum.reduceat(x.view(np.uint32)[csr.indices], starts)
+        best[filled] = np.minimum.reduceat(x.view(np.uint32).take(csr.indices), starts)
     return best.view(np.int32)
 
 
@@ -66,7 +84,7 @@ def pull_max(csr: Adjacency, x: Codes) -> Codes:
     best = np.full(csr.shape[0], -1, np.int32)
     filled, starts = _filled(csr)
     if len(starts):
-        best[filled] = np.maximum.reduceat(x[csr.indices], starts)
+        best[filled] = np.maximum.reduceat(x.take(csr.indices), starts)
     return best
 
 
@@ -114,21 +132,23 @@ def _starts_of_runs(ordered: npt.NDArray[np.integer]) -> Index:
 def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
     index, entries = _entries(csr, rows)
-    return index, csr.indices[entries]
+    return index, csr.indices.take(entries)
 
 
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
     index, entries = _entries(multi, rows)
-    return index, multi.indices[entries], multi.positions[entries]
+    return index, multi.indices.take(entries), multi.positions.take(entries)
 
 
 def _entries(csr: Adjacency, rows: Codes) -> tuple[Index, Index]:
-    starts = csr.indptr[rows]
-    lengths = csr.indptr[1:][rows] - starts
+    starts = csr.indptr.take(rows)
+    lengths = csr.indptr[1:].take(rows) - starts
     index = np.repeat(np.arange(len(rows)), lengths)
     before = np.cumsum(lengths) - lengths
-    return index, np.arange(len(index)) + (starts - before)[index]
+    entries = (starts - before).take(index)
+    entries += np.arange(len(index))
+    return index, entries
 
 
 def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
@@ -136,15 +156,29 @@ def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
     if not len(csr.indices):
         return np.zeros(len(a), np.bool_)
     # One step of all binary searches at a time.
-    low, end = csr.indptr[a], csr.indptr[1:][a]
+    low, end = csr.indptr.take(a), csr.indptr[1:].take(a)
     high = end
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) >> 1
-        before = (csr.indices[np.minimum(middle, len(csr.indices) - 1)] < b) & (low < high)
+        before = (csr.indices.take(middle, mode="clip") < b) & (low < high)
         low = np.where(before, middle + 1, low)
         high = np.where(before, high, middle)
-    found: Mask = (low < end) & (csr.indices[np.minimum(low, len(csr.indices) - 1)] == b)
+    found: Mask = (low < end) & (csr.indices.take(low, mode="clip") == b)
     return found
+
+
+def marked(bits: Bits, columns: int, a: Codes, b: Codes) -> Mask:
+    """For every pair whether its bit is set, where row ``a`` has ``columns`` bits."""
+    places = a.astype(np.int64)
+    places *= columns
+    places += b
+    inner = places.astype(np.uint8)
+    inner &= 7
+    places >>= 3
+    found = bits.take(places)
+    found >>= inner
+    found &= 1
+    return found.view(np.bool_)
 
 
 def common_count(
@@ -234,5 +268,5 @@ def _looked_up(
 
 
 def _lengths(csr: Adjacency, rows: Codes) -> Index:
-    lengths: Index = csr.indptr[1:][rows] - csr.indptr[rows]
+    lengths: Index = csr.indptr[1:].take(rows) - csr.indptr.take(rows)
     return lengths

@@ -82,7 +82,17 @@ class Candidates:
             return positions(self.codes, codes)
         table = np.full(self.size, -1, dtype=np.int32)
         table[self.codes] = np.arange(len(self.codes), dtype=np.int32)
-        return table[codes]
+        return table.take(codes)
+
+    def has(self, codes: Codes) -> Mask:
+        """Which of these codes are listed."""
+        if self.members is not None:
+            return self.members.take(codes)
+        if self.codes is None or len(codes) * 4 < self.size:
+            return self.places(codes) >= 0
+        marked = np.zeros(self.size, dtype=np.bool_)
+        marked[self.codes] = True
+        return marked.take(codes)
 
     def multiplicities(self) -> Counts:
         """The weight of every listed code."""

@@ -73,8 +73,16 @@ class Enumeration:
             case Scan():
                 return self._scan(step.name)
             case Expand():
+                followed = function_of(step.link, step.name)
+                if followed is not None:
+                    return self._follow(step.name, step.link.ends.other(step.name), followed)
                 return self._expand(step.name, step.link)
             case Intersect():
+                for one, other in (step.links, step.links[::-1]):
+                    followed = function_of(one, step.name)
+                    if followed is not None:
+                        follow = self._follow(step.name, one.ends.other(step.name), followed)
+                        return _one_after_the_other(follow, self._check(other))
                 how = self._count_common if step.counted else self._meet
                 return how(step.name, step.links)
             case Close():
@@ -130,13 +138,31 @@ class Enumeration:
 
         return step
 
+    def _follow(self, name: str, origin: str, function: Codes) -> Run:
+        """Bind a variable that has one code at most for each of another: rows stay where they are."""
+
+        def step(rows: Bindings, limit: int) -> Iterator[Bindings]:  # noqa: ARG001 - never grows
+            targets = function.take(rows.codes[origin])
+            grown = rows.binding(name, targets)
+            found = targets >= 0
+            if not found.all():
+                grown = grown.at(found)
+            keep, where = self._living(name, grown.codes[name])
+            if keep is not None:
+                grown = grown.at(keep)
+            yield grown if where is None else self._weighed(grown, name, where)
+
+        return step
+
     def _living(self, name: str, codes: Codes) -> tuple[Mask | None, np.ndarray | None]:
-        """Which codes are alive (None: all), and the places of those in the variable's list."""
+        """Which codes are alive (None: all), and the places of those in the variable's list (None: any)."""
         candidates = self.candidates[name]
         if candidates.is_full:
             return None, None
         if candidates.codes is None:
             return None, codes
+        if candidates.weights is None and not candidates.totals:
+            return candidates.has(codes), None
         at = candidates.places(codes)
         keep = at >= 0
         return keep, at[keep]
@@ -159,7 +185,7 @@ class Enumeration:
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
             first, second = one.csr(left), two.csr(right)
             a, b = rows.codes[left], rows.codes[right]
-            sizes = np.minimum(first.degrees[a], second.degrees[b])
+            sizes = np.minimum(first.degrees.take(a), second.degrees.take(b))
             for part in pieces(sizes, limit):
                 index, targets = frontier.common_expand(first, a[part], second, b[part])
                 keep, where = self._living(name, targets)
@@ -245,6 +271,19 @@ class Enumeration:
             elif rows.count:
                 open_steps.append(self.steps[at + 1](rows, limit))
                 limits.append(limit)
+
+
+def function_of(link: Link, name: str) -> Codes | None:
+    """What a link binds the variable to for every code of its other end, where that is one code at most."""
+    return link.function(link.ends.other(name)) if isinstance(link, EdgeLink) else None
+
+
+def _one_after_the_other(first: Run, second: Run) -> Run:
+    def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
+        for grown in first(rows, limit):
+            yield from second(grown, limit)
+
+    return step
 
 
 def _recorded(run: Run, record: StepRun, trace: Trace) -> Run:

@@ -20,6 +20,7 @@ from omnigraph.lang.query.plan_text import predicate_text
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.enumeration import Enumeration
+from omnigraph.read.match.links.same_end import narrow_to_same_end
 from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.negations import SEED, Negations
 from omnigraph.read.match.order.cheapest import order_of, steps_of
@@ -98,8 +99,11 @@ def _reduced(
     prepared = prepare(data, pattern, wanted, seed, negations)
     if prepared is None:
         return None
-    prepared.graph.sum_away()
-    return None if prepared.graph.is_empty else prepared
+    graph = prepared.graph
+    graph.sum_away()
+    if narrow_to_same_end(graph.candidates, graph.links, graph.must, data.trace):
+        graph.sum_away()
+    return None if graph.is_empty else prepared
 
 
 def planned(

@@ -84,6 +84,8 @@ class VariableGraph:
 
     def _summed(self, child: Candidates, parent: str, links: list[Link]) -> Candidates:
         at = self.candidates[parent]
+        if child.is_full and len(links) == 1 and _is_one_each(links[0], parent):
+            return at
         if not child.is_full:
             # Degrees are there for every code; other messages take as long as codes are many.
             child, at = child.alive(), at.alive()
@@ -126,6 +128,14 @@ class VariableGraph:
                 self.candidates[parent] = link.reached(parent, at, self.candidates[child])
                 done.rows += self.candidates[parent].count
                 done.bytes += self.candidates[parent].nbytes
+
+
+def _is_one_each(link: Link, parent: str) -> bool:
+    """Whether everything at the parent's end has exactly one neighbour, so that counting them changes nothing."""
+    if not isinstance(link, EdgeLink):
+        return False
+    function = link.function(parent)
+    return function is not None and function is link.csr(parent).indices
 
 
 def _joined(at: Candidates, message: Message) -> Candidates:

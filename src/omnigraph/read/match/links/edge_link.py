@@ -25,6 +25,10 @@ from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.view.topology import Topology
 
 
+# Where at least all but one of so many neighbours are alive, it is not worth asking which.
+_NEARLY = 8
+
+
 class EdgeLink:
     """One step along edges. With an edge variable, every stored edge counts.
 
@@ -42,8 +46,7 @@ class EdgeLink:
         self.ends = LinkEnds(traversal.left, traversal.right, traversal.edge_var)
         self.topology = topology
         self.edge_mask = edge_mask
-        self._push_cost = thresholds.push_cost
-        self._gather_cost = thresholds.gather_cost
+        self.thresholds = thresholds
         self._masked: dict[ir.Direction, MultiCsr] = {}
 
     def csr(self, origin: str) -> Csr:
@@ -60,6 +63,10 @@ class EdgeLink:
         if direction not in self._masked:
             self._masked[direction] = _only(self.topology.multi(direction), self.edge_mask)
         return self._masked[direction]
+
+    def function(self, origin: str) -> Codes | None:
+        """Where nothing at that end has two neighbours: the one of every code, or -1. Otherwise None."""
+        return self.csr(origin).function if self.traversal.edge_var is None else None
 
     def _direction(self, origin: str) -> ir.Direction:
         forward = origin == self.traversal.left
@@ -82,7 +89,7 @@ class EdgeLink:
     def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
         """All neighbours of these codes, in pieces of about `limit` pairs."""
         rows = self.rows(origin)
-        for part in pieces(rows.degrees[codes], limit):
+        for part in pieces(rows.degrees.take(codes), limit):
             if isinstance(rows, MultiCsr):
                 index, targets, edges = frontier.expand_multi(rows, codes[part])
                 yield Expansion(index + part.start, targets, edges)
@@ -92,20 +99,24 @@ class EdgeLink:
 
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs are joined."""
-        return frontier.contains(self.csr(self.traversal.left), left, right)
+        csr = self.csr(self.traversal.left)
+        bits = csr.bits_for(len(left))
+        if bits is not None:
+            return frontier.marked(bits, csr.shape[1], left, right)
+        return frontier.contains(csr, left, right)
 
     def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed over the neighbours of every code of the parent."""
         rows = self.rows(parent)
         if child.is_full:
-            degrees = rows.degrees if at.codes is None else rows.degrees[at.codes]
+            degrees = rows.degrees if at.codes is None else rows.degrees.take(at.codes)
             return Message(None, degrees, {}, len(rows.indices))
         back = self.rows(self.ends.other(parent))
-        refuse_wrap(child, lambda part: frontier.pull(rows, child.spread_out(part)))
+        refuse_wrap(child, lambda part: _pulled(rows, child.spread_out(part)))
         sweep = len(rows.indices)
-        push = _cost(self._push_cost, back, child, sweep)
+        push = _cost(self.thresholds.push_cost, back, child, sweep)
         # If pushing costs less than one step per parent code, gathering cannot win: no degrees are added up.
-        gather = sweep if push <= at.count else _cost(self._gather_cost, rows, at, sweep)
+        gather = sweep if push <= at.count else _cost(self.thresholds.gather_cost, rows, at, sweep)
         if push <= gather and push < sweep:
             return _pushed(back, rows, child)
         if gather < sweep and at.codes is not None:
@@ -115,29 +126,34 @@ class EdgeLink:
     def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:
         """The codes of the parent that have a living neighbour."""
         rows = self.rows(parent)
-        if child.codes is None and child.weights is None:
+        if child.weights is None and _NEARLY * child.count >= (_NEARLY - 1) * child.size:
+            # Almost every neighbour is alive: what has any has a living one, nearly always.
+            if len(rows.filled) == rows.shape[0]:
+                return at
+            if at.is_full:
+                return Candidates(at.size, rows.filled)
             if at.codes is None:
                 return at.only(rows.degrees > 0)
-            return at.only_listed(rows.degrees[at.codes] > 0)
+            return at.only_listed(rows.degrees.take(at.codes) > 0)
         alive = child.alive()
         back = self.rows(self.ends.other(parent))
         if alive.codes is not None:
-            spread = int(back.degrees[alive.codes].sum())
-            if self._push_cost * spread <= len(rows.indices):
+            spread = int(back.degrees.take(alive.codes).sum())
+            if self.thresholds.push_cost * spread <= len(rows.indices):
                 return at.among(frontier.push_any(back, alive.codes))
         if at.codes is not None:
-            wanted = int(rows.degrees[at.codes].sum())
-            if self._gather_cost * wanted < len(rows.indices):
+            wanted = int(rows.degrees.take(at.codes).sum())
+            if self.thresholds.gather_cost * wanted < len(rows.indices):
                 index, targets = frontier.expand(rows, at.codes)
                 return at.only_listed(_present(index[child.mask()[targets]], at.count))
-        return at.only(frontier.pull_any(rows, child.mask()))
+        return at.only(_any_alive(rows, child.mask()))
 
 
 def _cost(each: int, rows: Csr | MultiCsr, candidates: Candidates, most: int) -> int:
     """What the edges of the listed codes cost one by one; `most` when all are listed."""
     if candidates.codes is None or each * len(candidates.codes) >= 8 * most:
         return most
-    return min(most, each * int(rows.degrees[candidates.codes].sum()))
+    return min(most, each * int(rows.degrees.take(candidates.codes).sum()))
 
 
 def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
@@ -156,13 +172,45 @@ def _present(index: Index, count: int) -> Mask:
 def _swept(rows: Csr | MultiCsr, at: Candidates, child: Candidates) -> Message:
     """One sweep over all edges, for every code of the parent."""
     chosen = slice(None) if at.codes is None else at.codes
-    weights = frontier.pull(rows, child.spread_out(child.multiplicities()))[chosen]
+    if child.weights is None:
+        weights = _counted(rows, child.mask())[chosen]
+    else:
+        weights = _pulled(rows, child.spread_out(child.weights))[chosen]
 
     def swept(measure: Measure, entries: Entries) -> Entries:
         return measure.swept(rows, child.spread_out(entries, measure.neutral))[chosen]
 
     totals = {key: entry.each(swept) for key, entry in child.totals.items()}
     return Message(None, weights, totals)
+
+
+def _pulled(rows: Csr | MultiCsr, x: Counts) -> Counts:
+    """For every row the sum of ``x`` over its targets; a look-up where each has one at most."""
+    function = rows.function if isinstance(rows, Csr) else None
+    if function is None:
+        return frontier.pull(rows, x)
+    found = x.take(function)
+    if function is not rows.indices:
+        found[function < 0] = 0
+    return found
+
+
+def _counted(rows: Csr | MultiCsr, mask: Mask) -> Counts:
+    """For every row how many of its targets ``mask`` holds for."""
+    if isinstance(rows, Csr) and rows.function is not None:
+        return _any_alive(rows, mask).astype(np.int64)
+    return frontier.pull_count(rows, mask)
+
+
+def _any_alive(rows: Csr | MultiCsr, mask: Mask) -> Mask:
+    """For every row whether ``mask`` holds for one of its targets."""
+    function = rows.function if isinstance(rows, Csr) else None
+    if function is None:
+        return frontier.pull_any(rows, mask)
+    found = mask.take(function)
+    if function is not rows.indices:
+        found &= function >= 0
+    return found
 
 
 def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Candidates) -> Message:
