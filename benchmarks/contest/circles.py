@@ -111,7 +111,7 @@ class Circle:
         sql = f"SELECT count(*) {found}"
         if self.missing:
             names = ", ".join(f"{columns[0]} AS {one}" for one, columns in self.columns.items())
-            sql = f"SELECT count(*) FROM (SELECT {names} {found}){''.join(self.missing)}"
+            sql = f"SELECT count(*) FROM (SELECT {names} {found}){''.join(self.missing)}"  # noqa: S608
         return Question(name, f"{name}: {len(self.names)} variables", ours, "", sql)
 
 
@@ -123,7 +123,7 @@ def circles(
     connection = duckdb.connect()
     for name, table in {**nodes, **{name: pairs for name, (_, _, pairs) in edges.items()}}.items():
         connection.register("given", table)
-        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")  # noqa: S608
         connection.unregister("given")
     questions: list[Question] = []
     answers: dict[str, list[Row]] = {}

@@ -24,7 +24,6 @@ from omnigraph.read.match.pattern import FLIPPED, Traversal
 from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.view.topology import Topology
 
-
 # Where at least all but one of so many neighbours are alive, it is not worth asking which.
 _NEARLY = 8
 

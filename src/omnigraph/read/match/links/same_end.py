@@ -63,9 +63,10 @@ def narrow_to_same_end(
     """
     if len(list(links)) < len(candidates):
         return False  # Without a circle nothing can be reached in two ways.
-    return any(
-        [_SharedEnd(name, candidates, links, must).narrow(trace) for name in list(candidates)]
-    )
+    found = False
+    for name in list(candidates):
+        found |= _SharedEnd(name, candidates, links, must).narrow(trace)
+    return found
 
 
 class _SharedEnd:
