@@ -17,6 +17,7 @@ from omnigraph.read.kernels.arrays import (
     Mask,
     MultiAdjacency,
 )
+from omnigraph.read.kernels.csr import Csr
 
 Index = npt.NDArray[np.int64]
 Summed = TypeVar("Summed", Counts, Floats)
@@ -88,8 +89,10 @@ def pull_max(csr: Adjacency, x: Codes) -> Codes:
     return best
 
 
-def _filled(csr: Adjacency) -> tuple[Mask, Index]:
+def _filled(csr: Adjacency) -> tuple[Codes | Mask, Index]:
     # `reduceat` gives an empty segment a value of its neighbour, so empty rows are left out.
+    if isinstance(csr, Csr):
+        return csr.filled, csr.indptr.take(csr.filled)
     filled = csr.indptr[1:] > csr.indptr[:-1]
     return filled, csr.indptr[:-1][filled]
 
@@ -259,12 +262,18 @@ def _shared(
 def _looked_up(
     short: Adjacency, a: Codes, long: Adjacency, b: Codes, chosen: Index, mask: Mask | None
 ) -> tuple[Index, Codes]:
-    index, targets = expand(short, a[chosen])
+    index, targets = expand(short, a.take(chosen))
     if mask is not None:
-        kept = mask[targets]
-        index, targets = index[kept], targets[kept]
-    found = contains(long, b[chosen][index], targets)
-    return chosen[index[found]], targets[found]
+        kept = np.flatnonzero(mask.take(targets))
+        index, targets = index.take(kept), targets.take(kept)
+    rows = b.take(chosen).take(index)
+    bits = long.bits_for(len(rows)) if isinstance(long, Csr) else None
+    if bits is None:
+        found = contains(long, rows, targets)
+    else:
+        found = marked(bits, long.shape[1], rows, targets)
+    places = np.flatnonzero(found)
+    return chosen.take(index.take(places)), targets.take(places)
 
 
 def _lengths(csr: Adjacency, rows: Codes) -> Index:

@@ -172,6 +172,13 @@ class Candidates:
         keep = self.weights != 0
         return self if keep.all() else self._at(keep)
 
+    def mostly_alive(self) -> Candidates:
+        """Drop dead codes, unless passing over them costs less: where most are alive, and have no totals."""
+        if self.weights is None or self.codes is not None or self.totals:
+            return self.alive()
+        living = np.count_nonzero(self.weights)
+        return self if living * 4 >= self.size else self.alive()
+
     def _at(self, rows: Codes | Mask) -> Candidates:
         if self.codes is None:
             by_mask = rows.dtype == np.bool_

@@ -88,7 +88,10 @@ class VariableGraph:
             return at
         if not child.is_full:
             # Degrees are there for every code; other messages take as long as codes are many.
-            child, at = child.alive(), at.alive()
+            if len(links) == 1 and isinstance(links[0], EdgeLink):
+                child, at = child.mostly_alive(), at.mostly_alive()
+            else:
+                child, at = child.alive(), at.alive()
         if len(links) == 1:
             message = links[0].message(parent, at, child)
         else:

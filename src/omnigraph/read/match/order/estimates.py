@@ -22,7 +22,7 @@ from omnigraph.read.match.links.link import Link
 from omnigraph.read.match.order.steps import RowTest
 
 # Codes whose degrees are looked at; more are sampled at equal distances.
-_SAMPLE = 1 << 16
+_SAMPLE = 1 << 15
 # A hop search looks at far more than it finds, and so does a test whether it joins two nodes.
 _SEARCH = 8.0
 _MOST = 1e300
@@ -37,6 +37,7 @@ class LinkEstimate:
         self.is_plain = isinstance(link, EdgeLink) and link.ends.edge_var is None
         self.effort = 1.0 if isinstance(link, EdgeLink) else _SEARCH
         self._degrees: dict[str, Floats | None] = {}
+        self._means: dict[str, float] = {}
 
     def degrees(self, name: str) -> Floats | None:
         """The degrees of the candidates of that end, or of a sample; None where they are not known."""
@@ -48,7 +49,12 @@ class LinkEstimate:
 
     def mean(self, name: str) -> float:
         """How many neighbours a candidate of that end has on average, candidates or not."""
-        degrees = self.degrees(name)
+        if name not in self._means:
+            self._means[name] = self._mean(name)
+        return self._means[name]
+
+    def _mean(self, name: str) -> float:
+        degrees = None if self._candidates[name].codes is None else self.degrees(name)
         if degrees is None:
             return self.link.fan_out(name)
         return float(degrees.mean()) if len(degrees) else 0.0
@@ -134,14 +140,20 @@ class Estimates:
             return 1.0
         key = (name, links)
         if key not in self._skews:
-            degrees = [found for one in links if (found := one.degrees(name)) is not None]
-            expected = float(np.prod([one.mean() for one in degrees]))
-            self._skews[key] = (
-                float(np.prod(degrees, axis=0).mean()) / expected
-                if len(degrees) > 1 and expected
-                else 1.0
+            self._skews[key] = _skew_of(
+                [found for one in links if (found := one.degrees(name)) is not None]
             )
         return self._skews[key]
+
+
+def _skew_of(degrees: list[Floats]) -> float:
+    if len(degrees) < 2:
+        return 1.0
+    product, expected = degrees[0], float(degrees[0].mean())
+    for one in degrees[1:]:
+        product = product * one
+        expected *= float(one.mean())
+    return float(product.mean()) / expected if expected else 1.0
 
 
 def _sampled(candidates: Candidates, degrees: Counts) -> Floats:
