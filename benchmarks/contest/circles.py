@@ -58,15 +58,21 @@ class Circle:
         self.columns: dict[str, list[str]] = {name: [] for name in self.names}
         self.missing: list[str] = []
         pairs = [(one, self.names[(at + 1) % variables]) for at, one in enumerate(self.names)]
-        pairs += [tuple(rng.sample(self.names, 2)) for _ in range(rng.choice([0, 0, 1, 2]))]
+        pairs += [self.two() for _ in range(rng.choice([0, 0, 1, 2]))]
         for one, two in pairs:
-            self.edge(*rng.sample([one, two], 2), rng.choice(list(WORDS)))
+            ends = (one, two) if rng.random() < 0.5 else (two, one)
+            self.edge(*ends, rng.choice(list(WORDS)))
         for _ in range(rng.choice([0, 1, 2])):
             self.test()
         if rng.random() < 0.3:
             self.home(rng.sample(self.names, rng.randint(2, variables)))
         if rng.random() < 0.3:
-            self.lack(*rng.sample(self.names, 2), rng.choice(list(WORDS)))
+            self.lack(*self.two(), rng.choice(list(WORDS)))
+
+    def two(self) -> tuple[str, str]:
+        """Two different variables."""
+        one, two = self.rng.sample(self.names, 2)
+        return one, two
 
     def edge(self, one: str, two: str, word: str) -> None:
         """An edge from one to another."""
@@ -78,7 +84,7 @@ class Circle:
 
     def test(self) -> None:
         """A test of one variable, or of two."""
-        one, two = self.rng.sample(self.names, 2)
+        one, two = self.two()
         op, years = self.rng.choice(["<", ">="]), self.rng.randint(25, 70)
         right = self.rng.choice([str(years), str(years), f"${two}.age"])
         self.ours.append(f"${one}.age {op} {right}")

@@ -94,7 +94,7 @@ class Csr:
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
         made = (self.__dict__.get(name) for name in ("degrees", "filled", "function", "_bits"))
-        more = sum(one.nbytes for one in made if one is not None and one is not self.indices)
+        more: int = sum(one.nbytes for one in made if one is not None and one is not self.indices)
         return self.indptr.nbytes + self.indices.nbytes + more
 
     def renumbered(self, rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
@@ -158,7 +158,7 @@ class MultiCsr:
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
         made = (self.__dict__.get(name) for name in ("degrees", "filled"))
-        more = sum(one.nbytes for one in made if one is not None)
+        more: int = sum(one.nbytes for one in made if one is not None)
         return self.indptr.nbytes + self.indices.nbytes + self.positions.nbytes + more
 
 

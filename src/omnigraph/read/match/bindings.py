@@ -36,22 +36,19 @@ class Bindings:
     def at(self, index: np.ndarray | slice) -> Bindings:
         """The rows at these positions, repeats included, or by a mask."""
         if isinstance(index, slice):
-            count = len(range(*index.indices(self.count)))
-        else:
-            if index.dtype == bool:
-                index = np.flatnonzero(index)
-                if len(index) == self.count:
-                    return self
-            count = len(index)
-        if isinstance(index, slice):
             codes = {name: column[index] for name, column in self.codes.items()}
             weights = None if self.weights is None else self.weights[index]
-        else:
-            # `take` is some times as fast as brackets.
-            codes = {name: column.take(index) for name, column in self.codes.items()}
-            weights = None if self.weights is None else self.weights.take(index)
+            totals = {key: entry.at(index) for key, entry in self.totals.items()}
+            return Bindings(len(range(*index.indices(self.count))), codes, weights, totals)
+        if index.dtype == bool:
+            index = np.flatnonzero(index)
+            if len(index) == self.count:
+                return self
+        # `take` is some times as fast as brackets.
+        codes = {name: column.take(index) for name, column in self.codes.items()}
+        weights = None if self.weights is None else self.weights.take(index)
         totals = {key: entry.at(index) for key, entry in self.totals.items()}
-        return Bindings(count, codes, weights, totals)
+        return Bindings(len(index), codes, weights, totals)
 
     @property
     def nbytes(self) -> int:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from omnigraph.read.kernels.arrays import Codes, Counts, Mask
+from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.match.measures import COUNT, Entries, Measure
 from omnigraph.read.values.column import Column
 
@@ -39,7 +39,7 @@ class Totals:
         """The totals with the entries of every measure changed."""
         return Totals(self.column, {one: change(one, of) for one, of in self.measures.items()})
 
-    def at(self, rows: Codes | slice | Mask) -> Totals:
+    def at(self, rows: Codes | Index | slice | Mask) -> Totals:
         """The entries at these positions."""
         return self.each(lambda _, entries: entries[rows])
 
