@@ -2,8 +2,8 @@
 
     ./dev bench pipeline [PART...] [--only PART,PART] [--rows N] [--small]
 
-The parts are `start`, `local`, `memory`, `parquet`, `spark`, `typed`, `merge`, `cores`, `cluster` and
-`executors`; all of them without one. `--rows` is how many rows `typed`, `merge` and `executors` take,
+The parts are `start`, `local`, `memory`, `parquet`, `spark`, `typed`, `merge`, `cores`, `session`,
+`cluster` and `executors`; all of them without one. `--rows` is how many rows `typed`, `merge` and `executors` take,
 `--small` takes a tenth of everything. Every load runs in a process of its own; those that are held
 against a plain Spark job run in one session with it.
 """
@@ -203,6 +203,41 @@ def executors(contest: Contest) -> None:
                      met=one / two >= 1.5)  # fmt: skip
 
 
+def session(contest: Contest) -> None:
+    """From a new process to the first staged record on Spark, against a bare session and one job."""
+    say("Spark from nothing to the first of 100 staged records, local[*], median of 3")
+    cache = contest.directory / "cache"
+    os.environ["OMNIGRAPH_CACHE_DIR"] = str(cache)
+    lines = contest.lines(100)
+    try:
+        contest.measure("spark_start", lines=lines)
+        deadline = time.monotonic() + 180
+        while not list(cache.glob("spark/spark-*.jsa")):  # made by a child of low priority
+            if time.monotonic() > deadline:
+                print("  this Java makes no archive of classes")
+                break
+            time.sleep(0.5)
+        found: dict[str, list[dict[str, Any]]] = {}
+        for _ in range(3):
+            found.setdefault("bare session and mapInArrow", []).append(
+                contest.measure("bare_start")
+            )
+            for setting, name in (("1", "with the archive"), ("0", "without")):
+                os.environ["OMNIGRAPH_SPARK_ARCHIVE"] = setting
+                found.setdefault(name, []).append(contest.measure("spark_start", lines=lines))
+    finally:
+        for name in ("OMNIGRAPH_CACHE_DIR", "OMNIGRAPH_SPARK_ARCHIVE"):
+            os.environ.pop(name, None)
+    middle = {name: sorted(runs, key=lambda one: one["seconds"])[1] for name, runs in found.items()}
+    for name, one in middle.items():
+        print(f"  {name:30}{one['seconds']:6.2f} s, cpu {one['cpu']:6.2f} s")
+    bare, *ours = (one["seconds"] for one in middle.values())
+    for name, seconds in zip(list(middle)[1:], ours, strict=True):
+        ratio = seconds / bare
+        contest.hold(f"start, {name}, against a bare session", f"{ratio:.2f} x", "<= 1.3 x",
+                     met=ratio <= 1.3)  # fmt: skip
+
+
 def parquet(contest: Contest) -> None:
     """A load of columns, against DuckDB's checks and Lance's writing."""
     say(f"Local load of {contest.large:,} rows of Parquet")
@@ -299,10 +334,11 @@ PARTS: dict[str, Callable[[Contest], None]] = {
     "typed": typed,
     "merge": merge,
     "cores": cores,
+    "session": session,
     "cluster": cluster,
     "executors": executors,
 }
-ON_SPARK = {"spark", "typed", "merge", "cluster", "executors"}
+ON_SPARK = {"spark", "session", "typed", "merge", "cluster", "executors"}
 
 
 def main() -> None:

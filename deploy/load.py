@@ -29,6 +29,7 @@ def main() -> None:
         "--mode", default="merge", choices=["merge", "patch", "append", "overwrite"]
     )
     parser.add_argument("--branch", default="main")
+    parser.add_argument("--operation-id", help="a ULID: sent again under it, a load has no effect")
     parser.add_argument("--rejects", help="gets the bad records, which are then left out")
     given = parser.parse_args()
     session = SparkSession.builder.getOrCreate()
@@ -38,6 +39,7 @@ def main() -> None:
             "branch": given.branch,
             "on_bad": "fail" if given.rejects is None else "skip",
             "rejects": given.rejects,
+            "operation_id": given.operation_id,
             "spark": session,
         }
         if given.from_col and given.to_col:

@@ -12,6 +12,7 @@ from typing import Any
 
 import omnigraph as og
 from benchmarks.bulk import typed
+from benchmarks.bulk.costs import processor_seconds
 from benchmarks.bulk.records import SCHEMA, SPARK_SCHEMA
 from benchmarks.bulk.watch import peaks
 from omnigraph.cores import usable_cores
@@ -84,6 +85,40 @@ def spark_own(directory: str, lines: str) -> float:
     return time.perf_counter() - start
 
 
+def spark_start(directory: str, lines: str) -> dict[str, Any]:
+    """Start Spark in this process; the seconds until the first records are staged."""
+    staged: list[float] = []
+    start = time.perf_counter()
+
+    def watch(progress: og.Progress) -> None:
+        if progress.staged and not staged:
+            staged.append(time.perf_counter() - start)
+
+    with og.init(Path(directory, f"graph-{os.getpid()}"), SCHEMA) as graph:
+        graph.load(lines, mode="append", engine="spark", spark_master="local[*]", progress=watch)
+    return {"seconds": staged[0], "cpu": _cpu_of_children()}
+
+
+def bare_start(directory: str) -> dict[str, Any]:  # noqa: ARG001 - given to all
+    """Start a plain session of PySpark and run one `mapInArrow`."""
+    start = time.perf_counter()
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[*]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.driver.host", "127.0.0.1").getOrCreate()
+    assert session.range(2).mapInArrow(_same, "id long").count() == 2
+    return {"seconds": time.perf_counter() - start, "cpu": _cpu_of_children()}
+
+
+def _same(batches: Any) -> Any:
+    yield from batches
+
+
+def _cpu_of_children() -> float:
+    """The processor seconds of this process and of Java below it, which still runs."""
+    return time.process_time() + sum(processor_seconds())
+
+
 def arrow_own(directory: str, lines: str) -> dict[str, Any]:
     """Let pyarrow read the same file and Lance write what it read: no checks, ids or types."""
     import lance
@@ -129,6 +164,8 @@ def main() -> None:
     functions: dict[str, Any] = {
         "load": load,
         "arrow_own": arrow_own,
+        "spark_start": spark_start,
+        "bare_start": bare_start,
         "duckdb_own": duckdb_own,
         "typed": typed.typed,
         "merge": typed.merge,

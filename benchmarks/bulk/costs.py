@@ -32,13 +32,13 @@ def costs(session: SparkSession, *roots: int) -> Iterator[dict[str, Any]]:
     """Fill the dict, on leaving, with what was done inside. `roots`: processes of a cluster."""
     found: dict[str, Any] = {}
     jobs, queries = _newest_job(session), _queries(session)
-    java, python = _processor(*roots)
+    java, python = processor_seconds(*roots)
     busy, start = time.process_time(), time.perf_counter()
     with peaks(*roots) as memory:
         yield found
         found["seconds"] = time.perf_counter() - start
     found["driver cpu"] = time.process_time() - busy
-    after = _processor(*roots)
+    after = processor_seconds(*roots)
     found["JVM cpu"], found["Python cpu"] = after[0] - java, after[1] - python
     found["memory"] = memory
     found["queries"] = _queries(session) - queries
@@ -88,7 +88,7 @@ def _stages(session: SparkSession, after: int) -> dict[str, int]:
     }
 
 
-def _processor(*roots: int) -> tuple[float, float]:
+def processor_seconds(*roots: int) -> tuple[float, float]:
     """The processor seconds of all Java processes below this one, and of the others below those.
 
     A process counts what its ended children used, so nothing is lost when one ends; what a Java

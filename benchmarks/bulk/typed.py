@@ -85,7 +85,12 @@ def _session(conf: dict[str, str]) -> SparkSession:
 
 
 def _graph_of(data: Orders, place: Path) -> Path:
-    """A graph of all nodes, loaded here; its orders in several fragments, as a job leaves them."""
+    """A graph of all nodes, loaded here; its orders in several fragments, as a job leaves them.
+
+    The process before this one may have made it of the same files.
+    """
+    if place.exists():
+        return place
     with og.init(place, SCHEMA) as graph:
         graph.load_nodes("Customer", data.customers, mode="append", engine="local")
         graph.load_nodes("Order", data.orders, mode="append", engine="local")

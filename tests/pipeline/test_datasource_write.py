@@ -261,6 +261,21 @@ def test_bad_rows_of_all_tasks_are_counted_and_the_first_twenty_told(graph):
     ]
 
 
+def test_advice_names_the_options_of_a_write(graph):
+    write(graph, people("a"))
+    with pytest.raises(KeyConflict) as taken:
+        write(graph, people("a"))
+    assert 'or write with .option("merge", "true") to replace the row' in str(taken.value)
+    with pytest.raises(InputError) as unknown:
+        write(graph, pa.record_batch({"a": ["x"], "b": ["y"]}), type="Knows")
+    assert str(unknown.value).endswith(
+        "; the options `from_col` and `to_col` name the columns with the ends; the option `columns` "
+        "renames columns, `ignore_extra` leaves them out"
+    )
+    for error in (taken, unknown):
+        assert "--" not in str(error.value)
+
+
 def test_an_edge_to_nowhere_is_refused(graph):
     with pytest.raises(ConstraintError, match="partition 0, row 1: src 'x' of edge Knows"):
         write(graph, pa.record_batch({"from": ["x"], "to": ["y"]}), type="Knows")

@@ -43,7 +43,13 @@ def s3_of_session(_spark_here):
 
 
 @pytest.fixture(scope="session")
-def spark(_spark_here, s3_of_session):
+def event_log(tmp_path_factory):
+    """The directory where the session notes what happens in it, as a history server would show it."""
+    return tmp_path_factory.mktemp("events")
+
+
+@pytest.fixture(scope="session")
+def spark(_spark_here, s3_of_session, event_log):
     """The session of this process, on two cores; tests must not stop it.
 
     It finds the data source by itself, unless its Python lies on a path with a space: Spark asks a
@@ -52,7 +58,8 @@ def spark(_spark_here, s3_of_session):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in s3_of_session.environment().items():
             patch.setenv(name, value)
-        session = spark_session("local[2]", QUICK_START)
+        events = {"spark.eventLog.enabled": "true", "spark.eventLog.dir": event_log.as_uri()}
+        session = spark_session("local[2]", {**QUICK_START, **events})
     if " " in sys.executable:
         register(session)
     yield session

@@ -27,6 +27,7 @@ from omnigraph.storage.objects.stores import s3_backend
 from omnigraph.storage.s3_options import S3Options
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
+from tests.sampling import runs_all, seed
 from tests.spark.document_helpers import (
     CITES,
     DOCS,
@@ -266,6 +267,24 @@ def test_a_stream_survives_an_executor_that_dies_while_its_rows_are_written(driv
             0,
             None,
         ]
+
+
+WAYS = """
+import json, sys
+from pathlib import Path
+from omnigraph.runner.session import spark_session
+from omnigraph.spark import register
+from tests.spark.ways import compare_all
+
+session = spark_session()
+register(session)
+print(json.dumps(compare_all(session, Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))))
+"""
+
+
+def test_random_loads_and_writes_do_on_a_cluster_what_a_load_does_here(driver, tmp_path):
+    count = 60 if runs_all() else 3
+    assert json.loads(driver.run(WAYS, tmp_path, seed(), count)) == []
 
 
 JOBS = """

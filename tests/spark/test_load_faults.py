@@ -127,7 +127,7 @@ def test_a_cluster_merges_and_repeats_tasks_that_died_or_are_slow(driver, place)
 
 
 @pytest.mark.sampled(2, every=())
-@pytest.mark.parametrize("trouble", ["hold", "hold embedding", "hold writing"])
+@pytest.mark.parametrize("trouble", ["hold", "hold validating", "hold embedding", "hold writing"])
 def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(
     cluster, driver, place, trouble
 ):
@@ -138,6 +138,33 @@ def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(
     (place / "go").touch()
     assert json.loads(driver.answer()) == PRINTED
     check(place)
+
+
+@pytest.mark.sampled(1, every=())
+@pytest.mark.parametrize("trouble", ["hold", "hold validating", "hold writing"])
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_rows_that_are_written_at_once_survive_an_executor(cluster, driver, place, mode, trouble):
+    """Tasks write what they read; whatever an executor kept of it is lost afterwards."""
+    uri = place / "plain"
+    with init(
+        uri, "node Doc { slug: String @key  body: String? }  edge Cites: Doc -> Doc"
+    ) as graph:
+        graph.load([{"type": "Doc", "data": {"slug": "old"}}], engine="local")
+    marks = "task-*" if trouble == "hold" else "phase"
+    driver.start(DRIVER, uri, place, mode, trouble)
+    driver.wait_until(lambda: any(place.glob(marks)) and cluster.executor_pids())
+    os.kill(cluster.executor_pids()[-1], signal.SIGKILL)
+    (place / "go").touch()
+    assert json.loads(driver.answer())["rows"] == 2 * ROWS
+    with open_graph(uri) as graph:
+        plain = read_back(graph)
+        assert {slug: len(row["body"] or "") for slug, row in plain.nodes["Doc"].items()} == {
+            "old": 0,
+            **{f"d{n}": n for n in range(ROWS)},
+        }
+        ends = sorted((src, dst) for _, src, dst, _ in plain.edges["Cites"])
+        assert ends == sorted((f"d{n}", "d0") for n in range(ROWS))
+        assert drifted(graph, "main") == []
 
 
 MODES = ("merge", "append", "overwrite")
@@ -177,10 +204,19 @@ import omnigraph as og
 import omnigraph.commit.protocol  # declares the points; a graph that is only open has no need of it
 from omnigraph import failpoints
 
-uri, source, point = sys.argv[1:]
+uri, source, mode, point = sys.argv[1:]
+
+def die(_):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def watch(progress):
+    if point == progress.phase:
+        die(progress)
+
 with og.open(uri) as graph:
-    failpoints.arm(point, lambda _: os.kill(os.getpid(), signal.SIGKILL))
-    graph.load(source, mode="merge", engine="spark", spark_master="local[1]",
+    if "." in point:
+        failpoints.arm(point, die)
+    graph.load(source, mode=mode, engine="spark", spark_master="local[1]", progress=watch,
                spark_conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 """
 
@@ -190,26 +226,33 @@ with og.open(uri) as graph:
 @pytest.mark.parametrize(
     "point",
     [
+        # Between the stages of the load, and between those of its commit.
+        "reading",
+        "validating",
+        "writing",
         "load.before_phase_a",
         "load.after_table_commit",
         "load.after_phase_b_before_phase_c",
         "load.after_phase_c_before_phase_d",
     ],
 )
-def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(tmp_path, point):
+@pytest.mark.parametrize("mode", ["merge", "overwrite"])
+def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(tmp_path, mode, point):
     uri = str(tmp_path / "g")
     with init(uri, CRASH_SCHEMA) as graph:
         graph.load([*whole("old", 1), *whole("kept", 2)], engine="local")
     source = tmp_path / "new.jsonl"
     source.write_text("".join(json.dumps(r) + "\n" for r in whole("new", 9) + whole("old", 5)))
     killed = subprocess.run(
-        [sys.executable, "-W", "error", "-c", KILLED, uri, source, point],
+        [sys.executable, "-W", "error", "-c", KILLED, uri, source, mode, point],
         env={**os.environ, "OMNIGRAPH_SPARK_ARCHIVE": "0"},
         capture_output=True,
         check=False,
     )
     assert killed.returncode == -signal.SIGKILL, killed.stderr
-    ages = {"old": 5, "kept": 2, "new": 9} if LOAD_POINTS[point] else {"old": 1, "kept": 2}
+    ages = {"old": 1, "kept": 2}
+    if LOAD_POINTS.get(point):
+        ages = {"old": 5, "new": 9} | ({"kept": 2} if mode == "merge" else {})
     with open_graph(uri) as graph:
         assert content(graph, "main") == expected(ages)
         assert drifted(graph, "main") == []

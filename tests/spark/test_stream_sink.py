@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
 from omnigraph.spark import register
-from tests.opened import workspace_of
-from tests.spark.cluster import DRIVER_SECONDS, descendants
+from tests.spark.streaming import arrive, frame, kill, refusal, run, sink, stored, wait_until
 
 SCHEMA = "node Person { name: String @key  age: I32?  @range(age, 0..150) }"
-COLUMNS = "name string, age int"
 
 
 @pytest.fixture
@@ -30,56 +24,6 @@ def place(tmp_path):
         pass
     (tmp_path / "in").mkdir()
     return tmp_path
-
-
-def arrive(place: Path, number: int, **ages: int) -> None:
-    """A file comes, which is the next micro-batch."""
-    lines = [json.dumps({"name": name, "age": age}) for name, age in ages.items()]
-    coming = place / f"{number}.tmp"
-    coming.write_text("\n".join(lines))
-    os.utime(coming, (number, number))  # Spark takes the oldest first
-    coming.rename(place / "in" / f"{number}.json")
-
-
-def frame(session, place: Path):
-    source = session.readStream.schema(COLUMNS).option("maxFilesPerTrigger", 1)
-    return source.json(str(place / "in"))
-
-
-def sink(rows, place: Path, checkpoint: str = "cp", **options: str):
-    """A query into the graph that ends with what is there."""
-    writer = rows.writeStream.format("omnigraph").options(
-        graph=str(place / "g"), type="Person", **options
-    )
-    return writer.option("checkpointLocation", str(place / checkpoint)).trigger(availableNow=True)
-
-
-def run(writer) -> str:
-    """Run a query to its end; its id."""
-    query = writer.start()
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
-    return query.id
-
-
-def refusal(writer) -> str:
-    from pyspark.errors import StreamingQueryException
-
-    with pytest.raises(StreamingQueryException) as refused:
-        run(writer)
-    return str(refused.value)
-
-
-def stored(place: Path) -> tuple[dict[str, int], list[int]]:
-    """The people, and the batches of the commits, oldest first."""
-    with og.open(place / "g") as graph:
-        query = "query q() { match { $p: Person } return { $p.name, $p.age } }"
-        people = {row["p.name"]: row["p.age"] for row in graph.query(query)}
-        made = [one.facts["stream"] for one in graph.commits.list() if "stream" in one.facts]
-        assert workspace_of(graph).store.list("__recovery") == []
-    return people, [one["batch_id"] for one in reversed(made)]
 
 
 def test_a_stream_of_files_becomes_one_commit_for_each_batch(spark, place):
@@ -151,21 +95,13 @@ DRIVER = """
 import sys
 from omnigraph.runner.session import spark_session
 from omnigraph.spark import register
-from tests.spark.test_stream_sink import Path, frame, run, sink
+from tests.spark.streaming import Path, frame, run, sink
 
 session = spark_session("local[1]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
 register(session)
 place = Path(sys.argv[1])
 run(sink(frame(session, place), place, app_id="files", merge="true"))
 """
-
-
-def wait_until(condition, driver: subprocess.Popen) -> None:
-    deadline = time.monotonic() + DRIVER_SECONDS
-    while not condition():
-        assert driver.poll() is None, "it ended before it came to the point"
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.mark.sampled(1, every=())
@@ -195,10 +131,7 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark, place, point):
     try:
         wait_until((place / "pause.reached").exists, driver)
     finally:
-        for pid in [driver.pid, *descendants(driver.pid)]:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        driver.wait()
+        kill(driver)
     assert not (place / "cp" / "commits" / "0").exists(), "the checkpoint does not have the batch"
     register(spark)
     run(sink(frame(spark, place), place, app_id="files", merge="true"))

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import ProviderError
+from omnigraph.errors import OmniGraphError, ProviderError
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from tests.oracle.analysis import mock_embedding
@@ -144,3 +144,71 @@ def test_rows_that_are_read_again_have_the_same_numbers(spark, place):
     for slug in set(rows) - {"n7"}:
         wanted = mock_embedding(rows[slug]["body"], 4)
         assert rows[slug]["vec"] == pytest.approx(wanted, abs=1e-6), slug
+
+
+BESIDE = """
+node Note { slug: String @key  body: String? @unique  vec: Vector(4)? @embed(body) }
+node Person { name: String @key  mail: String? @unique }
+edge Wrote: Person -> Note
+"""
+
+
+def beside(count, **more):
+    """Records of a type with vectors among those of others."""
+    for n in range(count):
+        yield {"type": "Person", "data": {"name": f"p{n}", "mail": f"m{n}"}}
+        yield {"type": "Note", "data": {"slug": f"n{n}", "body": f"note {n}"}}
+        yield {"edge": "Wrote", "from": f"p{n}", "to": f"n{count - 1 - n}"}
+    if more:
+        yield {"type": "Note", "data": more}
+
+
+WRONG = {
+    "id twice": {"slug": "n3"},
+    "text twice": {"slug": "x", "body": "note 3"},
+    "id taken": {"slug": "old"},
+}
+
+
+def test_only_the_type_with_vectors_waits_for_them(spark, tmp_path, monkeypatch):
+    """All others are written by the tasks that read them, and rules are proved by tasks."""
+    monkeypatch.setattr(
+        SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, sent_bytes=1000)
+    )
+    kinds = []
+
+    def proved(self, runner, incoming, mode, committed):
+        holds = original(self, runner, incoming, mode, committed)
+        kinds.append({key: type(rows).__name__ for key, rows in incoming.items()} | {"": holds})
+        return holds
+
+    original = SparkEngine.proves_rules
+    monkeypatch.setattr(SparkEngine, "proves_rules", proved)
+    file = tmp_path / "records.jsonl"
+    told = {}
+    for engine in ("spark", "local"):
+        options = {"spark": spark} if engine == "spark" else {"engine": "local"}
+        embedder = Recording()
+        with og.init(tmp_path / engine, BESIDE, embedder=embedder) as graph:
+            graph.load([{"type": "Note", "data": {"slug": "old", "vec": [0, 0, 0, 1]}}])
+            said = []
+            for wrong in WRONG.values():
+                file.write_text("".join(json.dumps(r) + "\n" for r in beside(50, **wrong)))
+                with pytest.raises(OmniGraphError) as refused:
+                    graph.load(str(file), mode="append", **options)
+                said.append((type(refused.value).__name__, str(refused.value)))
+            assert embedder.calls == []
+            file.write_text("".join(json.dumps(r) + "\n" for r in beside(50)))
+            for mode in ("append", "overwrite"):
+                result = graph.load(str(file), mode=mode, **options)
+                assert (result.engine, result.embeddings_pending) == (engine, 0)
+            notes = nodes(graph, "Note")
+            assert all(
+                row["vec"] == pytest.approx(mock_embedding(row["body"], 4))
+                for row in notes.values()
+            )
+            told[engine] = said, result.tables, sorted(notes), sorted(nodes(graph, "Person"))
+            assert sorted(embedder.texts) == sorted(2 * [f"note {n}" for n in range(50)])
+    assert told["spark"] == told["local"]
+    written = {"node:Person": "OnePassRows", "edge:Wrote": "OnePassRows", "node:Note": "SparkRows"}
+    assert kinds == [{**written, "": False}] * len(WRONG) + [{**written, "": True}] * 2

@@ -236,7 +236,7 @@ class _Attempt:
             self.out[key] += orders
             values = self._values(key, orders)
             self.search.bad.add(
-                replace(_bad_of(one), record=values.get(one.record or 0)) for one in mine
+                replace(self._bad_of(one), record=values.get(one.record or 0)) for one in mine
             )
 
     def _values(self, key: str, orders: Sequence[int]) -> dict[int, str]:
@@ -252,7 +252,7 @@ class _Attempt:
         """End the load over a broken set rule, with the places of its records in front."""
         request = self.search.request
         sources = request.inputs.sources
-        told = [_bad_of(one) if one.record is not None else None for one in broken]
+        told = [self._bad_of(one) if one.record is not None else None for one in broken]
         messages = [
             one.message if bad is None else format_entry(next(describe_bad(sources, [bad])))
             for one, bad in zip(broken, told, strict=True)
@@ -264,15 +264,15 @@ class _Attempt:
             [replace(one, message=text) for one, text in zip(broken, messages, strict=True)]
         )
 
-
-def _bad_of(violation: Violation) -> Bad:
-    message = violation.message
-    if violation.kind == "key":
-        message += "; give it another id, or load with mode merge to replace the row"
-    named = violation.detail.get("properties") or violation.detail.get("endpoint")
-    blamed = ", ".join(named) if isinstance(named, list) else named
-    place = place_of(violation.record or 0)
-    return Bad(*place, message, violation.kind, None if blamed is None else str(blamed))
+    def _bad_of(self, violation: Violation) -> Bad:
+        message = violation.message
+        if violation.kind == "key":
+            to_merge = self.search.request.to_merge
+            message += f"; give it another id, or {to_merge} to replace the row"
+        named = violation.detail.get("properties") or violation.detail.get("endpoint")
+        blamed = ", ".join(named) if isinstance(named, list) else named
+        place = place_of(violation.record or 0)
+        return Bad(*place, message, violation.kind, None if blamed is None else str(blamed))
 
 
 def _repeat_violations(incoming: Incoming, found: pa.Table) -> list[Violation]:

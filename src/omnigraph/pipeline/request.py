@@ -26,7 +26,7 @@ class LoadRequest:
     ``branch_id`` is the identifier of the only branch that files were written for already; None where
     any branch of that name will do. ``before_fork`` is called before a missing branch is made, and may
     refuse that with an error. ``batch``: the load is this micro-batch of a stream, and its operation id
-    is that of the batch.
+    is that of the batch. ``to_merge`` is how the caller asks for a merge, in messages.
     """
 
     inputs: LoadInput
@@ -36,6 +36,7 @@ class LoadRequest:
     branch_id: str | None = None
     before_fork: Callable[[], object] | None = None
     batch: StreamBatch | None = None
+    to_merge: str = "load with mode merge"
 
     @property
     def asked(self) -> WriteRequest:

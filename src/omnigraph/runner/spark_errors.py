@@ -121,7 +121,8 @@ def carried_errors() -> Iterator[None]:
     try:
         yield
     except OmniGraphError as error:
-        raise CarriedError(error) from error
+        # Spark shows and logs the text of causes, too, which may repeat keys of a store.
+        raise CarriedError(error) from None
 
 
 def error_bytes(error: OmniGraphError) -> bytes:

@@ -65,7 +65,11 @@ def _load(workspace: Workspace, plan: WritePlan, ordered: Sequence[Written]) -> 
         ]
         options = plan.options.load_options(plan.mode)
         request = LoadRequest(
-            inputs, options, branch_id=plan.branch_identifier, batch=plan.options.batch
+            inputs,
+            options,
+            branch_id=plan.branch_identifier,
+            batch=plan.options.batch,
+            to_merge='write with .option("merge", "true")',
         )
         schema = plan.ir_hash, plan.rules.catalog
         return load(workspace, lambda: schema, request, _WrittenEngine(plan, ordered))

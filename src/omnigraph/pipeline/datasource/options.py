@@ -94,7 +94,14 @@ class WriteOptions:
     def layout(self, entity: Entity) -> Layout:
         """Return which columns of the frame become which columns of the type."""
         ends = self.ends
-        return Layout(entity, ends.source, ends.target, patch=self.patch, options=self.frame)
+        return Layout(
+            entity,
+            ends.source,
+            ends.target,
+            patch=self.patch,
+            options=self.frame,
+            by_options=True,
+        )
 
     def load_options(self, mode: LoadMode) -> LoadOptions:
         """Return what the commit, which is a load, takes of them."""

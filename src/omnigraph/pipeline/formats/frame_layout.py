@@ -21,6 +21,9 @@ _NAME_LENGTH = 100
 _UNKNOWN = "there is no property"
 _RENAME = "columns (--map) renames columns, ignore_extra (--ignore-extra) leaves them out"
 _NAME_ENDS = "from_col and to_col (--from-col, --to-col) name the columns with the ends"
+# What `df.write` of Spark has instead.
+_RENAME_OPTIONS = "the option `columns` renames columns, `ignore_extra` leaves them out"
+_NAME_ENDS_OPTIONS = "the options `from_col` and `to_col` name the columns with the ends"
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +36,8 @@ class Layout:
     patch: bool = False
     """Whether any column may be missing: the rows keep what they have there."""
     options: FrameOptions = field(default_factory=FrameOptions)
+    by_options: bool = False
+    """Whether the caller gave options of Spark's, and messages should name those."""
 
     @property
     def ends(self) -> tuple[str, ...]:
@@ -58,9 +63,11 @@ class Layout:
                 [f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS)
             )
             unknown = any(one.startswith(_UNKNOWN) for one in wrong)
-            hint = f"; {_RENAME}" if unknown else ""
+            hint = ""
+            if unknown:
+                hint = f"; {_RENAME_OPTIONS if self.by_options else _RENAME}"
             if not self.patch and not self.places(columns).keys() >= set(self.ends):
-                hint = f"; {_NAME_ENDS}{hint}"
+                hint = f"; {_NAME_ENDS_OPTIONS if self.by_options else _NAME_ENDS}{hint}"
             raise InputError(
                 f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}{hint}",
                 type_name=self.entity.name,

@@ -171,8 +171,9 @@ def readable(name: str, compression: Compression | None = None) -> Iterator[None
     except Exception as error:
         if _is_store_failure(error):
             from omnigraph.storage.objects.store_errors import translate
+            from omnigraph.storage.store_answers import shown_cause
 
-            raise translate(error, "read", name, "its store") from error
+            raise translate(error, "read", name, "its store") from shown_cause(error)
         # Those of Arrow are of many kinds; a damaged file may show as a type it does not have.
         known = isinstance(error, OSError | EOFError | ValueError | pa.ArrowException)
         if not known and not _is_zlib(error):

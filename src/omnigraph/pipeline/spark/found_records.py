@@ -10,10 +10,18 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases
-from omnigraph.pipeline.spark.one_pass.first_pass import BAD_RECORDS, SUMMARY, files_of, summary_of
+from omnigraph.pipeline.spark.one_pass.first_pass import (
+    BAD_RECORDS,
+    KEPT,
+    SUMMARY,
+    files_of,
+    kept_payloads,
+    summary_of,
+)
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
     BAD,
+    COLUMNS,
     COUNT,
     FAILURE,
     ROWS,
@@ -21,6 +29,7 @@ from omnigraph.pipeline.spark.payloads import (
     aliases_of,
     bad_of,
 )
+from omnigraph.pipeline.spark.same_rows import DIGEST, only_known
 from omnigraph.runner.spark_errors import error_of
 from omnigraph.validate.change_set import SHOWN
 
@@ -41,6 +50,8 @@ class FoundRecords:
     unfilled: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
     nbytes: int = 0
+    digests: list[int] = field(default_factory=list)
+    """What the payload rows of the caller's frames are known by."""
 
     @property
     def records(self) -> int:
@@ -102,20 +113,29 @@ class FoundRecords:
         return self.told.where(f"kind = '{kind}'").orderBy("task", "seq")
 
 
-def found_in_payloads(payloads: DataFrame) -> FoundRecords:
-    """Run the tasks that read, and count what they found."""
+def found_in_payloads(payloads: DataFrame, of_frames: str | None = None) -> FoundRecords:
+    """Run the tasks that read, and count what they found.
+
+    ``of_frames``: whether a row is one of a frame of the caller's, as a condition.
+    """
     from pyspark.sql import functions as f
+
+    digest = f"CASE WHEN {of_frames or 'false'} THEN {DIGEST} END"
 
     counted = payloads.groupBy("kind", "key").agg(
         f.sum("records").alias("records"),
         f.sum("named").alias("named"),
         f.sum("pending").alias("pending"),
         f.expr("sum(coalesce(length(narrow), 0) + coalesce(length(wide), 0))").alias("size"),
+        f.expr(f"collect_list({digest})").alias("digests"),
     )
     found = FoundRecords(payloads)
     for total in counted.toArrow().to_pylist():
         found.nbytes += total.pop("size")
+        found.digests += total.pop("digests")
         _count(found, Payload(0, 0, **total))
+    if of_frames is not None:
+        found.told = only_known(payloads, of_frames, found.digests)
     return found
 
 
@@ -128,6 +148,16 @@ class FoundWritten(FoundRecords):
     files: dict[str, list[tuple[str, int]]] = field(default_factory=dict)
     """The files with the columns that set rules look at, and their numbers of rows."""
     loose: dict[str, list[str]] = field(default_factory=dict)
+
+    def kept(self, number: int) -> FoundRecords:
+        """Return the rows of a table that were not written, as payload rows."""
+        notes = self.told.where(f"what = {KEPT} AND one = {number}").select("data")
+        payloads = notes.mapInArrow(kept_payloads, COLUMNS)
+        return FoundRecords(payloads, self.rows, self.named, self.unfilled)
+
+    def by_task(self, key: str) -> dict[int, bytes]:
+        """Return what each task told of its files of a table (see ``files_of``)."""
+        return {one.task: one.wide for one in self._of_kind(ROWS) if one.key == key}
 
     def _of_kind(self, kind: str) -> Iterator[Any]:
         return (one for one in self.summaries if one.kind == kind)

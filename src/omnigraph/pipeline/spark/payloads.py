@@ -73,12 +73,19 @@ def payloads_of(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterato
         spelled = json.dumps(judged.aliases).encode()
         yield Payload(task, seq, ALIASES, None, 0, wide=spelled)
     for key, batch in judged.rows:
-        needed = narrow_columns(rules.catalog.entity(key))
-        among = set(needed)
-        rest = [name for name in batch.schema.names if name not in among]
-        narrow, wide = ipc_bytes(batch.select(needed)), ipc_bytes(batch.select(rest))
-        named, unfilled = judged.named[key], judged.unfilled[key]
-        yield Payload(task, seq, ROWS, key, batch.num_rows, named, unfilled, narrow, wide)
+        yield rows_payload(task, seq, key, batch, judged, rules)
+
+
+def rows_payload(
+    task: int, seq: int, key: str, batch: pa.RecordBatch, judged: Judged, rules: RowRules
+) -> Payload:
+    """Return the payload of the rows that a block has for one table."""
+    needed = narrow_columns(rules.catalog.entity(key))
+    among = set(needed)
+    rest = [name for name in batch.schema.names if name not in among]
+    narrow, wide = ipc_bytes(batch.select(needed)), ipc_bytes(batch.select(rest))
+    named, unfilled = judged.named[key], judged.unfilled[key]
+    return Payload(task, seq, ROWS, key, batch.num_rows, named, unfilled, narrow, wide)
 
 
 def bad_bytes(found: Sequence[Bad]) -> pa.Buffer:

@@ -73,6 +73,12 @@ class ReadPlan:
             else:
                 self.here.append((number, task))
 
+    @property
+    def of_frames(self) -> str | None:
+        """The condition that a payload row is one of a frame of Spark's; None where there is no frame."""
+        ranges = (f"task BETWEEN {at} AND {at + MAX_PARTS - 1}" for at, _ in self.frames)
+        return f"({' OR '.join(ranges)})" if self.frames else None
+
     def kept(self) -> DataFrame:
         """Return all records as payload rows."""
         frames = [

@@ -70,6 +70,12 @@ class _Reading:
     target: LoadTarget
     directory: Path
 
+    @property
+    def unwritable(self) -> frozenset[str]:
+        """The tables whose rows may lack vectors when they are read."""
+        catalog = self.rules.catalog
+        return frozenset(key for key in self.target.places if catalog.entity(key).embeds)
+
     def judged(self, found: FoundRecords) -> tuple[BadRecords, Aliases]:
         """Return the bad records and the spellings of ids; raise if the load ends here.
 
@@ -144,9 +150,24 @@ class SparkEngine:
                 can_be_images(reading.rules.catalog.entity(key)) for key in reading.target.places
             ):
                 return self._merged(reading)
-        elif _is_writable(reading):
+        elif self._is_writable(reading):
             return self._written(reading)
         return None
+
+    def _is_writable(self, reading: _Reading) -> bool:
+        """Say whether rows can be written at once: whole ones, and others only beside them.
+
+        Few rows with vectors to be made are better brought here; and those of a frame that is computed
+        again would have to be compared.
+        """
+        if not reading.unwritable:
+            return True
+        size = sum(source.size for source in reading.request.inputs.sources)
+        return (
+            len(reading.unwritable) < len(reading.target.places)
+            and not reading.plan.frames
+            and size > self.sizes.sent_bytes
+        )
 
     def _merged(self, reading: _Reading) -> ReadRecords | None:
         """Run the one pass of a merge; None where edges must be redirected."""
@@ -175,13 +196,17 @@ class SparkEngine:
 
     def _written(self, reading: _Reading) -> ReadRecords | None:
         """Run the one pass; None where edges must be redirected, so that what was written is wrong."""
+        from pyspark import StorageLevel
+
         first_pass = FirstPass(
             reading.rules,
             dict(reading.target.places),
             reading.request.options.mode == "overwrite",
+            reading.unwritable,
         )
         with reading.tally.watched():
-            told = reading.plan.written(first_pass).persist()
+            told = reading.plan.written(first_pass)
+            told = told.persist(StorageLevel.DISK_ONLY) if first_pass.kept else told.persist()
             self._frames.append(told)
             found = found_written(told)
         self._first_pass = (first_pass, found)
@@ -192,15 +217,21 @@ class SparkEngine:
             return None
         incoming: dict[str, Incoming] = {}
         for key, rows in found.rows.items():
-            ref = reading.target.places[key]
+            ref, entity = reading.target.places[key], reading.rules.catalog.entity(key)
+            pieces = [Piece(ref, count, file=name) for name, count in found.files.get(key, [])]
+            if key in first_pass.kept:
+                incoming[key] = kept = self._rows_of(entity, found.kept(first_pass.number(key)), {})
+                kept.pieces = pieces
+                continue
             incoming[key] = written = OnePassRows(
-                reading.rules.catalog.entity(key),
+                entity,
                 rows,
                 found.named.get(key, 0),
                 found.fragments.get(key, []),
-                [Piece(ref, count, file=name) for name, count in found.files.get(key, [])],
+                pieces,
                 ref,
                 told,
+                found.by_task(key),
                 first_pass.number(key),
                 self.sizes.fetched_rows,
             )
@@ -215,7 +246,11 @@ class SparkEngine:
         committed: Committed,
     ) -> bool:
         """Ask executors where they wrote the rows at once; few rows are looked at here."""
-        written = {key: rows for key, rows in incoming.items() if isinstance(rows, OnePassRows)}
+        written = {
+            key: rows
+            for key, rows in incoming.items()
+            if isinstance(rows, OnePassRows | SparkRows) and (rows.pieces or not rows.rows)
+        }
         rows = sum(one.rows for one in incoming.values())
         if self._first_pass is None or len(written) < len(incoming):
             return False
@@ -257,7 +292,7 @@ class SparkEngine:
         with reading.tally.watched():
             payloads = reading.plan.kept().persist(StorageLevel.DISK_ONLY)
             self._frames.append(payloads)
-            found = found_in_payloads(payloads)
+            found = found_in_payloads(payloads, reading.plan.of_frames)
         bad, aliases = reading.judged(found)
         if self._fits_here(found, reading.target):
             self._is_here = True
@@ -329,8 +364,3 @@ class SparkEngine:
             first_pass, found = self._first_pass
             for key, loose in found.loose.items():
                 discard_files(first_pass.places[key], [], loose)
-
-
-def _is_writable(reading: _Reading) -> bool:
-    """Say whether rows of all tables of the load are whole when they are read."""
-    return not any(reading.rules.catalog.entity(key).embeds for key in reading.target.places)

@@ -26,6 +26,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     show_records,
     write_payloads,
 )
+from omnigraph.pipeline.spark.one_pass.questions import Piece
 from omnigraph.pipeline.spark.payloads import COLUMNS
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.tally import Tally
@@ -67,6 +68,8 @@ class SparkRows:
     spellings: Spellings
     sizes: SparkSizes
     unfilled: int = 0
+    pieces: Sequence[Piece] = ()
+    """Files with the columns that set rules look at, where tasks wrote some."""
     _asked: AskedRows = field(init=False, repr=False)
     _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
     _vectors: SparkVectors | None = field(default=None, repr=False)

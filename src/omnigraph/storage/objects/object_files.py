@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.objects.store_errors import translate
 from omnigraph.storage.objects.stores import s3_backend
+from omnigraph.storage.store_answers import shown_cause
 from omnigraph.storage.uris import Root
 
 if TYPE_CHECKING:
@@ -44,8 +45,8 @@ class ObjectFile:
         """Write a piece."""
         try:
             self._opened().write(memoryview(piece).cast("B"))  # obstore takes no other buffers
-        except Exception as error:
-            raise self._failed(error) from error
+        except Exception as error:  # noqa: BLE001 - it is raised as ours
+            raise self._failed(error) from shown_cause(error)
 
     def end(self, *, complete: bool) -> None:
         """Make the object visible, or drop what was written of it."""
@@ -55,9 +56,9 @@ class ObjectFile:
             elif self._file is not None:
                 # Leaving the block with an error takes the parts back that are in the store already.
                 self._file.__exit__(KeyboardInterrupt, None, None)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - it is raised as ours
             if complete:
-                raise self._failed(error) from error
+                raise self._failed(error) from shown_cause(error)
 
     def _opened(self) -> Any:
         if self._file is None:

@@ -28,6 +28,7 @@ from omnigraph.storage.objects.store_errors import (
     Unavailable,
     translate,
 )
+from omnigraph.storage.store_answers import shown_cause
 
 if TYPE_CHECKING:
     from obstore import PutMode
@@ -289,7 +290,7 @@ class ObjectStore:
         except OmniGraphError:
             raise
         except (OSError, ValueError, RuntimeError, exceptions.BaseError) as error:
-            raise translate(error, verb, name, self.address) from error
+            raise translate(error, verb, name, self.address) from shown_cause(error)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,6 +9,7 @@ from typing import Final
 from obstore import exceptions
 
 from omnigraph.errors import BadRequest, Contention, OmniGraphError, StorageError
+from omnigraph.storage.store_answers import without_body
 
 _HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
 _LOOKING: Final = frozenset({"read", "look for", "list", "delete"})
@@ -54,7 +55,7 @@ def lock_lost(name: str, why: str) -> LockLost:
 
 def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:
     """Turn a failure of obstore or of the system into an error of this module."""
-    cause = str(error).split("\n", 1)[0].split(": <?xml", 1)[0].strip()
+    cause = without_body(str(error)).split("\n", 1)[0].strip()
     what = f'cannot {verb} "{name}" under {address}'
     if _error_number(error) == errno.ENAMETOOLONG:
         return BadRequest(f"{what}: the name is too long for this disk; shorten it")

@@ -11,6 +11,7 @@ from obstore.store import S3Store
 from omnigraph.storage.objects.local_objects import LocalObjectStore
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import translate
+from omnigraph.storage.store_answers import shown_cause
 from omnigraph.storage.uris import Root
 
 
@@ -61,4 +62,4 @@ def s3_backend(
             },
         )
     except (ValueError, exceptions.BaseError) as error:
-        raise translate(error, "open", root.path, f"s3://{root.bucket}") from error
+        raise translate(error, "open", root.path, f"s3://{root.bucket}") from shown_cause(error)

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.store_answers import shown_cause
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import PRIMARY_KEY, Table, open_table
@@ -79,7 +80,7 @@ def _after_failure(base: Table, staged: Staged, error: BaseException) -> Table:
             raise _moved(base, expected) from error
     if isinstance(error, lance_module("commit").CommitConflictError):
         raise _moved(base, expected) from error
-    raise StorageError(f"writing to {staged.ref} failed: {reason(error)}") from error
+    raise StorageError(f"writing to {staged.ref} failed: {reason(error)}") from shown_cause(error)
 
 
 def _moved(base: Table, expected: int) -> TableMoved:

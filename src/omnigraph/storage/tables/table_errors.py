@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.errors import Conflict, OmniGraphError, StorageError
+from omnigraph.storage.store_answers import shown_cause, without_body
 
 
 class TableMissing(StorageError):
@@ -70,8 +71,9 @@ _INTERRUPTED = "External error: KeyboardInterrupt"
 
 
 def reason(error: BaseException) -> str:
-    """Lance's message, without the places in its source code."""
-    return _RUST_PLACES.sub("", str(error)).strip() or type(error).__name__
+    """Lance's message, without the places in its source code and what a store repeats of a request."""
+    text = without_body(str(error))
+    return _RUST_PLACES.sub("", text).strip() or type(error).__name__
 
 
 def is_not_found(error: BaseException) -> bool:
@@ -97,13 +99,15 @@ def lance_errors(doing: str) -> Iterator[None]:
         if _INTERRUPTED in str(error):
             # Arrow met Ctrl-C while it called back into Python.
             raise KeyboardInterrupt from error
-        raise StorageError(f"{doing} failed: {reason(error)}; {_next_step(error)}") from error
+        raise StorageError(
+            f"{doing} failed: {reason(error)}; {_next_step(error)}"
+        ) from shown_cause(error)
     except BaseException as error:
         if not is_panic(error):
             raise
         raise StorageError(
             f"{doing} failed inside Lance: {reason(error)}; {_next_step(error)}"
-        ) from error
+        ) from shown_cause(error)
 
 
 def _next_step(error: BaseException) -> str:

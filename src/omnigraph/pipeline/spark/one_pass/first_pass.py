@@ -5,8 +5,10 @@ is small, in one frame for all tables (`TOLD`): a few notes of each task, told a
 
 * `SUMMARY`: a payload row without rows: how many there are, and the fragments that hold them;
 * `BAD_RECORDS`: bad records, sorted by task (``one``) and block (``two``);
-* `PLACES`: where the rows of one table are (``one`` is its number), and their order in the input, so that
-  columns of the rows can be read again.
+* `KEPT`: rows of a table that cannot be written yet because vectors are to be made for them, as a payload
+  row (``one`` is the number of the table);
+* `PLACES`: the order in the input of the rows of one table (``one`` is its number), so that columns of the
+  rows can be read again.
 
 A task that runs again gives the same rows but new files; those of other attempts are referenced by
 nobody, and cleanup removes them.
@@ -15,7 +17,7 @@ nobody, and cleanup removes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -26,7 +28,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.read_tasks import ReadTask
-from omnigraph.pipeline.rows.row_rules import Judged, RowRules
+from omnigraph.pipeline.rows.row_rules import Judged, RowRules, narrow_columns
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.spark.executor_tasks import Counter
 from omnigraph.pipeline.spark.frame_part import FramePart
@@ -40,9 +42,12 @@ from omnigraph.pipeline.spark.payloads import (
     bad_bytes,
     batch_of,
     ipc_bytes,
+    rows_payload,
+    values_of,
 )
+from omnigraph.pipeline.spark.same_rows import other_rows
 from omnigraph.pipeline.spark.tally import count
-from omnigraph.pipeline.written.task_files import Destination, TaskFiles, Written
+from omnigraph.pipeline.written.task_files import Destination, Form, TaskFiles, Written
 from omnigraph.runner.spark_columns import portable
 from omnigraph.runner.spark_errors import error_bytes
 from omnigraph.runner.spark_tasks import Batches, executor_task
@@ -52,16 +57,21 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ORDER
 
 TOLD = "what int, one bigint, two bigint, data binary"
-SUMMARY, PLACES, BAD_RECORDS = -1, -2, -3
+SUMMARY, PLACES, BAD_RECORDS, KEPT = -1, -2, -3, -4
 
 
 @dataclass(frozen=True, slots=True)
 class FirstPass:
-    """What every task of the pass needs to know; it is pickled to them."""
+    """What every task of the pass needs to know; it is pickled to them.
+
+    Rows of the ``kept`` tables are not written: only the columns that set rules look at are, to files of
+    their own.
+    """
 
     rules: RowRules
     places: dict[str, TableRef]
     overwrite: bool
+    kept: frozenset[str] = frozenset()
 
     def task_rows(self, counter: Counter) -> TaskRows:
         """Return what takes the rows of one task."""
@@ -70,7 +80,8 @@ class FirstPass:
     def files(self, key: str) -> TaskFiles:
         """Return what writes the rows of a table."""
         entity = self.rules.catalog.entity(key)
-        return TaskFiles(Destination(entity, self.places[key], "fragments", self.overwrite))
+        form: Form = "rows" if key in self.kept else "fragments"
+        return TaskFiles(Destination(entity, self.places[key], form, self.overwrite))
 
     def number(self, key: str) -> int:
         """Return the number that stands for a table."""
@@ -135,6 +146,7 @@ class TaskRows:
                 judged = self._pass.rules.judge(parsed)
                 yield from self._noted(number, seq, judged)
                 if not self.is_refused:
+                    yield from self._kept(number, seq, judged)
                     self.write(number, judged)
                 seq += 1
         except OmniGraphError as error:
@@ -152,6 +164,12 @@ class TaskRows:
             spelled = json.dumps(judged.aliases).encode()
             yield note(SUMMARY, packed_note(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
 
+    def _kept(self, number: int, seq: int, judged: Judged) -> Batches:
+        for key, batch in judged.rows:
+            if key in self._pass.kept and batch.num_rows:
+                payload = rows_payload(number, seq, key, batch, judged, self._pass.rules)
+                yield note(KEPT, packed_note(payload), self._pass.number(key))
+
     def write(self, number: int, judged: Judged) -> None:
         """Write the rows of a block."""
         for key, batch in judged.rows:
@@ -159,8 +177,11 @@ class TaskRows:
                 continue
             if key not in self.tables:
                 self.tables[key] = _TableRows(self._pass, key, number)
-            table = self.tables[key]
-            table.add(batch, judged.named[key])
+            table, rows = self.tables[key], batch
+            if key in self._pass.kept:
+                rows = batch.select(narrow_columns(self._pass.rules.catalog.entity(key)))
+                table.unfilled += judged.unfilled[key]
+            table.add(rows, judged.named[key])
             count(self._counter, batch.num_rows)
 
     def finish(self) -> Batches:
@@ -170,9 +191,14 @@ class TaskRows:
         for key, table in self.tables.items():
             written = table.files.close(table.task, named=table.named)
             files = _files_bytes(written)
-            told = Payload(table.task, 0, ROWS, key, written.rows, table.named, wide=files)
+            told = Payload(
+                table.task, 0, ROWS, key, written.rows, table.named, table.unfilled, wide=files
+            )
             yield note(SUMMARY, packed_note(told))
-            yield note(PLACES, _place_bytes(files, table.orders), self._pass.number(key))
+            if key in self._pass.kept:
+                continue
+            place = _place_bytes(table.task, table.orders)
+            yield note(PLACES, place, self._pass.number(key))
 
 
 class _TableRows:
@@ -182,6 +208,7 @@ class _TableRows:
         self.files = first_pass.files(key)
         self.task = task
         self.named = 0
+        self.unfilled = 0
         self.orders: list[tuple[int, bytes]] = []
 
     def add(self, batch: pa.RecordBatch, named: int) -> None:
@@ -240,10 +267,10 @@ def files_of(data: bytes) -> TaskResult:
     return TaskResult([fragment_of(text) for text in told["fragments"]], told["loose"])
 
 
-def _place_bytes(files: bytes, orders: Sequence[tuple[int, bytes]]) -> bytes:
-    """Pack the files of a table and the order of their rows."""
+def _place_bytes(task: int, orders: Sequence[tuple[int, bytes]]) -> bytes:
+    """Pack the order of the rows that a task wrote for a table."""
     row = {
-        "files": pa.array([files], pa.binary()),
+        "task": pa.array([task], pa.int64()),
         "rows": pa.array([[rows for rows, _ in orders]], pa.list_(pa.int64())),
         "steps": pa.array([[steps for _, steps in orders]], pa.list_(pa.binary())),
     }
@@ -259,18 +286,36 @@ def _orders_of(place: dict[str, Any]) -> np.ndarray[Any, Any]:
 
 
 @executor_task
-def read_again(batches: Batches, *, ref: TableRef, columns: Sequence[str]) -> Batches:
-    """Yield columns of written rows, with their order, from notes of the kind `PLACES`."""
+def kept_payloads(batches: Batches) -> Batches:
+    """Yield the payload rows of notes of the kind `KEPT`."""
+    for batch in batches:
+        for data in values_of(batch.column("data")):
+            yield batch_of(data.to_pybytes())
+
+
+@executor_task
+def read_again(
+    batches: Batches, *, ref: TableRef, columns: Sequence[str], by_task: Mapping[int, bytes]
+) -> Batches:
+    """Yield columns of written rows, with their order, from notes of the kind `PLACES`.
+
+    The rows are those of the files ``by_task``, which become part of the table: a task that ran again
+    after its note was lost has written others.
+    """
     stored = [name for name in columns if name != ORDER]
     for batch in batches:
         for data in batch.column("data").to_pylist():
             (place,) = batch_of(data).to_pylist()
             order = _orders_of(place)
-            files = files_of(place["files"])
+            if place["task"] not in by_task:
+                raise other_rows()
+            files = files_of(by_task[place["task"]])
             names = data_files(files.fragments) if files.loose is None else [files.loose]
             at = 0
             for name in names:
                 for rows in read_data_file(ref, name, stored):
                     mine = pa.array(order[at : at + rows.num_rows])
                     at += rows.num_rows
+                    if at > len(order):
+                        raise other_rows()
                     yield portable(rows.append_column(ORDER, mine).select(list(columns)))

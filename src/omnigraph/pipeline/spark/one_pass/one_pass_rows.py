@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from omnigraph.pipeline.rows.images import same_lineage
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again
 from omnigraph.pipeline.spark.one_pass.questions import Piece
+from omnigraph.pipeline.spark.same_rows import other_rows
 from omnigraph.runner.names import encoded
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import portable_schema, spark_schema
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 class OnePassRows:
     """Rows of an append or an overwrite, in fragments of their table that nothing refers to yet.
 
-    ``told`` is what the first pass told; ``number`` stands for the table there. ``pieces`` are the files
-    with the columns that set rules look at. The rows are as they are: none takes another id, and none
-    is left out.
+    ``told`` is what the first pass told; ``number`` stands for the table there, and ``by_task`` has the
+    files of each task. ``pieces`` are the files with the columns that set rules look at. The rows are as
+    they are: none takes another id, and none is left out.
     """
 
     entity: Entity
@@ -52,6 +53,7 @@ class OnePassRows:
     pieces: list[Piece]
     ref: TableRef
     told: DataFrame
+    by_task: Mapping[int, bytes] = field(repr=False)
     number: int
     fetched_rows: int
     unfilled: int = 0
@@ -79,7 +81,7 @@ class OnePassRows:
             whole = runner.of(self._narrow_rows())
             if self.rows <= self.fetched_rows:
                 if self._here is None:
-                    self._here = runner.frame(runner.collect(whole))
+                    self._here = runner.frame(self._whole(runner.collect(whole)))
                 return runner.frame(self._here.table.select(list(columns)))
             return runner.of(whole.data.select([f"`{encoded(name)}`" for name in columns]))
 
@@ -94,11 +96,18 @@ class OnePassRows:
                     for name in columns
                 ]
             )
-            run = partial(read_again, ref=self.ref, columns=columns)
+            run = partial(read_again, ref=self.ref, columns=columns, by_task=self.by_task)
             places = self.told.where(f"what = {PLACES} AND one = {self.number}").select("data")
             shown = spark_schema(portable_schema(schema))
             self._narrow = places.mapInArrow(run, shown).persist()
+            if self.rows > self.fetched_rows and self._narrow.count() != self.rows:
+                raise other_rows()
         return self._narrow
+
+    def _whole(self, rows: pa.Table) -> pa.Table:
+        if rows.num_rows != self.rows:
+            raise other_rows()
+        return rows
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Stage the fragments as they are."""

@@ -15,11 +15,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.spark.one_pass.fingerprints import fingerprint_batch
 from omnigraph.runner.local_runner import LocalFrame, LocalRunner
 from omnigraph.runner.spark_tasks import Batches, executor_task
@@ -52,6 +53,22 @@ class Piece:
             return read_data_file(self.ref, self.file, columns)
         assert self.fragment_id is not None
         return scan_windows(open_table(self.ref), columns, [self.fragment_id])
+
+
+class Asked(Protocol):
+    """Incoming rows whose columns are in files."""
+
+    @property
+    def entity(self) -> Entity:
+        """The type of the rows."""
+
+    @property
+    def may_repeat(self) -> bool:
+        """Whether two rows may have one id."""
+
+    @property
+    def pieces(self) -> Sequence[Piece]:
+        """The files with the columns that set rules look at."""
 
 
 @dataclass(frozen=True, slots=True)

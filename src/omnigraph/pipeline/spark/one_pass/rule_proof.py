@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.schema.catalog import Catalog, EdgeType
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.spark.one_pass import fingerprints
-from omnigraph.pipeline.spark.one_pass.one_pass_rows import OnePassRows
 from omnigraph.pipeline.spark.one_pass.questions import (
+    Asked,
     Piece,
     Question,
     Values,
@@ -46,7 +46,7 @@ class RuleProof:
 
     session: SparkSession
     catalog: Catalog
-    incoming: Mapping[str, OnePassRows]
+    incoming: Mapping[str, Asked]
     mode: LoadMode
     committed: Committed
     cores: int
@@ -171,7 +171,7 @@ class RuleProof:
                 values = [*self._written(key, "src"), *self._stored(key, "src")]
                 yield Question("repeated", tuple(values), most=rows.entity.cardinality.max)
 
-    def _needs_edges(self, rows: OnePassRows) -> bool:
+    def _needs_edges(self, rows: Asked) -> bool:
         """Say whether nodes may have too few edges.
 
         Only nodes that gain or lose edges are looked at, so it needs a bound above 1, or edges that go.
