@@ -17,6 +17,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.tables.blobs.columns import blob_field
+from omnigraph.storage.tables.encodings import for_ids
 from omnigraph.storage.tables.table import create_table, open_table, table_exists
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
@@ -42,6 +43,8 @@ class NewTable:
 def table_schema(entity: Entity) -> pa.Schema:
     """Return the columns of a type's table as Lance stores them, with blob columns for Blobs."""
     schema = entity.arrow_schema()
+    for at in range(len(entity.implicit_columns)):
+        schema = schema.set(at, for_ids(schema.field(at)))
     for name in entity.blob_properties:
         at = schema.get_field_index(name)
         logical = schema.field(at)

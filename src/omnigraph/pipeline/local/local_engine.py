@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+import pyarrow as pa
+
 from omnigraph.cores import usable_cores
 from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.complete_here import complete_spooled
+from omnigraph.pipeline.local.local_proof import proves_rules
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
@@ -19,7 +23,9 @@ from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
+from omnigraph.runner.protocol import Runner
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds, build_here
 
 
@@ -61,9 +67,15 @@ class LocalEngine:
         """Build the indexes in this process."""
         return build_here
 
-    def proves_rules(self, *_: object) -> bool:
-        """Ask the rules: DuckDB answers them as quickly as anything else."""
-        return False
+    def proves_rules(
+        self,
+        _runner: Runner,
+        incoming: Mapping[str, Incoming],
+        mode: LoadMode,
+        committed: Committed,
+    ) -> bool:
+        """Look up the ends of edges that no other rule concerns."""
+        return proves_rules(incoming, mode, committed)
 
     def discard(self) -> None:
         """Nothing was written outside of the directory of the load."""
@@ -99,6 +111,8 @@ class _Reading:
         for entity in self.request.types_to_empty(self.rules.catalog):
             if entity.table_key not in self.incoming:
                 self._keep(self.rules.judge(no_rows(entity)))
+        # The threads have ended, and Arrow would keep the memory that they had.
+        pa.default_memory_pool().release_unused()
         for rows_of in self.incoming.values():
             rows_of.finish()
             spellings = spellings_of(rows_of.entity, self.aliases)

@@ -198,5 +198,6 @@ class SpooledRows:
 
 
 def _read(path: Path) -> Iterator[pa.RecordBatch]:
-    with pa.memory_map(str(path)) as file, pa.ipc.open_stream(file) as reader:
+    # Not mapped: what was read of a mapped file counts as memory of the process until its end.
+    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
         yield from reader
