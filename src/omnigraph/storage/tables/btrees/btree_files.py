@@ -36,7 +36,7 @@ MOST_SORTED_ROWS = 1 << 25
 _DATA, _LOOKUP = "page_data.lance", "page_lookup.lance"
 _PAGE_ROWS = b"batch_size"
 _RANGES = b"range_partitioned"
-_CACHE_BYTES = 4 << 20
+_CACHE_BYTES = 1 << 20
 
 
 def build_btree(

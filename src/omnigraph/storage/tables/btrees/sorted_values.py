@@ -52,6 +52,8 @@ class Column:
             batch_size=BATCH_ROWS,
             fragment_ids=self.fragment_ids,
             limit=limit,
+            batch_readahead=2,
+            fragment_readahead=1,
         )
         for batch in reader:
             values = batch.column(self.name)
