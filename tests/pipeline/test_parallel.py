@@ -92,3 +92,17 @@ def test_no_thread_is_left_behind(threads):
 
 def test_there_is_at_least_one_core():
     assert usable_cores() >= 1
+
+
+def test_running_functions_are_told_to_stop_before_they_are_waited_for(threads):
+    stopped = threading.Event()
+
+    def fails():
+        raise ValueError("no")
+
+    def waits():
+        assert stopped.wait(600)
+
+    with pytest.raises(ValueError, match="no"):
+        list(in_order([fails, waits], threads, stop=stopped.set))
+    assert threads == 1 or stopped.is_set()

@@ -7,9 +7,8 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-import pyarrow as pa
-
 from omnigraph.cores import usable_cores
+from omnigraph.memory import give_back
 from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
 from omnigraph.pipeline.load_options import LoadMode
@@ -111,8 +110,8 @@ class _Reading:
         for entity in self.request.types_to_empty(self.rules.catalog):
             if entity.table_key not in self.incoming:
                 self._keep(self.rules.judge(no_rows(entity)))
-        # The threads have ended, and Arrow would keep the memory that they had.
-        pa.default_memory_pool().release_unused()
+        if any(rows_of.rows > FEW_ROWS for rows_of in self.incoming.values()):
+            give_back()
         for rows_of in self.incoming.values():
             rows_of.finish()
             spellings = spellings_of(rows_of.entity, self.aliases)

@@ -10,11 +10,15 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def in_order(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[Result]:
+def in_order(
+    work: Iterable[Callable[[], Result]],
+    threads: int,
+    stop: Callable[[], object] = lambda: None,
+) -> Iterator[Result]:
     """The results of the functions, in order. Threads run a few of them ahead, so memory stays bounded.
 
     The iterable is consumed in the caller's thread. An error is raised when its turn comes, as if the
-    functions had run one by one.
+    functions had run one by one. ``stop`` is called then, and on Ctrl-C, to make running functions give up.
     """
     if threads <= 1:
         yield from (function() for function in work)
@@ -35,6 +39,9 @@ def in_order(work: Iterable[Callable[[], Result]], threads: int) -> Iterator[Res
                 if not waiting:
                     break
                 yield waiting.popleft().result()
+        except BaseException:
+            stop()
+            raise
         finally:
             for future in waiting:
                 future.cancel()

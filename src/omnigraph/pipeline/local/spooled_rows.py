@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from omnigraph.cores import usable_cores
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.memory import give_back
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
 from omnigraph.pipeline.rows.stored_rows import (
@@ -27,6 +31,7 @@ from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
+    MAX_ROWS_PER_FILE,
     MERGE_INSERT_ROWS,
     Staged,
     stage_append_fragments,
@@ -35,9 +40,14 @@ from omnigraph.storage.tables.staging import (
     stage_replace_rows,
     write_fragments,
 )
-from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ORDER
+
+FULL_PART_ROWS = MAX_ROWS_PER_FILE * 9 // 10
+"""Rows of a part on average at most; parts end where batches do, and none should need two files."""
+LEAST_PART_ROWS = MAX_ROWS_PER_FILE // 2
+"""Rows of a part on average at least."""
 
 
 class SpooledRows:
@@ -51,6 +61,7 @@ class SpooledRows:
         self.any_named = False
         self.any_made = False
         self._path = path
+        self._sizes: list[int] = []
         self._taken: TakenIds | None = None
         self._takings = 0
         self._writer: Any = None
@@ -73,8 +84,9 @@ class SpooledRows:
     def add(self, batch: pa.RecordBatch) -> None:
         """Append rows: `id`, implicit columns, properties, and the order column."""
         if self._writer is None:
-            self._writer = pa.ipc.new_stream(str(self._path), batch.schema)
+            self._writer = pa.ipc.new_file(str(self._path), batch.schema)
         self._writer.write_batch(batch)
+        self._sizes.append(batch.num_rows)
         self.rows += batch.num_rows
 
     def finish(self) -> None:
@@ -86,7 +98,7 @@ class SpooledRows:
     def replace_text(self, spellings: Spellings) -> None:
         """Replace values of text columns (column to old to new) in every row."""
         old, self._path = self._path, self._path.with_suffix(".changed")
-        self.rows = 0
+        self.rows, self._sizes = 0, []
         for batch in _read(old):
             self.add(respell(batch, spellings))
         self.finish()
@@ -97,7 +109,7 @@ class SpooledRows:
 
         Where ids were taken, the runner gets a copy with the new ids.
         """
-        with pa.ipc.open_stream(pa.memory_map(str(self._path))) as reader:
+        with pa.ipc.open_file(pa.memory_map(str(self._path))) as reader:
             whole = reader.read_all()
         if as_read or self._taken is None:
             return runner.frame(whole.select(list(columns)))
@@ -164,12 +176,33 @@ class SpooledRows:
         form: Literal["append", "overwrite"] = "overwrite" if mode == "overwrite" else "append"
         fragments = self._kept.of(table, form)
         if fragments is None:
-            stored = stored_rows(self.entity, table.schema, self._batches(), self._losers)
-            rows = pa.RecordBatchReader.from_batches(table.schema, report_rows(stored, on_rows))
-            fragments = self._kept.keep(table, form, write_fragments(table, rows, mode=form))
+            fragments = self._kept.keep(table, form, self._write(table, form, on_rows))
         if form == "overwrite":
             return stage_overwrite_fragments(table, fragments, table.schema)
         return stage_append_fragments(table, fragments)
+
+    def _write(
+        self, table: Table, form: Literal["append", "overwrite"], on_rows: OnRows | None
+    ) -> list[Any]:
+        """Write the rows as fragments; those of many rows on all cores."""
+
+        def write(part: range | None) -> list[Any]:
+            # Lance may change a handle, so each thread needs one of its own.
+            into = table if part is None else open_table(table.ref)
+            stored = stored_rows(self.entity, table.schema, self._batches(part), self._losers)
+            rows = pa.RecordBatchReader.from_batches(table.schema, report_rows(stored, on_rows))
+            return write_fragments(into, rows, mode=form)
+
+        if self._filled is not None or self._taken is not None or self.entity.blob_properties:
+            return write(None)
+        parts = divided(self._sizes, usable_cores())
+        if len(parts) == 1:
+            return write(None)
+        work = (partial(write, part) for part in parts)
+        written = in_order(work, usable_cores(), stop=self._stopped.set)
+        fragments = [fragment for some in written for fragment in some]
+        give_back()
+        return fragments
 
     def _stage_merge(self, table: Table, on_rows: OnRows | None) -> Staged:
         if self.rows <= MERGE_INSERT_ROWS:
@@ -189,15 +222,35 @@ class SpooledRows:
             return stage_append_fragments(table, fragments)
         return stage_replace_rows(table, places, fragments)
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
-        rows = _read(self._path) if self._filled is None else self._filled.batches()
+    def _batches(self, part: range | None = None) -> Iterator[pa.RecordBatch]:
+        rows = _read(self._path, part) if self._filled is None else self._filled.batches()
         for batch in rows:
             if self._stopped.is_set():
                 raise StorageError("the load was stopped; nothing was changed, load again")
             yield batch if self._taken is None else self._taken.apply_to(batch)
 
 
-def _read(path: Path) -> Iterator[pa.RecordBatch]:
+def divided(sizes: Sequence[int], cores: int) -> list[range]:
+    """Batches of these sizes in parts, each for one fragment: as many for every core where that pays.
+
+    What fits into one fragment stays together, because every read pays for each fragment.
+    """
+    rows = sum(sizes)
+    least = max(1, -(-rows // FULL_PART_ROWS))
+    even = min(-(-least // cores) * cores, rows // LEAST_PART_ROWS)
+    count = 1 if least == 1 else max(least, even)
+    parts: list[range] = []
+    start = seen = 0
+    for at, size in enumerate(sizes, 1):
+        seen += size
+        if len(parts) < count - 1 and seen * count >= rows * (len(parts) + 1):
+            parts.append(range(start, at))
+            start = at
+    return [*parts, range(start, len(sizes))]
+
+
+def _read(path: Path, part: range | None = None) -> Iterator[pa.RecordBatch]:
     # Not mapped: what was read of a mapped file counts as memory of the process until its end.
-    with pa.OSFile(str(path)) as file, pa.ipc.open_stream(file) as reader:
-        yield from reader
+    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
+        for at in range(reader.num_record_batches) if part is None else part:
+            yield reader.get_batch(at)

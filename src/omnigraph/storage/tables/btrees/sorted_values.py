@@ -198,7 +198,8 @@ class _Places:
 
         fragments = self._fragments[places >> self._row_bits]
         rows = places & ((1 << self._row_bits) - 1)
-        return (fragments << 32 | rows).view(np.uint64)
+        addresses: NDArray[np.uint64] = (fragments << 32 | rows).view(np.uint64)
+        return addresses
 
 
 def is_in_order(values: pa.Array) -> bool:
