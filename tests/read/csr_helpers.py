@@ -60,4 +60,4 @@ def only(world, patch):
         pytest.importorskip("numba")
     cost = 0 if world == "numba" else float("inf")
     for loops in (frontier, hops):
-        patch.setattr(loops.dispatcher, "costs", Costs(cost, cost, cost))
+        patch.setattr(loops.dispatcher, "costs", Costs(cost, cost, cost, cost))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from omnigraph.read.kernels import dispatch, frontier_numpy
 from omnigraph.read.kernels import frontier as dispatched
+from omnigraph.read.kernels.compiling import Compiler
 from tests.read.csr_helpers import adjacency, codes, edges, only
 
 
@@ -308,7 +309,7 @@ print("numba.core" in sys.modules)
 """
 EAGER = """
 from omnigraph.read.kernels import dispatch, frontier, hops
-frontier.dispatcher.costs = hops.dispatcher.costs = dispatch.Costs(0, 0, 0)
+frontier.dispatcher.costs = hops.dispatcher.costs = dispatch.Costs(0, 0, 0, 0)
 """
 
 
@@ -335,16 +336,22 @@ def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, mo
 def test_work_adds_up_until_it_pays_for_the_import(monkeypatch):
     pytest.importorskip("numba")
     monkeypatch.setattr(dispatch.Dispatch, "total", 0.0)
-    from omnigraph.read.kernels import frontier_numba
+    compiler = Compiler()
+    costs = dispatch.Costs(importing=1000, loading=100, calling=10, waiting=0)
+    choice = dispatch.Dispatch("omnigraph.read.kernels.frontier_numba", costs, compiler)
+    csr, x, rows = adjacency([(0, 1)], 2, 2), np.array([1, 2]), np.array([0], np.int32)
 
-    costs = dispatch.Costs(importing=1000, loading=100, calling=10)
-    choice = dispatch.Dispatch("omnigraph.read.kernels.frontier_numba", costs)
-    calls = [choice.choose(frontier_numpy.pull, 250) for _ in range(5)]
-    assert calls == [frontier_numpy.pull] * 3 + [frontier_numba.pull] * 2
+    def ready_after(loop, cost, *arguments):
+        choice.choose(loop, cost)(csr, *arguments)
+        return compiler.ready()
+
+    calls = [ready_after(frontier_numpy.pull, 250, x) for _ in range(5)]
+    assert calls == [set()] * 3 + [{"pull"}] * 2
     # Imported now, another loop has only itself to pay for; a tiny call never does.
-    assert choice.choose(frontier_numpy.push, 50) is frontier_numpy.push
-    assert choice.choose(frontier_numpy.push, 50) is frontier_numba.push
-    assert choice.choose(frontier_numpy.push, 5) is frontier_numpy.push
+    assert choice.choose(frontier_numpy.push_any, 5) is frontier_numpy.push_any
+    assert choice.choose(frontier_numpy.push_any, 60) is frontier_numpy.push_any
+    assert ready_after(frontier_numpy.push_any, 60, rows) == {"pull", "push_any"}
+    assert choice.choose(frontier_numpy.push_any, 5) is frontier_numpy.push_any
 
 
 def test_a_loop_that_cannot_be_kept_on_disk_is_compiled_all_the_same():

@@ -1,19 +1,18 @@
 """Choosing between a NumPy function and its compiled twin.
 
-Importing Numba takes most of a second, and loading one compiled function some milliseconds. Both happen
-only after NumPy has worked about as long, so a small question never pays for them.
+Importing Numba takes most of a second, and compiling a function up to some seconds. Both begin only after
+NumPy has worked about as long as they pay off, and happen in the background: until a compiled function is
+ready, NumPy goes on. Only a call that would take NumPy seconds waits for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
-from importlib import import_module
-from types import ModuleType
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
 from omnigraph import settings
-from omnigraph.cancel import aside
+from omnigraph.read.kernels.compiling import COMPILER, Compiler
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
@@ -27,6 +26,8 @@ class Costs(NamedTuple):
     """Loading one compiled loop is justified by this much work of that loop."""
     calling: float = 50_000
     """A call into compiled code takes this long, so less work is left to NumPy."""
+    waiting: float = 3_000_000_000
+    """A call with this much work waits until the loop is compiled."""
 
 
 DEFAULT_COSTS: Final = Costs()
@@ -38,13 +39,16 @@ class Dispatch:
     # Work of all loops so far. Threads may lose an addition to each other; it is an estimate.
     total = 0.0
 
-    def __init__(self, module: str, costs: Costs = DEFAULT_COSTS) -> None:
+    def __init__(
+        self, module: str, costs: Costs = DEFAULT_COSTS, compiler: Compiler = COMPILER
+    ) -> None:
         self.costs = costs
+        self._compiler = compiler
         self._module = module
         self._spent: dict[str, float] = {}
 
     def choose(self, loop: Loop, cost: float) -> Loop:
-        """The loop for work that costs NumPy about ``cost`` nanoseconds."""
+        """The loop for work that costs NumPy about ``cost`` nanoseconds. It is called by position."""
         costs = self.costs
         if cost < costs.calling:
             return loop
@@ -57,12 +61,8 @@ class Dispatch:
             or not settings.NUMBA.get()
         ):
             return loop
-        return cast("Loop", getattr(_imported(self._module), name, loop))
+        return cast("Loop", partial(self._call, loop, waits=cost >= costs.waiting))
 
-
-@cache
-def _imported(module: str) -> ModuleType | None:
-    try:
-        return aside(lambda: import_module(module))
-    except ImportError:
-        return None
+    def _call(self, loop: Callable[..., Any], *arguments: Any, waits: bool) -> Any:
+        compiled = self._compiler.get(self._module, loop.__name__, *arguments, waits=waits)
+        return (loop if compiled is None else compiled)(*arguments)
