@@ -187,7 +187,10 @@ def test_the_order_is_the_one_that_runs(graph, monkeypatch, match, output):
     graph.load(more + edges)
     source = f"query q($h: String) {{ match {{ {match} }} return {{ {output} }} }}"
     given = {"h": "guest"}
-    assert graph.explain(source, given).order is None, "nothing is in memory"
+    cold = graph.explain(source, given)
+    assert cold.order is None
+    assert "not in memory" in cold.to_json()["order_unknown"]
+    assert f"order: not known yet, {cold.order_unknown}" in cold.text.splitlines()
     profiled = graph.profile(source, given)
     (run,) = [phase for phase in profiled.steps if phase.name == "run"]
     ran = [step for phase in run.phases for step in phase.phases]
@@ -197,7 +200,20 @@ def test_the_order_is_the_one_that_runs(graph, monkeypatch, match, output):
     assert [one.estimated_rows for one in explained.order] == expected
     assert len(explained.to_json()["order"]) == len(ran)
     assert f"run: {ran[0].name} (about {expected[0]} rows)" in explained.text.splitlines()
-    assert graph.explain(source).order is None, "a parameter is missing"
+    assert explained.to_json()["order_unknown"] is None
+    without = graph.explain(source)
+    assert (without.order, without.order_unknown) == (
+        None,
+        "the values of its parameters are not given",
+    )
+
+
+def test_why_the_order_is_not_known(graph, monkeypatch):
+    ranked = "query q() { match { $n: Note } return { $n } order { nearest($n.embedding, [1.0, 0.0]) } limit 2 }"
+    assert "search" in graph.explain(ranked, {}).order_unknown
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "indexed")
+    hop = 'query q() { match { $p: Person { handle: "a" }  $p knows $q } return { $q } }'
+    assert "look-up" in graph.explain(hop, {}).order_unknown
 
 
 def test_a_mutation_is_refused(graph):

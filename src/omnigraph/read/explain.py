@@ -84,8 +84,9 @@ class Explanation(Shown):
     """The plan of a query on one state of the graph.
 
     ``path`` is what would be tried first: look-ups (`indexed`), or adjacency in memory (`csr`). ``order`` has
-    the steps of the match in the order in which they will run. It is None where that cannot be told yet:
-    parameters are missing, the graph is not in memory, look-ups come first, or the answer is ranked.
+    the steps of the match in the order in which they will run. It is None where that cannot be told yet, and
+    ``order_unknown`` says why: parameters are missing, the graph is not in memory, look-ups come first, or the
+    answer is ranked.
     """
 
     query_name: str
@@ -94,6 +95,7 @@ class Explanation(Shown):
     steps: tuple[ExplainedStep, ...]
     path: AccessPath
     order: tuple[OrderedStep, ...] | None = None
+    order_unknown: str | None = None
 
     @property
     def text(self) -> str:
@@ -105,6 +107,8 @@ class Explanation(Shown):
     def _how(self) -> list[str]:
         """The lines that say in which order and along which path it runs."""
         order = [f"run: {one.text} (about {one.estimated_rows} rows)" for one in self.order or ()]
+        if self.order_unknown is not None:
+            order = [f"order: not known yet, {self.order_unknown}"]
         return [*order, f"path: {self.path}"]
 
     def to_json(self) -> dict[str, Any]:
@@ -118,6 +122,7 @@ class Explanation(Shown):
                 for step in self.steps
             ],
             "order": None if self.order is None else [asdict(step) for step in self.order],
+            "order_unknown": self.order_unknown,
             "path": self.path,
         }
 
@@ -152,18 +157,29 @@ def explain(
     with np.errstate(over="ignore", invalid="ignore"), view.reading():
         steps = tuple(_Explainer(view).steps(plan))
         path = choose_path(view, plan)
-        known = path == "csr" and params is not None and plan.ranking is None
-        order = _order(view, plan, params) if known and params is not None else None
-    return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path, order)
+        why = _unknown(view, plan, path, params)
+        order = None if why is not None or params is None else _order(view, plan, params)
+    return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path, order, why)
 
 
-def _order(
-    view: View, plan: ir.ReadPlan, params: Mapping[str, Any]
-) -> tuple[OrderedStep, ...] | None:
-    """The steps of the match as they will run; None where tables would have to be read to tell."""
+def _unknown(
+    view: View, plan: ir.ReadPlan, path: AccessPath, params: Mapping[str, Any] | None
+) -> str | None:
+    """Why the order cannot be told; None where it can."""
+    if params is None:
+        return "the values of its parameters are not given"
+    if plan.ranking is not None:
+        return "its search decides which nodes come first"
+    if path == "indexed":
+        return "each look-up depends on what the one before it finds"
+    if not all(_in_memory(view, one) for one in blocks(pattern_of(plan.steps))):
+        return "the graph is not in memory; the first query that runs reads it"
+    return None
+
+
+def _order(view: View, plan: ir.ReadPlan, params: Mapping[str, Any]) -> tuple[OrderedStep, ...]:
+    """The steps of the match as they will run. Everything is in memory."""
     pattern = pattern_of(plan.steps)
-    if not all(_in_memory(view, one) for one in blocks(pattern)):
-        return None
     data = MatchData(WholeTables(view), params, view.thresholds.match)
     data.trace = Trace()
     if plan.is_aggregate:

@@ -73,6 +73,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
             yield f"{indent}index {column} ({index['kind']}): {index['coverage']}"
     for step in document.get("order") or ():
         yield f"run: {step['text']} (about {step['estimated_rows']} rows)"
+    if document.get("order_unknown") is not None:
+        yield f"order: not known yet, {document['order_unknown']}"
     yield f"path: {document['path']}"
 
 
