@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph.graph import Graph
+from omnigraph.read.kept.kept_file import KeptWriter, sizes_of
 from omnigraph.read.kept.kept_files import KeptFiles
 from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.view import Reader, View
@@ -44,6 +45,14 @@ def _directions(is_same_type: bool):
     from omnigraph.lang.query.ir import Direction
 
     return list(Direction) if is_same_type else [Direction.OUT, Direction.IN]
+
+
+def write_kept(path, key, part, facts, arrays):
+    """A kept file with these arrays."""
+    with KeptWriter(path, key, part, sizes_of(arrays)) as writer:
+        for name, array in arrays.items():
+            writer.append(name, array)
+        writer.finish(facts)
 
 
 def kept_paths(place: Path) -> list[Path]:

@@ -8,7 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.read.kernels import frontier
-from omnigraph.read.kernels.csr import csr_of
+from omnigraph.read.kernels.csr import (
+    csr_by_parts,
+    csr_of,
+    multi_csr_by_parts,
+    multi_csr_of,
+)
 from tests.read.csr_helpers import edges, only
 from tests.read.view_helpers import check_same_adjacency
 
@@ -97,3 +102,45 @@ def test_no_bits_for_few_questions_or_much_room():
     pairs = [(at, at) for at in range(100)]
     assert of(pairs, (100, 100)).bits_for(1) is None
     assert of(pairs, (10_000, 10_000)).bits_for(1000) is None
+
+
+@given(edges(), st.integers(1, 50))
+def test_parts_together_are_the_whole(drawn, most):
+    rows, columns, pairs = drawn
+    src, dst = (np.array([pair[side] for pair in pairs], np.int32) for side in (0, 1))
+    shape, positions = (rows, columns), np.arange(len(pairs), dtype=np.int32)
+    parts = list(csr_by_parts([(src, dst)], shape, most))
+    check_parts(parts, csr_of(src, dst, shape), most)
+    multi = list(multi_csr_by_parts([(src, dst)], shape, most))
+    check_parts(multi, multi_csr_of(src, dst, positions, shape), most)
+
+
+@given(edges(square=True), st.integers(1, 50))
+def test_parts_of_both_directions_have_a_loop_once(drawn, most):
+    size, _, pairs = drawn
+    src, dst = (np.array([pair[side] for pair in pairs], np.int32) for side in (0, 1))
+    both, shape = [(src, dst), (dst, src)], (size, size)
+    expected = [(*pair, at) for at, pair in enumerate(pairs)]
+    expected += [(dst, src, at) for at, (src, dst) in enumerate(pairs) if src != dst]
+    found = []
+    first = 0
+    for part in multi_csr_by_parts(both, shape, most):
+        near = np.repeat(np.arange(part.shape[0]) + first, part.degrees)
+        found += zip(near.tolist(), part.indices.tolist(), part.positions.tolist(), strict=True)
+        first += part.shape[0]
+    assert sorted(found) == sorted(expected)
+    once = list(csr_by_parts(both, shape, most))
+    wanted = csr_of(np.concatenate([src, dst]), np.concatenate([dst, src]), shape)
+    check_parts(once, wanted, most)
+
+
+def check_parts(parts, whole, most):
+    """Consecutive rows of the whole; only a single row may have more pairs than wanted."""
+    assert sum(part.shape[0] for part in parts) == whole.shape[0]
+    for part in parts:
+        assert part.shape[0] == 1 or part.indices.size <= most
+    degrees = [part.degrees for part in parts]
+    assert np.concatenate([*degrees, []]).tolist() == whole.degrees.tolist()
+    for name in whole.ARRAYS[1:]:
+        joined = np.concatenate([*(getattr(part, name) for part in parts), []])
+        assert joined.tolist() == getattr(whole, name).tolist()

@@ -2,28 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
 import shutil
 import stat
+import subprocess
+import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import omnigraph as og
 from omnigraph import cancel
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read.kept.kept_files import KeptFiles
+from omnigraph.read.kept.kept_file import KeptFile, is_mapped
+from omnigraph.read.kept.kept_files import KeptFiles, KeptName, digest
 from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds
+from tests.opened import read_with
 from tests.read.kept_helpers import (
     another_process,
     kept_paths,
     plain_view,
     use_everything,
+    write_kept,
 )
 from tests.read.random_commits import PEOPLE, Writer, fill
 from tests.read.view_helpers import (
@@ -187,6 +194,127 @@ class TestUse:
         check(graph, reader=reader)
 
 
+class TestByParts:
+    """Tables too large for the cache are numbered straight into their files."""
+
+    @pytest.fixture(params=[1, 7, 1000])
+    def reader(self, request, graph):
+        return another_process(graph, by_parts(request.param))
+
+    def test_everything_is_the_same(self, graph, reader, reads):
+        use_everything(view_of(graph, reader))
+        assert reads()[1] == 0
+        view = check(graph, reader=reader)
+        for name in view.catalog.edges:
+            topology = view.topology(name)
+            parts = [topology.out(), topology.into()]
+            parts += [topology.multi(Direction.OUT), topology.multi(Direction.IN)]
+            arrays = [getattr(part, array) for part in parts for array in part.ARRAYS]
+            assert all(map(is_mapped, [topology.src, topology.dst, *arrays]))
+
+    def test_other_processes_use_it(self, graph, reader, reads):
+        use_everything(view_of(graph, reader))
+        before = reads()
+        use_everything(view_of(graph, another_process(graph)))
+        assert reads() == before
+        check(graph)
+
+    def test_damage_is_read_again(self, graph, reader, place, reads):
+        view = view_of(graph, reader)
+        topology = view.topology("Knows")
+        for path in kept_paths(place):
+            if path.stem.endswith("-ends"):
+                data = path.read_bytes()
+                # In place, so that the file that is mapped changes.
+                with path.open("r+b") as file:
+                    file.seek(len(data) - 64)
+                    file.write(bytes(byte ^ 0xFF for byte in data[-64:]))
+        topology.out()
+        assert reads()[1] == 1
+        check(graph, reader=reader)
+
+    def test_rows_out_of_order(self, graph, reads):
+        """An updated row moves to the end of its table and keeps its row id."""
+        first = {"edge": "Knows", "from": "p01", "to": "p02", "data": {"id": "k", "since": 1}}
+        graph.load([first])
+        graph.load([edge("Knows", "p02", "p03")])
+        graph.load([{**first, "data": {"id": "k", "since": 2}}], mode="merge")
+        use_everything(view_of(graph, another_process(graph, by_parts(5))))
+        assert reads()[1] == 1
+        check(graph, reader=another_process(graph, by_parts(5)))
+
+    def test_no_room_on_disk(self, graph, monkeypatch, place):
+        def full(descriptor, data, at):
+            raise OSError(28, "No space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "pwrite", full)
+            check(graph, reader=another_process(graph, by_parts(5)))
+        assert kept_paths(place) == []
+        check(graph, reader=another_process(graph, by_parts(5)))
+
+    def test_queries_answer_as_ever(self, graph, monkeypatch):
+        monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+        asked = [
+            "match { $a knows $b  $b knows $c } return { $a.age, count($c) as n }",
+            "match { $a knows{1,3} $b } return { $a, $b }",
+            "match { $a <knows> $b  not { $a knows $b } } return { $a, $b }",
+            "match { $a $e:knows $b  $b knows $c } return { $a, $b, $e.since, count($c) as n }",
+            "match { $a knows $b  $a livesIn $c  $b livesIn $c } return { $c, count($a) as n }",
+        ]
+        texts = [f"query q() {{ {one} }}" for one in asked]
+        expected = [graph.query(text).rows for text in texts]
+        assert all(expected)
+        monkeypatch.setenv("OMNIGRAPH_CACHE_MB", "0")
+        for _ in range(2):
+            with og.open(graph.uri, mode="r") as other:
+                read_with(other, by_parts(3))
+                for text, rows in zip(texts, expected, strict=True):
+                    assert canonical(other.query(text).rows) == canonical(rows)
+
+
+def by_parts(edges):
+    """Thresholds at which every table is too large, and so many edges are in memory at a time."""
+    return Thresholds(
+        view=ViewThresholds(
+            kept_rows=0,
+            derived_rows=0,
+            mapped_share=1 << 40,
+            part_edges=edges,
+            threaded_rows=0,
+            batch_rows=3,
+            chunk_rows=edges,
+        )
+    )
+
+
+def canonical(rows):
+    return sorted(json.dumps(row, sort_keys=True) for row in rows)
+
+
+def _grow(arrays):
+    """One item more, or less."""
+    for name, array in list(arrays.items()):
+        is_long = len(name) % 2
+        arrays[name] = np.append(array, array[:1]) if is_long else array[:-1]
+
+
+OTHER_FACTS = {
+    "none": lambda facts, arrays: facts.clear(),
+    "sizes": lambda facts, arrays: facts.update(size=facts["size"] + 1),
+    "text": lambda facts, arrays: facts.update(size=str(facts["size"]), shape="wide"),
+    "negative": lambda facts, arrays: facts.update(size=-1, shape=[-1, -1]),
+    "flags": lambda facts, arrays: facts.update(complete=1, is_wide=0),
+    "wide": lambda facts, arrays: facts.update(is_wide=True),
+    "lengths": lambda facts, arrays: _grow(arrays),
+    "names": lambda facts, arrays: arrays.update(more=np.arange(2)),
+    "gone": lambda facts, arrays: arrays.popitem(),
+    "ends": lambda facts, arrays: arrays.update(
+        {name: array[::-1] for name, array in arrays.items() if name in {"starts", "indptr"}}
+    ),
+}
+
+
 class TestDistrust:
     def damage(self, place, change):
         paths = kept_paths(place)
@@ -241,8 +369,6 @@ class TestDistrust:
         check(kept)
 
     def test_another_byte_order(self, kept, place, monkeypatch):
-        import sys
-
         shutil.rmtree(place)
         other = "big" if sys.byteorder == "little" else "little"
         with monkeypatch.context() as patched:
@@ -286,6 +412,30 @@ class TestDistrust:
                 path.symlink_to(moved)
             else:
                 path.mkdir()
+        check(kept)
+
+    def test_a_pipe_in_the_place_of_a_file(self, kept, place):
+        """Whoever opens one to read waits for a writer, and there is none."""
+
+        def replace(path: Path) -> None:
+            path.unlink()
+            os.mkfifo(path, 0o600)
+
+        self.damage(place, replace)
+        check(kept)
+
+    @pytest.mark.parametrize("change", OTHER_FACTS.values(), ids=OTHER_FACTS)
+    def test_other_facts_under_a_right_checksum(self, kept, place, change):
+        """As another version of the engine may have written them."""
+
+        def rewrite(path: Path) -> None:
+            file = KeptFile(path)
+            facts, arrays = dict(file.facts), {name: file.array(name) for name in file.names}
+            change(facts, arrays)
+            path.unlink()
+            write_kept(path, file.key, file.part, facts, arrays)
+
+        self.damage(place, rewrite)
         check(kept)
 
     def test_names_that_mean_nothing(self, kept, place):
@@ -387,11 +537,7 @@ class TestDirectory:
         check(kept)
 
     def test_the_longest_unused_files_go_first(self, tmp_path):
-        import numpy as np
-
-        from omnigraph.read.kept.kept_files import KeptName, digest
-
-        files = KeptFiles(40_000, tmp_path / "topology")
+        files = KeptFiles(44_000, tmp_path / "topology")
         names = [KeptName(number, "0" * 16, digest(f"key {number}"), "ends") for number in range(6)]
         now = time.time()
         for age, name in enumerate(names[:4]):
@@ -403,6 +549,41 @@ class TestDirectory:
         assert files.names("t") == [names[4], names[3], names[2], names[0]]
         assert not files.write("t", names[5], "key 5", {}, {"a": np.arange(6000)})
         assert files.names("t") == [names[4], names[3], names[2], names[0]]
+
+    def test_drafts_of_others_count_and_stay(self, tmp_path):
+        files = KeptFiles(40_000, tmp_path / "topology")
+        names = [KeptName(number, "0" * 16, digest(f"key {number}"), "ends") for number in range(2)]
+        assert files.write("t", names[0], "key 0", {}, {"a": np.arange(1200)})
+        draft = tmp_path / "topology/t/draft-of-another"
+        draft.write_bytes(bytes(25_000))
+        empty = tmp_path / "topology/just-made"
+        empty.mkdir()
+        assert files.write("t", names[1], "key 1", {}, {"a": np.arange(1200)})
+        assert files.names("t") == [names[1]]
+        assert draft.exists()
+        assert empty.exists()
+
+    def test_a_writer_killed_at_any_point(self, tmp_path):
+        for number in range(4):
+            command = [sys.executable, "-c", WRITER, str(tmp_path / "topology")]
+            writer = subprocess.Popen(command, stdout=subprocess.PIPE)
+            assert writer.stdout is not None
+            writer.stdout.readline()
+            time.sleep(0.003 * number)
+            writer.kill()
+            writer.wait()
+            writer.stdout.close()
+        files = KeptFiles(1 << 30, tmp_path / "topology")
+        for name in files.names("t"):
+            file = files.open("t", name)
+            assert file is not None
+            assert file.array("a").tolist() == list(range(200_000))
+        old = time.time() - 4000
+        for path in kept_paths(tmp_path):
+            os.utime(path, (old, old))
+        name = KeptName(0, "0" * 16, digest("key"), "ends")
+        assert files.write("t", name, "key", {}, {"a": np.arange(2)})
+        assert not [path for path in kept_paths(tmp_path) if path.name.startswith("draft")]
 
     def test_forgotten_files_and_drafts_of_the_dead_are_removed(self, kept, place, tmp_path):
         draft = kept_paths(place)[0].with_name("draft-0123")
@@ -419,6 +600,20 @@ class TestDirectory:
         assert not draft.exists()
         assert not forgotten.exists()
         assert fresh.exists()
+
+
+WRITER = """
+import sys
+from pathlib import Path
+import numpy as np
+from omnigraph.read.kept.kept_files import KeptFiles, KeptName, digest
+
+files = KeptFiles(1 << 30, Path(sys.argv[1]))
+name = KeptName(1, "0" * 16, digest("key"), "ends")
+print("begins", flush=True)
+while True:
+    assert files.write("t", name, "key", {}, {"a": np.arange(200_000)})
+"""
 
 
 def _read_in_turns(root: str, seed: int, results: multiprocessing.Queue) -> None:

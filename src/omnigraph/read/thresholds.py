@@ -50,6 +50,8 @@ class ViewThresholds:
     """A state derived from an older one is kept, too, when no state of so few versions ago is."""
     mapped_share: int = 8
     """What takes more than this share of the cache is used from disk once it is kept there."""
+    part_edges: int = 8_000_000
+    """Adjacency that goes straight to disk is made of parts of about this number of edges."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,10 +12,11 @@ from typing import Any
 import numpy as np
 
 from omnigraph.read.kept import kept_file
-from omnigraph.read.kept.kept_file import KeptFile, Untrusted, write_kept
+from omnigraph.read.kept.kept_file import KeptFile, Untrusted
 from omnigraph.read.view.kept_states import _read_states
 from tests.faults.fuzz.inputs import ODD_BYTES, ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import Parser, parser
+from tests.read.kept_helpers import write_kept
 
 KEY = json.dumps(["ends", [["g", "edges/1", None, None, 7, "ab"]] * 3])
 ARRAYS: dict[str, Any] = {

@@ -6,13 +6,14 @@ bytes:
     magic, format, length of the description, length of the file, SHA-256 of the description
     {"byte_order": "little", "key": "...", "part": "out", "facts": {...}, "arrays": [[name, type, items, at, CRC-32], ...]}
 
-Whatever differs from what the reader expects makes the file ``Untrusted``: another format or byte order,
+The description ends with spaces: its length is chosen before its numbers are known. Whatever differs from what the reader expects makes the file ``Untrusted``: another format or byte order,
 a length that is not that of the file, a type that is not known. The bytes of an array are
 compared with their checksum when it is first asked for, so that a large file costs what is used of it.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import mmap
@@ -23,13 +24,15 @@ import sys
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 Facts = Mapping[str, Any]
+Sizes = Mapping[str, tuple[np.dtype[Any], int]]
+"""The type and the number of items of arrays by name."""
 
 FORMAT: Final = 1
 _MAGIC: Final = b"omnigraph arrays"
@@ -37,6 +40,11 @@ _PRELUDE: Final = struct.Struct("<16sIIQ32s")
 _TYPES: Final = {name: np.dtype(name) for name in ("<i4", "<i8", "<u8", "|u1")}
 _ALIGNED: Final = 64
 _MAX_DESCRIPTION: Final = 1 << 20
+# Bytes of a description for its facts, and for the numbers of an array.
+_FACTS_ROOM: Final = 512
+_NUMBERS_ROOM: Final = 40
+# Bytes of one write.
+_PIECE: Final = 1 << 26
 
 
 class _Place(NamedTuple):
@@ -74,6 +82,15 @@ class KeptFile:
             known = self._checked[name] = self._check(name)
         return known
 
+    def has(self, **arrays: tuple[str, int]) -> bool:
+        """Whether its arrays are these and no others, each of that type and number of items."""
+        found = {name: (place.kind.str, place.items) for name, place in self._arrays.items()}
+        return found == arrays
+
+    def count(self, name: str) -> int:
+        """The number of items of an array; -1 when there is none of that name."""
+        return self._arrays[name].items if name in self._arrays else -1
+
     @property
     def names(self) -> list[str]:
         """The names of the arrays."""
@@ -89,39 +106,80 @@ class KeptFile:
         return found
 
 
-def write_kept(path: Path, key: str, part: str, facts: Facts, arrays: Mapping[str, Array]) -> None:
-    """Write the arrays to a new file that only its owner may read. Raises ``OSError``.
+class KeptWriter:
+    """A new file that only its owner may read, and whose arrays are written piece by piece.
 
-    ``key`` says what they belong to, and ``part`` what of it they are.
+    ``key`` says what they belong to, and ``part`` what of it they are; ``most`` has the type of each array and
+    the largest number of items it may get. Several threads may write, each to other arrays. Everything
+    raises ``OSError``. The file counts from ``finish`` on.
     """
-    plain = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    listed: list[list[Any]] = []
-    # Places are counted from the end of the description, whose length depends on them.
-    at = 0
-    for name, array in plain.items():
-        listed.append(
-            [name, array.dtype.str, array.size, at, zlib.crc32(array.view(np.uint8).data)]
+
+    def __init__(self, path: Path, key: str, part: str, most: Sizes) -> None:
+        self._key = key
+        self._part = part
+        self._arrays: dict[str, _Place] = {}
+        # Places are counted from the end of the description.
+        at = 0
+        for name, (kind, items) in most.items():
+            self._arrays[name] = _Place(kind, 0, at, 0)
+            at = _aligned(at + kind.itemsize * items)
+        # The numbers in it are not known yet.
+        room = len(self._described({})) + _FACTS_ROOM + _NUMBERS_ROOM * len(most)
+        self._begin = _aligned(_PRELUDE.size + room)
+        self._size = self._begin + at
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o600)
+
+    def append(self, name: str, items: Array) -> None:
+        """Write the next items of an array."""
+        place = self._arrays[name]
+        plain = np.ascontiguousarray(items, place.kind).view(np.uint8).data
+        self._write(plain, self._begin + place.at + place.nbytes)
+        self._arrays[name] = place._replace(
+            items=place.items + items.size, checksum=zlib.crc32(plain, place.checksum)
         )
-        at = _aligned(at + array.nbytes)
-    described = json.dumps(
-        {
-            "byte_order": sys.byteorder,
-            "key": key,
-            "part": part,
-            "facts": facts,
-            "arrays": listed,
-        }
-    ).encode()
-    begin = _aligned(_PRELUDE.size + len(described))
-    digest = hashlib.sha256(described).digest()
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as out:
-        out.write(_PRELUDE.pack(_MAGIC, FORMAT, len(described), begin + at, digest))
-        out.write(described)
-        for (_, _, _, place, _), array in zip(listed, plain.values(), strict=True):
-            out.write(bytes(begin + place - out.tell()))
-            out.write(array.view(np.uint8).data)
-        out.write(bytes(begin + at - out.tell()))
+
+    def finish(self, facts: Facts) -> None:
+        """Write what describes the file, which is complete then."""
+        room = self._begin - _PRELUDE.size
+        described = self._described(facts).ljust(room)
+        if len(described) > room:
+            raise OSError(errno.EFBIG, "the description of a kept file is too long")
+        digest = hashlib.sha256(described).digest()
+        prelude = _PRELUDE.pack(_MAGIC, FORMAT, room, self._size, digest)
+        self._write(memoryview(prelude + described), 0)
+        os.ftruncate(self._descriptor, self._size)
+
+    def _described(self, facts: Facts) -> bytes:
+        listed = [
+            [name, place.kind.str, place.items, place.at, place.checksum]
+            for name, place in self._arrays.items()
+        ]
+        return json.dumps(
+            {
+                "byte_order": sys.byteorder,
+                "key": self._key,
+                "part": self._part,
+                "facts": facts,
+                "arrays": listed,
+            }
+        ).encode()
+
+    def _write(self, plain: memoryview, at: int) -> None:
+        done = 0
+        while done < len(plain):
+            done += os.pwrite(self._descriptor, plain[done : done + _PIECE], at + done)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._descriptor)
+
+
+def sizes_of(arrays: Mapping[str, Array]) -> Sizes:
+    """The types and sizes of arrays."""
+    return {name: (array.dtype, array.size) for name, array in arrays.items()}
 
 
 def is_mapped(array: Array) -> bool:
@@ -143,7 +201,9 @@ def _aligned(at: int) -> int:
 
 def _map(path: Path) -> mmap.mmap:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # Without blocking: what is there may be a pipe.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
     except OSError as error:
         raise Untrusted(f"it cannot be opened: {error.strerror}") from error
     try:

@@ -18,13 +18,21 @@ import shutil
 import stat
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
-from omnigraph.read.kept.kept_file import Array, Facts, KeptFile, Untrusted, write_kept
+from omnigraph.read.kept.kept_file import (
+    Array,
+    Facts,
+    KeptFile,
+    KeptWriter,
+    Sizes,
+    Untrusted,
+    sizes_of,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -105,24 +113,51 @@ class KeptFiles:
         self, table: str, name: KeptName, key: str, facts: Facts, arrays: Mapping[str, Array]
     ) -> bool:
         """Keep arrays under a name, and make room for them; whether that went well."""
+
+        def fill(writer: KeptWriter) -> Facts:
+            for array_name, array in arrays.items():
+                writer.append(array_name, array)
+            return facts
+
+        return self.fill(table, name, key, sizes_of(arrays), fill)
+
+    def fill(
+        self,
+        table: str,
+        name: KeptName,
+        key: str,
+        most: Sizes,
+        fill: Callable[[KeptWriter], Facts | None],
+    ) -> bool:
+        """Keep arrays that ``fill`` writes, up to ``most`` of them; whether that went well.
+
+        It returns their facts, or None if they should not be kept after all.
+        """
         folder = self._folder(table)
-        nbytes = sum(array.nbytes for array in arrays.values())
+        nbytes = sum(kind.itemsize * items for kind, items in most.values())
         if folder is None or nbytes > self.max_bytes:
             return False
         draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
+        is_kept = False
         try:
             _make_private(folder)
             if nbytes * _SHARE_OF_FREE > shutil.disk_usage(folder).free:
                 return False
             self._make_room(nbytes, folder)
-            write_kept(draft, key, name.part, facts, arrays)
-            draft.rename(folder / str(name))
+            with KeptWriter(draft, key, name.part, most) as writer:
+                facts = fill(writer)
+                if facts is not None:
+                    writer.finish(facts)
+            if facts is not None:
+                draft.rename(folder / str(name))
+                is_kept = True
         except OSError as error:
             logger.debug("%s is not kept: %s", folder / str(name), error)
-            with contextlib.suppress(OSError):
-                draft.unlink()
-            return False
-        return True
+        finally:
+            if not is_kept:
+                with contextlib.suppress(OSError):
+                    draft.unlink()
+        return is_kept
 
     def remove(self, table: str, name: KeptName) -> None:
         """Remove a file, if it is there."""
@@ -143,16 +178,18 @@ class KeptFiles:
     def _make_room(self, nbytes: int, used: Path) -> None:
         """Remove abandoned drafts, forgotten files, and the longest unused ones beyond the bound."""
         assert self._place is not None
-        now, found = time.time(), []
+        now, found, total = time.time(), [], nbytes
         for path in self._place.glob("*/*"):
             with contextlib.suppress(OSError):
                 state = path.lstat()
                 is_draft = path.name.startswith(_DRAFT)
                 if state.st_mtime < now - (_ABANDONED if is_draft else _FORGOTTEN):
                     path.unlink()
-                elif not is_draft:
+                    continue
+                total += state.st_size
+                # The draft of another process will be a file soon.
+                if not is_draft:
                     found.append((state.st_mtime, state.st_size, path))
-        total = nbytes + sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= self.max_bytes:
                 break
@@ -160,8 +197,9 @@ class KeptFiles:
                 path.unlink()
             total -= size
         for folder in self._place.iterdir():
-            if folder != used:
-                with contextlib.suppress(OSError):
+            with contextlib.suppress(OSError):
+                # Another process may have made a new one for its draft.
+                if folder != used and folder.lstat().st_mtime < now - _ABANDONED:
                     folder.rmdir()  # Only one that is empty.
 
 

@@ -7,6 +7,7 @@ For example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -194,6 +195,66 @@ def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int
     by_row, keys = _ordered(rows[by_column])
     order = by_column[by_row]
     return MultiCsr(_starts(keys, shape[0], 32), columns[order], positions[order], shape)
+
+
+Pairs = tuple[Codes, Codes]
+
+
+def csr_by_parts(pairs: Sequence[Pairs], shape: tuple[int, int], most: int) -> Iterator[Csr]:
+    """The distinct pairs of a row and a column, some consecutive rows at a time.
+
+    A part has about ``most`` pairs, more where one row has. The pairs may lie in files: no copy of all is made.
+    """
+    for rows, columns, _, part in _parts(pairs, shape, most, with_loops=True):
+        yield csr_of(rows, columns, part)
+
+
+def multi_csr_by_parts(
+    pairs: Sequence[Pairs], shape: tuple[int, int], most: int
+) -> Iterator[MultiCsr]:
+    """The pairs of a row and a column with their positions, some consecutive rows at a time.
+
+    Where pairs are given both ways, a loop counts once.
+    """
+    for rows, columns, positions, part in _parts(pairs, shape, most, with_loops=False):
+        yield multi_csr_of(rows, columns, positions, part)
+
+
+def _parts(
+    pairs: Sequence[Pairs], shape: tuple[int, int], most: int, *, with_loops: bool
+) -> Iterator[tuple[Codes, Codes, Codes, tuple[int, int]]]:
+    """Rows counted from the first of a part, columns and positions of all pairs of it, and its shape."""
+    counts = np.zeros(shape[0], np.int64)
+    for rows, _ in pairs:
+        for at in range(0, rows.size, most):
+            counts += np.bincount(rows[at : at + most], minlength=shape[0])
+    ends = np.cumsum(counts)
+    first = 0
+    while first < shape[0]:
+        before = int(ends[first - 1]) if first else 0
+        last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        found = [
+            _between(rows[at : at + most], columns[at : at + most], at, first, last, keeps_loops)
+            for (rows, columns), keeps_loops in zip(pairs, (True, with_loops), strict=False)
+            for at in range(0, rows.size, most)
+        ]
+        chosen = [np.concatenate(some) for some in zip(*found, strict=True)]
+        if not chosen:
+            chosen = [np.empty(0, np.int32)] * 3
+        yield chosen[0], chosen[1], chosen[2], (last - first, shape[1])
+        first = last
+
+
+def _between(
+    rows: Codes, columns: Codes, at: int, first: int, last: int, keeps_loops: bool
+) -> tuple[Codes, Codes, Codes]:
+    """The pairs with a row in a range, and their positions; ``at`` is that of the first pair."""
+    chosen = (rows >= first) & (rows < last)
+    if not keeps_loops:
+        chosen &= rows != columns
+    places = np.flatnonzero(chosen)
+    positions = (places + at).astype(np.int32)
+    return rows[places] - np.int32(first), columns[places], positions
 
 
 def _packed(high: npt.NDArray[Any], low: Codes, bits: int) -> Keys:

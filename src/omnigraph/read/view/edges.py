@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -11,9 +11,16 @@ import numpy.typing as npt
 
 from omnigraph.cancel import aside, holding
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read.kept.kept_file import held_bytes, is_mapped
+from omnigraph.read.kept.kept_file import Sizes, held_bytes, is_mapped
 from omnigraph.read.kernels.arrays import Codes, Mask
-from omnigraph.read.kernels.csr import Csr, MultiCsr, csr_of, multi_csr_of
+from omnigraph.read.kernels.csr import (
+    Csr,
+    MultiCsr,
+    csr_by_parts,
+    csr_of,
+    multi_csr_by_parts,
+    multi_csr_of,
+)
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.ends import Ends, read_ends
 from omnigraph.read.view.nodes import NodeSpace, RowIds
@@ -30,6 +37,7 @@ _KINDS: Final[dict[str, type[Csr | MultiCsr]]] = {
     **{f"multi-{direction.value}": MultiCsr for direction in Direction},
 }
 _REVERSED: Final = frozenset({"into", f"multi-{Direction.IN.value}"})
+_BOTH: Final = frozenset({"both", f"multi-{Direction.BOTH.value}"})
 
 
 class KeptParts(Protocol):
@@ -41,6 +49,18 @@ class KeptParts(Protocol):
 
     def read(self, part: str) -> dict[str, npt.NDArray[Any]] | None:
         """The arrays of a part, if it is there and whole."""
+        ...
+
+    def build(
+        self,
+        part: str,
+        most: Sizes,
+        pieces: Callable[[int], Iterator[Csr | MultiCsr]],
+    ) -> dict[str, npt.NDArray[Any]] | None:
+        """Keep a part that is made piece by piece. None when it is small, or could not be kept.
+
+        ``most`` are the sizes of its arrays at most; ``pieces`` makes them of so many edges each.
+        """
         ...
 
     def write(
@@ -217,18 +237,42 @@ class EdgeList:
                     if found is None:
                         # Here, and not in the thread that builds: it would wait for this lock for ever.
                         self._content()
+                        found = self._built_on_disk(name)
+                    if found is None:
                         found = self._write(name, aside(build, items=self.size))
                     made = self._made[name] = found
         return made
 
     def _read(self, name: str) -> Any:
         """A part that was made by another process, if it is kept."""
-        kind = _KINDS.get(name)
-        arrays = None if kind is None or self.kept is None else self.kept.read(name)
-        if kind is None or arrays is None:
+        if name not in _KINDS or self.kept is None:
             return None
-        shape = self.shape[::-1] if name in _REVERSED else self.shape
+        return self._of_arrays(name, self.kept.read(name))
+
+    def _built_on_disk(self, name: str) -> Any:
+        """A part that is too large for memory, made in its file."""
+        kind = _KINDS.get(name)
+        if kind is None or self.kept is None:
+            return None
+        shape = self._shape(name)
+        out, into = (self.src, self.dst), (self.dst, self.src)
+        pairs = [into] if name in _REVERSED else [out, into] if name in _BOTH else [out]
+        most: Sizes = {
+            "indptr": (np.dtype(np.int64), shape[0] + 1),
+            **{part: (np.dtype(np.int32), self.size * len(pairs)) for part in kind.ARRAYS[1:]},
+        }
+        make = csr_by_parts if kind is Csr else multi_csr_by_parts
+        arrays = self.kept.build(name, most, lambda edges: make(pairs, shape, edges))
+        return self._of_arrays(name, arrays)
+
+    def _of_arrays(self, name: str, arrays: dict[str, npt.NDArray[Any]] | None) -> Any:
+        kind, shape = _KINDS[name], self._shape(name)
+        if arrays is None or not _fits(kind, arrays, shape[0]):
+            return None
         return kind(**arrays, shape=shape)
+
+    def _shape(self, name: str) -> tuple[int, int]:
+        return self.shape[::-1] if name in _REVERSED else self.shape
 
     def _write(self, name: str, made: Any) -> Any:
         """Keep a part that was just made. Returns it, or the one on disk in its place."""
@@ -238,6 +282,18 @@ class EdgeList:
         arrays = {part: getattr(made, part) for part in kind.ARRAYS}
         written = self.kept.write(name, arrays)
         return made if written is None or written is arrays else kind(**written, shape=made.shape)
+
+
+def _fits(kind: type[Csr | MultiCsr], arrays: dict[str, npt.NDArray[Any]], row_count: int) -> bool:
+    """Whether arrays are adjacency of this kind with so many rows: compiled loops trust its places."""
+    if set(arrays) != set(kind.ARRAYS):
+        return False
+    indptr, *others = (arrays[name] for name in kind.ARRAYS)
+    return (
+        indptr.dtype == np.int64
+        and indptr.size == row_count + 1
+        and all(array.dtype == np.int32 and array.size == indptr[-1] for array in others)
+    )
 
 
 def _held(part: Any) -> int:

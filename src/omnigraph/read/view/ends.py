@@ -8,7 +8,7 @@ For example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -84,12 +84,59 @@ def read_ends(
     """
     if pinned.row_count < thresholds.threaded_rows:
         return ends_of(pinned.table.read(["src", "dst"], with_row_id=True), sources, targets)
-    with Beside(lambda: _read_end(pinned, "dst", targets, thresholds, with_row_id=False)) as other:
-        src, row_ids = _read_end(pinned, "src", sources, thresholds, with_row_id=True)
-        dst, _ = other.result()
-    assert row_ids is not None
+
+    def targets_only() -> Codes:
+        chunks = _read_end(pinned, "dst", targets, thresholds, with_row_id=False)
+        return np.concatenate([codes for codes, _ in chunks])
+
+    with Beside(targets_only) as other:
+        chunks = list(_read_end(pinned, "src", sources, thresholds, with_row_id=True))
+        src = np.concatenate([codes for codes, _ in chunks])
+        row_ids = np.concatenate([found for _, found in chunks if found is not None])
+        dst = other.result()
     assert len(src) == len(dst) == len(row_ids)
     return Ends(src, dst, row_ids)
+
+
+class EndsWriter(Protocol):
+    """Where ends are written piece by piece, by the name of the array. Two threads write to it."""
+
+    def append(self, name: str, items: npt.NDArray[Any]) -> None:
+        """Write the next items of an array."""
+        ...
+
+
+def write_ends(
+    pinned: PinnedTable,
+    sources: NodeSpace,
+    targets: NodeSpace,
+    thresholds: ViewThresholds,
+    writer: EndsWriter,
+) -> bool:
+    """Write all stored edges while they are read, so that few of them are in memory at a time.
+
+    False where that is not possible: the rows are not in the order of their ids, or an end is missing.
+    """
+
+    def write(column: str, nodes: NodeSpace, *, with_row_id: bool) -> int:
+        count, newest = 0, -1
+        for codes, row_ids in _read_end(pinned, column, nodes, thresholds, with_row_id=with_row_id):
+            if not codes.size:
+                continue
+            if codes.min() < 0:
+                return -1
+            writer.append(column, codes)
+            if row_ids is not None:
+                if row_ids[0] <= newest or not np.all(row_ids[:-1] < row_ids[1:]):
+                    return -1
+                newest = int(row_ids[-1])
+                writer.append("row_ids", row_ids)
+            count += codes.size
+        return count
+
+    with Beside(lambda: write("dst", targets, with_row_id=False)) as other:
+        count = write("src", sources, with_row_id=True)
+        return other.result() == count == pinned.row_count
 
 
 def _read_end(
@@ -99,14 +146,11 @@ def _read_end(
     thresholds: ViewThresholds,
     *,
     with_row_id: bool,
-) -> tuple[Codes, npt.NDArray[np.uint64] | None]:
+) -> Iterator[tuple[Codes, npt.NDArray[np.uint64] | None]]:
     """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
-    codes, row_ids = [], []
     for rows in _chunks(pinned, column, thresholds, with_row_id=with_row_id):
-        codes.append(nodes.ordinals_of(rows.column(column)))
-        if with_row_id:
-            row_ids.append(rows.column("_rowid").to_numpy())
-    return np.concatenate(codes), np.concatenate(row_ids) if with_row_id else None
+        codes = nodes.ordinals_of(rows.column(column))
+        yield codes, rows.column("_rowid").to_numpy() if with_row_id else None
 
 
 def _chunks(

@@ -10,25 +10,40 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.cancel import look
 from omnigraph.errors import HistoryReclaimed, StorageError
 from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.read.kept.kept_file import Array, Facts, KeptFile, Untrusted
+from omnigraph.read.kept.kept_file import (
+    Array,
+    Facts,
+    KeptFile,
+    KeptWriter,
+    Sizes,
+    Untrusted,
+    sizes_of,
+)
 from omnigraph.read.kept.kept_files import KeptFiles, KeptName, digest
+from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import ENDS, EdgeList
-from omnigraph.read.view.ends import Ends
+from omnigraph.read.view.ends import Ends, write_ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.numbered import EdgesKey, NodesKey
 from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable
 from omnigraph.storage.tables.transactions import content_fingerprint
 
 _NODES: Final = "nodes"
+_ENDS_TYPES: Final[dict[str, np.dtype[Any]]] = {
+    "src": np.dtype(np.int32),
+    "dst": np.dtype(np.int32),
+    "row_ids": np.dtype(np.uint64),
+}
 # This many kept states of a table are looked at.
 _TRIED: Final = 4
 
@@ -92,6 +107,9 @@ class KeptStates:
             far = near if states[2] == states[1] else self._offered_ids(targets, states[2])
             if base is None or near is None or far is None:
                 continue
+            if not _is_of_edges(file, (near.ids.size, far.ids.size)):
+                self._files.remove(_folder(pinned.exact.lineage), name)
+                continue
             self._put_edges(base, near, far, _Parts(self, base, name, file.key, file.facts, file))
             return
 
@@ -131,6 +149,9 @@ class KeptStates:
     def _offer(self, pinned: PinnedTable, state: State, name: KeptName, file: KeptFile) -> bool:
         base = self._verified(pinned, state, name)
         if base is None:
+            return False
+        if not _is_of_nodes(file):
+            self._files.remove(_folder(state.identity.lineage), name)
             return False
 
         def load() -> NodeIds:
@@ -203,10 +224,35 @@ class KeptStates:
         arrays, is_wide = _arrays(ids)
         facts = {"size": ids.size, "is_wide": is_wide}
         is_kept = self._files.write(folder, name, key, facts, arrays)
-        if not is_kept or not self.is_large(arrays):
+        if not is_kept or not self.is_large(sizes_of(arrays)):
             return None
         file = self._files.open(folder, name)
         return None if file is None or ids.origin is not None else _checked_ids(file)
+
+    def number_edges(
+        self, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
+    ) -> EdgeList | None:
+        """Number a large edge table straight into its file, without holding all of it in memory.
+
+        None where it is not large enough for that, or cannot be kept.
+        """
+        size = pinned.row_count
+        most: Sizes = {name: (kind, size) for name, kind in _ENDS_TYPES.items()}
+        if not self._is_due(pinned, ENDS, is_derived=False) or not self.is_large(most):
+            return None
+        facts = {"size": size, "shape": [sources.size, targets.size], "complete": True}
+        parts = self._parts(pinned, sources, targets, facts)
+        if not parts.fill_ends(
+            most, lambda writer: write_ends(pinned, sources, targets, self._thresholds, writer)
+        ):
+            return None
+
+        def read() -> Ends:
+            again = EdgeList.read(pinned, sources, targets, self._thresholds)
+            return Ends(again.src, again.dst, again.rows.row_ids)
+
+        parts.read_again = read
+        return EdgeList.later(size, (sources.size, targets.size), parts, complete=True)
 
     def keep_edges(
         self,
@@ -220,17 +266,28 @@ class KeptStates:
         """Keep an edge list that was just made, and the nodes it is between."""
         if not self._is_due(pinned, ENDS, is_derived=is_derived):
             return
+        facts = {"size": edges.size, "shape": list(edges.shape), "complete": edges.complete}
+        edges.keep(self._parts(pinned, sources, targets, facts))
+
+    def _parts(
+        self, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace, facts: Facts
+    ) -> _Parts:
+        """The place of an edge list that was just made; the nodes it is between are kept, too."""
         for space in (sources, targets):
             self._keep_nodes(space.pinned, space.node_ids)
         key = _key(ENDS, State.of(pinned), State.of(sources.pinned), State.of(targets.pinned))
         name = KeptName(pinned.exact.version, _lineage(pinned.exact.lineage), digest(key), ENDS)
-        facts = {"size": edges.size, "shape": list(edges.shape), "complete": edges.complete}
-        edges.keep(_Parts(self, pinned, name, key, facts, None))
+        return _Parts(self, pinned, name, key, facts, None)
 
-    def is_large(self, arrays: dict[str, Array]) -> bool:
+    def is_large(self, arrays: Sizes) -> bool:
         """Whether arrays should rather be used from disk than held in memory."""
-        nbytes = sum(array.nbytes for array in arrays.values())
+        nbytes = sum(kind.itemsize * items for kind, items in arrays.values())
         return nbytes * self._thresholds.mapped_share > self._cache.budget
+
+    @property
+    def part_edges(self) -> int:
+        """How many edges of a large table are in memory at a time."""
+        return self._thresholds.part_edges
 
     def _is_due(self, pinned: PinnedTable, part: str, *, is_derived: bool) -> bool:
         thresholds, exact = self._thresholds, pinned.exact
@@ -271,6 +328,37 @@ class _Parts:
         self._key = key
         self._ends = ends
 
+    def fill_ends(self, most: Sizes, write: Callable[[KeptWriter], bool]) -> bool:
+        """Have the ends of all edges written to their file; whether that went well."""
+        files, name = self._states.files, self._name
+        is_kept = files.fill(
+            self._folder, name, self._key, most, lambda out: self.facts if write(out) else None
+        )
+        self._ends = files.open(self._folder, name) if is_kept else None
+        return self._ends is not None
+
+    def build(
+        self, part: str, most: Sizes, pieces: Callable[[int], Iterator[Csr | MultiCsr]]
+    ) -> dict[str, Array] | None:
+        """Keep a part that is made piece by piece. None when it is small, or could not be kept."""
+        if not self._states.is_large(most):
+            return None
+
+        def fill(writer: KeptWriter) -> Facts:
+            done = 0
+            writer.append("indptr", np.zeros(1, np.int64))
+            for piece in pieces(self._states.part_edges):
+                look()
+                writer.append("indptr", piece.indptr[1:] + done)
+                for array in piece.ARRAYS[1:]:
+                    writer.append(array, getattr(piece, array))
+                done += piece.indices.size
+            return self.facts
+
+        name = self._name._replace(part=part)
+        is_kept = self._states.files.fill(self._folder, name, self._key, most, fill)
+        return self.read(part) if is_kept else None
+
     def ends(self) -> Ends:
         """The ends of all edges; read from the table again if they cannot be trusted."""
         assert self._ends is not None
@@ -298,7 +386,7 @@ class _Parts:
         name = self._name._replace(part=part)
         if not self._states.files.write(self._folder, name, self._key, self.facts, arrays):
             return None
-        return (self.read(part) if self._states.is_large(arrays) else None) or arrays
+        return (self.read(part) if self._states.is_large(sizes_of(arrays)) else None) or arrays
 
 
 def _main(lineage: Lineage) -> Lineage:
@@ -360,9 +448,40 @@ def _arrays(ids: NodeIds) -> tuple[dict[str, Array], bool]:
     return {"starts": starts, "letters": letters, "row_ids": ids.rows.row_ids}, is_wide
 
 
+def _is_of_nodes(file: KeptFile) -> bool:
+    """Whether a file has the facts and arrays of ids, as another version of the engine may not write them."""
+    size, is_wide = file.facts.get("size"), file.facts.get("is_wide")
+    return (
+        _is_size(size)
+        and isinstance(is_wide, bool)
+        and file.has(
+            starts=("<i8" if is_wide else "<i4", size + 1),
+            letters=("|u1", file.count("letters")),
+            row_ids=("<u8", size),
+        )
+    )
+
+
+def _is_of_edges(file: KeptFile, shape: tuple[int, int]) -> bool:
+    """Whether a file has the facts and arrays of ends of edges between so many nodes."""
+    size, between = file.facts.get("size"), file.facts.get("shape")
+    return (
+        _is_size(size)
+        and between == list(shape)
+        and isinstance(file.facts.get("complete"), bool)
+        and file.has(src=("<i4", size), dst=("<i4", size), row_ids=("<u8", size))
+    )
+
+
+def _is_size(number: Any) -> TypeGuard[int]:
+    return type(number) is int and number >= 0
+
+
 def _node_ids(file: KeptFile) -> NodeIds:
     """The ids of a kept file; ``Untrusted`` if they are not whole."""
     starts, letters = file.array("starts"), file.array("letters")
+    if starts[0] != 0 or starts[-1] != letters.size:
+        raise Untrusted("its texts do not end where they should")
     kind = pa.large_string() if file.facts["is_wide"] else pa.string()
     buffers = [None, pa.py_buffer(starts), pa.py_buffer(letters)]
     ids = pa.Array.from_buffers(kind, file.facts["size"], buffers, null_count=0)

@@ -56,6 +56,10 @@ def edge_list(
 
     def build() -> EdgeList:
         derived = _refreshed_edges(cache, pinned, sources, targets, thresholds)
+        if derived is None:
+            by_parts = kept.number_edges(pinned, sources, targets)
+            if by_parts is not None:
+                return by_parts
         edges = derived or EdgeList.read(pinned, sources, targets, thresholds)
         kept.keep_edges(pinned, sources, targets, edges, is_derived=derived is not None)
         return edges
