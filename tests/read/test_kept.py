@@ -23,6 +23,7 @@ from omnigraph.read.kept.kept_file import KeptFile, is_mapped
 from omnigraph.read.kept.kept_files import KeptFiles, KeptName, digest
 from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.ends import Ends
 from omnigraph.read.view.nodes import NodeIds
 from tests.opened import read_with
 from tests.read.kept_helpers import (
@@ -231,6 +232,18 @@ class TestByParts:
                     file.write(bytes(byte ^ 0xFF for byte in data[-64:]))
         topology.out()
         assert reads()[1] == 1
+        check(graph, reader=reader)
+
+    def test_a_state_after_a_commit_is_derived_once(self, graph, reader, reads, monkeypatch):
+        view_of(graph, reader).topology("Knows").out()
+        graph.load([edge("Knows", "p02", "p03")])
+        derived = counted(monkeypatch, Ends, "after")
+        before = reads()
+        for _ in range(3):
+            topology = view_of(graph, reader).topology("Knows")
+            assert is_mapped(topology.src)
+        assert derived["after"] == 1
+        assert reads() == before
         check(graph, reader=reader)
 
     def test_rows_out_of_order(self, graph, reads):

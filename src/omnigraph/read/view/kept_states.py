@@ -237,7 +237,7 @@ class KeptStates:
         None where it is not large enough for that, or cannot be kept.
         """
         size = pinned.row_count
-        most: Sizes = {name: (kind, size) for name, kind in _ENDS_TYPES.items()}
+        most = _ends_sizes(size)
         if not self._is_due(pinned, ENDS, is_derived=False) or not self.is_large(most):
             return None
         facts = {"size": size, "shape": [sources.size, targets.size], "complete": True}
@@ -264,7 +264,9 @@ class KeptStates:
         is_derived: bool,
     ) -> None:
         """Keep an edge list that was just made, and the nodes it is between."""
-        if not self._is_due(pinned, ENDS, is_derived=is_derived):
+        # A large one is not held in memory: where it is not kept, every query would derive it again.
+        is_large = self.is_large(_ends_sizes(edges.size))
+        if not self._is_due(pinned, ENDS, is_derived=is_derived and not is_large):
             return
         facts = {"size": edges.size, "shape": list(edges.shape), "complete": edges.complete}
         edges.keep(self._parts(pinned, sources, targets, facts))
@@ -387,6 +389,11 @@ class _Parts:
         if not self._states.files.write(self._folder, name, self._key, self.facts, arrays):
             return None
         return (self.read(part) if self._states.is_large(sizes_of(arrays)) else None) or arrays
+
+
+def _ends_sizes(edges: int) -> Sizes:
+    """The arrays of the ends of so many edges."""
+    return {name: (kind, edges) for name, kind in _ENDS_TYPES.items()}
 
 
 def _main(lineage: Lineage) -> Lineage:
