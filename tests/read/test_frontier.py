@@ -54,6 +54,31 @@ def test_pull_sums_over_targets_and_wraps(frontier, drawn, data):
 
 @few
 @given(edges(), st.data())
+def test_expanding_groups_of_rows_merges_their_targets(frontier, drawn, data):
+    rows, columns, pairs = drawn
+    csr = adjacency(pairs, rows, columns)
+    chosen = data.draw(codes(rows))
+    cuts = data.draw(st.lists(st.integers(0, len(chosen)), max_size=4))
+    starts = np.array(sorted([0, *cuts, len(chosen)]), np.int64)
+    weights = data.draw(st.none() | st.just(True))
+    if weights:
+        weights = values(data, len(chosen), st.integers(0, 2**40), np.int64)
+    expected = Counter()
+    for group in range(len(starts) - 1):
+        for place in range(starts[group], starts[group + 1]):
+            for target in csr.row(chosen[place]):
+                expected[group, target] += 1 if weights is None else weights[place].item()
+    in_parts = partial(frontier_numpy.expand_merged, cells=data.draw(st.integers(1, 30)))
+    for expand_merged in (frontier.expand_merged, in_parts):
+        group, targets, sums = expand_merged(csr, chosen, starts, weights)
+        assert (group.dtype, targets.dtype, sums.dtype) == (np.int64, np.int32, np.int64)
+        assert np.all(np.diff(group) >= 0)
+        found = zip(zip(group.tolist(), targets.tolist(), strict=True), sums.tolist(), strict=True)
+        assert sorted(found) == sorted(expected.items())
+
+
+@few
+@given(edges(), st.data())
 def test_pull_counts_targets_in_a_mask(frontier, drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)

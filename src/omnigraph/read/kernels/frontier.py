@@ -86,6 +86,18 @@ def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     return chosen(csr, rows)
 
 
+def expand_merged(
+    csr: Adjacency, rows: Codes, starts: Index, weights: Counts | None
+) -> tuple[Index, Codes, Counts]:
+    """The distinct targets of groups of rows, each with the sum of the weights of the rows it is reached from.
+
+    Group ``g`` are the rows from ``starts[g]`` to ``starts[g + 1]``. The first array holds the group and
+    ascends; without ``weights`` every row counts once. Sums wrap at 2^64.
+    """
+    chosen = dispatcher.choose(frontier_numpy.expand_merged, 40 * len(rows) * _average(csr))
+    return chosen(csr, rows, starts, weights)
+
+
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
     chosen = dispatcher.choose(frontier_numpy.expand_multi, 20 * len(rows) * _average(multi))

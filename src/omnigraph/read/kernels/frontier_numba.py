@@ -199,6 +199,76 @@ def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
 
 
 @uses_compiled
+def expand_merged(
+    csr: Adjacency, rows: Codes, starts: Index, weights: Counts | None
+) -> tuple[Index, Codes, Counts]:
+    """The distinct targets of groups of rows, with the sum of the weights of the rows they are reached from."""
+    groups = len(starts) - 1
+    reached = np.zeros(len(rows) + 1, np.int64)
+    np.cumsum(_lengths(csr, rows), out=reached[1:])
+    effort = reached.take(starts)
+    # Room for every target a group can have, and for the one that is written before it is known.
+    bounds = np.zeros(groups + 1, np.int64)
+    np.cumsum(np.minimum(np.diff(effort), csr.shape[1]) + 1, out=bounds[1:])
+    targets, sums = np.empty(bounds[-1], np.uint32), np.empty(bounds[-1], np.int64)
+    counts = np.zeros(groups, np.int64)
+    given = None if weights is None else frozen(weights)
+    in_pieces(
+        _merge,
+        effort + np.arange(groups + 1),
+        *_arrays(csr),
+        frozen(rows),
+        frozen(starts),
+        given,
+        csr.shape[1],
+        frozen(bounds),
+        targets,
+        sums,
+        counts,
+    )
+    group = np.repeat(np.arange(groups), counts)
+    places = (bounds[:-1] - (np.cumsum(counts) - counts)).take(group)
+    places += np.arange(len(group))
+    return group, targets.take(places).view(np.int32), sums.take(places)
+
+
+@compiled
+def _merge(
+    first: int,
+    last: int,
+    indptr: Index,
+    indices: Targets,
+    rows: Codes,
+    starts: Index,
+    weights: Counts | None,
+    size: int,
+    bounds: Index,
+    targets: Targets,
+    sums: Counts,
+    counts: Counts,
+) -> None:
+    total = np.zeros(size, np.int64)
+    seen = np.zeros(size, np.bool_)
+    for group in range(first, last):
+        begin, count = bounds[group], 0
+        for i in range(starts[group], starts[group + 1]):
+            weight = np.int64(1) if weights is None else weights[i]
+            for entry in range(indptr[rows[i]], indptr[rows[i] + 1]):
+                w = indices[entry]
+                # Without a branch: the next target overwrites one that was known.
+                targets[begin + count] = w
+                count += not seen[w]
+                seen[w] = True
+                total[w] += weight
+        for place in range(begin, begin + count):
+            w = targets[place]
+            sums[place] = total[w]
+            total[w] = 0
+            seen[w] = False
+        counts[group] = count
+
+
+@uses_compiled
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
     return _expanded(multi, rows, frozen(multi.positions))

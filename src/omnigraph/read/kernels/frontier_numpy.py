@@ -25,6 +25,8 @@ Summed = TypeVar("Summed", Counts, Floats)
 
 # Targets an intersection looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20
+# Pairs of a group and a target that are counted together.
+CELLS = 1 << 22
 # Entries a sum looks at together, so that what it gathers stays in the processor's cache.
 BLOCK = 1 << 17
 
@@ -136,6 +138,42 @@ def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
     index, entries = _entries(csr, rows)
     return index, csr.indices.take(entries)
+
+
+def expand_merged(
+    csr: Adjacency,
+    rows: Codes,
+    starts: Index,
+    weights: Counts | None,
+    cells: int = CELLS,
+) -> tuple[Index, Codes, Counts]:
+    """The distinct targets of groups of rows, with the sum of the weights of the rows they are reached from.
+
+    ``cells`` bounds the pairs of a group and a target looked at together.
+    """
+    size = max(csr.shape[1], 1)
+    step = max(1, cells // size)
+    found = []
+    for first in range(0, len(starts) - 1, step):
+        part = starts[first : first + step + 1]
+        index, targets = expand(csr, rows[part[0] : part[-1]])
+        keys = np.repeat(np.arange(len(part) - 1) * size, np.diff(part)).take(index)
+        keys += targets
+        sums = np.zeros((len(part) - 1) * size, np.int64)
+        if weights is None:
+            sums += np.bincount(keys, minlength=len(sums))
+            keys = np.flatnonzero(sums)
+        else:
+            np.add.at(sums, keys, weights[part[0] : part[-1]].take(index))
+            seen = np.zeros(len(sums), np.bool_)
+            seen[keys] = True
+            keys = np.flatnonzero(seen)
+        group, target = np.divmod(keys, size)
+        found.append((group + first, target.astype(np.int32), sums.take(keys)))
+    if not found:
+        return np.zeros(0, np.int64), np.zeros(0, np.int32), np.zeros(0, np.int64)
+    group, target, sums = map(np.concatenate, zip(*found, strict=True))
+    return group, target, sums
 
 
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:

@@ -22,6 +22,7 @@ from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, pieces
+from omnigraph.read.match.merging import common_counts, expand_merged
 from omnigraph.read.match.order.steps import (
     Close,
     Expand,
@@ -49,16 +50,16 @@ class Enumeration:
     ) -> None:
         self.candidates = candidates
         self.batch_rows = batch_rows
-        self.steps = [self._run_of(step) for step in steps]
-        if trace is not None:
-            records = [trace.of(step.op, step.text, step.estimated) for step in steps]
-            self.steps = list(map(_recorded, self.steps, records, repeat(trace)))
         self.needed: list[frozenset[str]] = []
         """The variables that are needed after each step."""
         needed = kept
         for step in reversed(steps):
             self.needed.insert(0, needed)
             needed = needed | step.reads
+        self.steps = list(map(self._run_of, steps, self.needed))
+        if trace is not None:
+            records = [trace.of(step.op, step.text, step.estimated) for step in steps]
+            self.steps = list(map(_recorded, self.steps, records, repeat(trace)))
 
     def run(self, start: Bindings, batch: int | None = None) -> Iterator[Bindings]:
         """All rows that extend the start, in batches; the first has about ``batch`` rows."""
@@ -66,7 +67,7 @@ class Enumeration:
 
     # -- steps
 
-    def _run_of(self, step: Step) -> Run:
+    def _run_of(self, step: Step, needed: frozenset[str]) -> Run:
         match step:
             case Given():
                 return self._member(step.name)
@@ -76,7 +77,7 @@ class Enumeration:
                 followed = function_of(step.link, step.name)
                 if followed is not None:
                     return self._follow(step.name, step.link.ends.other(step.name), followed)
-                return self._expand(step.name, step.link)
+                return self._expand(step.name, step.link, needed)
             case Intersect():
                 for one, other in (step.links, step.links[::-1]):
                     followed = function_of(one, step.name)
@@ -120,11 +121,20 @@ class Enumeration:
         weights = None if candidates.weights is None else candidates.weights[where]
         return rows.join(weights, {k: entry.at(where) for k, entry in candidates.totals.items()})
 
-    def _expand(self, name: str, link: Link) -> Run:
+    def _expand(self, name: str, link: Link, needed: frozenset[str]) -> Run:
         origin = link.ends.other(name)
         edge = link.ends.edge_var
+        can_merge = edge is None and origin not in needed
 
         def step(rows: Bindings, limit: int) -> Iterator[Bindings]:
+            if can_merge and isinstance(link, EdgeLink):
+                merged = expand_merged(rows, needed, origin, link.csr(origin), name, limit)
+                if merged is not None:
+                    for part in merged:
+                        keep, where = self._living(name, part.codes[name])
+                        grown = part if keep is None else part.at(keep)
+                        yield grown if where is None else self._weighed(grown, name, where)
+                    return
             for found in link.expand(origin, rows.codes[origin], limit):
                 keep, where = self._living(name, found.targets)
                 look()
@@ -207,7 +217,7 @@ class Enumeration:
             a, b = rows.codes[left], rows.codes[right]
 
             def count(weights: Counts | None) -> Counts:
-                return frontier.common_count(first, a, second, b, weights)
+                return common_counts(first, a, second, b, two.csr(name), weights)
 
             refuse_wrap(candidates, lambda part: count(candidates.spread_out(part)))
             weights = (
