@@ -128,9 +128,8 @@ def test_no_call_compiles_what_its_example_did_not(monkeypatch):
     frontier.contains(csr, rows, others)
     frontier.marked(np.arange(300 * 300 // 8 + 1).astype(np.uint8), 300, rows, others)
     for weights in (None, counts):
-        if hasattr(frontier, "expand_merged"):
-            starts = np.arange(0, 201, 20)
-            frontier.expand_merged(csr, rows, starts, None if weights is None else weights[:200])
+        starts = np.arange(0, 201, 20)
+        frontier.expand_merged(csr, rows, starts, None if weights is None else weights[:200])
         for chosen in (None, mask):
             frontier.common_count(csr, rows, csr, others, weights, chosen)
             frontier.common_expand(csr, rows, csr, others, chosen)
