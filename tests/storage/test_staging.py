@@ -71,6 +71,31 @@ def test_append_of_nothing_is_known_to_change_nothing(ref):
     assert not stage_append(table, rows("b")).changes_nothing
 
 
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_a_table_that_is_open_can_be_committed_to_and_stays_where_it_is(ref, branch):
+    table = new_table(ref, rows("a"))
+    if branch is not None:
+        table = create_branch(table, branch)
+    for stage in (
+        lambda: stage_append(table, rows("b")),
+        lambda: stage_merge_insert(table, rows("ac")),
+        lambda: stage_delete_keys(table, pa.array(["b"])),
+    ):
+        before = contents(table)
+        after = commit_staged(stage(), table)
+        assert (after.version, after.dataset.version) == (table.version + 1,) * 2
+        assert (table.dataset.version, contents(table)) == (table.version, before)
+        table = after
+    assert set(contents(table)) == {"a", "c"}
+    assert open_table(table.ref.at(None)).version == table.version
+
+
+def test_a_table_that_is_open_at_another_version_is_not_committed_to(ref):
+    older = new_table(ref, rows("a"))
+    newer = commit_staged(stage_append(older, rows("b")))
+    assert set(contents(commit_staged(stage_append(newer, rows("c")), older))) == {"a", "b", "c"}
+
+
 def test_append_refuses_rows_of_another_shape(ref):
     table = new_table(ref)
     wrong = pa.table({"id": ["a"], "n": pa.array([1], pa.int32()), "words": ["w"]})

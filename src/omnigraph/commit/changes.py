@@ -42,7 +42,7 @@ class StagedStep:
     ``best_effort`` step, such as an index build, is left out when it fails or stages nothing;
     ``settled`` is then called with the error, and with None once it is committed. Steps that have
     ``stop`` may be staged at the same time in threads; calling ``stop`` makes a staging that is running
-    in another thread give up.
+    in another thread give up. ``opened`` is the table at its pin, if whoever made the step has it open.
     """
 
     stage: Callable[[Table], Staged | None]
@@ -50,6 +50,7 @@ class StagedStep:
     uuid: str = field(default_factory=new_transaction_uuid)
     stop: Callable[[], object] | None = None
     settled: Callable[[OmniGraphError | None], object] = lambda _error: None
+    opened: Table | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -270,7 +270,7 @@ class _Commit:
                 if staged is not None:
                     self._hit("before_table_commit")
                     self._effect()
-                    table = commit_staged(staged)
+                    table = commit_staged(staged, table)
             self._hit("after_table_commit")
         return table
 
@@ -299,7 +299,7 @@ class _Commit:
                 return table
             self._hit("before_table_commit")
             self._effect()
-            after = commit_staged(staged)
+            after = commit_staged(staged, table)
         except (Contention, TableMoved, CommitMisplaced):
             # A lost lock, or another writer at the table: leaving out the step would not be enough.
             raise

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, cast
 
@@ -95,7 +95,13 @@ class Sidecar:
 
     def to_text(self) -> str:
         """Return the sidecar as a JSON document."""
-        return json.dumps({"schema_version": SIDECAR_VERSION, **asdict(self)}, ensure_ascii=False)
+        document = {"schema_version": SIDECAR_VERSION, **_members(self)}
+        return json.dumps(document, ensure_ascii=False, default=_members)
+
+
+def _members(part: Any) -> dict[str, Any]:
+    """Return the values of a dataclass by name; ``asdict`` would also copy all that is in them."""
+    return {one.name: getattr(part, one.name) for one in fields(part)}
 
 
 def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks) -> Sidecar:

@@ -43,7 +43,11 @@ def stage_early(workspace: Workspace, write: Write) -> dict[str, Staged]:
 
 
 def _stage_in_turn(early: Mapping[str, tuple[StagedStep, TableRef]]) -> dict[str, Staged | None]:
-    return {location: stage_step(step, open_table(ref)) for location, (step, ref) in early.items()}
+    return {location: stage_step(step, _open(step, ref)) for location, (step, ref) in early.items()}
+
+
+def _open(step: StagedStep, ref: TableRef) -> Table:
+    return step.opened if step.opened is not None and step.opened.ref == ref else open_table(ref)
 
 
 def _stage_in_threads(
@@ -75,7 +79,7 @@ def _stage_into(future: Future[Staged | None], step: StagedStep, ref: TableRef) 
     if not future.set_running_or_notify_cancel():
         return
     try:
-        future.set_result(stage_step(step, open_table(ref)))
+        future.set_result(stage_step(step, _open(step, ref)))
     except BaseException as failure:  # noqa: BLE001 - raised where the future is asked
         future.set_exception(failure)
 

@@ -387,13 +387,15 @@ def tidy(table: Table) -> None:
 
     A failure is only logged, so that it never makes a user's write fail.
     """
+    if table.count_fragments() < COMPACT_AT_FRAGMENTS:
+        return
     chosen = mergeable(table.fragments())
     if not chosen:
         return
     try:
         failpoints.hit(BEFORE_COMPACT)
         merged = Merged.of(chosen, run_task(table, merge_task(table, chosen)))
-        commit_staged(stage_rewritten(table, [merged]))
+        commit_staged(stage_rewritten(table, [merged]), table)
     except OmniGraphError as error:
         logger.debug("manifest not compacted: %s", error)
 

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -361,7 +361,7 @@ def commit_row(commit: GraphCommit) -> Row:
 def head_row(head: Head) -> Row:
     """Return the head row of a branch."""
     # Pins are stored as tuples, so the order of TableState's fields is part of the format on disk.
-    tables = [astuple(state) for state in head.tables.values()]
+    tables = [_values(state) for state in head.tables.values()]
     document = {
         "graph_id": head.graph_id,
         "root": head.root,
@@ -371,9 +371,13 @@ def head_row(head: Head) -> Row:
         "tables": tables,
     }
     if head.purges:
-        document["purges"] = [astuple(purge) for purge in head.purges]
+        document["purges"] = [_values(purge) for purge in head.purges]
     commit_id = f"commit:{head.commit.graph_commit_id}"
     return Row(HEAD_ID, GRAPH_HEAD, base_objects=(commit_id,), metadata=dump(document))
+
+
+def _values(state: TableState | Purge) -> list[Any]:
+    return [getattr(state, one.name) for one in fields(state)]
 
 
 def schema_row(schema: SchemaRow) -> Row:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+Check = Callable[[Any], bool]
 
 
 def has_type(value: Any, kind: Any) -> bool:
@@ -14,31 +16,39 @@ def has_type(value: Any, kind: Any) -> bool:
 
     Whole numbers must not be negative: those in our files are versions, incarnations and times.
     """
+    return _check_of(kind)(value)
+
+
+@functools.lru_cache(maxsize=256)
+def _check_of(kind: Any) -> Check:
+    """Return the check of a type. It is made once: every commit reads its own sidecar."""
     origin, arguments = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
-        hints = _hints(cast("type", kind))
-        return isinstance(value, cast("type", kind)) and all(
-            has_type(getattr(value, name), hint) for name, hint in hints.items()
-        )
+        return _of_dataclass(cast("type[Any]", kind))
     if origin is Literal:
-        return value in arguments
+        return lambda value: value in arguments
     if origin is UnionType:
-        return any(has_type(value, one) for one in arguments)
+        checks = [_check_of(one) for one in arguments]
+        return lambda value: any(check(value) for check in checks)
     if origin is tuple:
-        return isinstance(value, tuple) and all(has_type(one, arguments[0]) for one in value)
+        item = _check_of(arguments[0])
+        return lambda value: isinstance(value, tuple) and all(map(item, value))
     if origin is Mapping:
-        return isinstance(value, dict) and all(
-            has_type(key, arguments[0]) and has_type(one, arguments[1])
-            for key, one in value.items()
+        key, item = map(_check_of, arguments)
+        return lambda value: (
+            isinstance(value, dict) and all(map(key, value)) and all(map(item, value.values()))
         )
     if kind is int:
         # Not isinstance: True is an int too.
-        return type(value) is int and value >= 0
-    return kind is Any or isinstance(value, kind)
+        return lambda value: type(value) is int and value >= 0
+    if kind is Any:
+        return lambda _value: True
+    return lambda value: isinstance(value, kind)
 
 
-@functools.lru_cache(maxsize=64)
-def _hints(kind: type[Any]) -> Mapping[str, Any]:
-    """Resolving annotations takes long, and every commit reads its own sidecar once."""
+def _of_dataclass(kind: type[Any]) -> Check:
     hints = get_type_hints(kind)
-    return {field.name: hints[field.name] for field in fields(kind)}
+    checks = [(field.name, _check_of(hints[field.name])) for field in fields(kind)]
+    return lambda value: (
+        isinstance(value, kind) and all(check(getattr(value, name)) for name, check in checks)
+    )

@@ -108,7 +108,7 @@ class PendingTable:
                 return stage_delete_keys(target, pa.array(removed, pa.string()))
             return stage_append(target, rows) if fresh else stage_merge_insert(target, rows)
 
-        return StagedStep(stage)
+        return StagedStep(stage, opened=self.table)
 
     def remove(self, ids: list[str]) -> int:
         """Mark committed rows as removed; return how many were not marked before."""

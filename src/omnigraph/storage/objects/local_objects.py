@@ -1,8 +1,9 @@
 """The local disk under the control-object adapter: durable, atomic, a true compare-and-set.
 
-obstore's local store neither syncs nor compares, so every write is staged beside its target and
-synced before it becomes visible, and everything that changes an object holds one short advisory
-lock of the root. Reads take no lock: a visible object is always whole.
+By plain calls of the system: obstore's local store neither syncs nor compares, and hands every call to
+a thread of its own. A write is staged beside its target and synced before it becomes visible.
+Everything that replaces or removes an object holds one short advisory lock of the root; a claim needs
+none, because a link is made only where nothing is. Reads take no lock: a visible object is always whole.
 """
 
 from __future__ import annotations
@@ -10,14 +11,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
 import shutil
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import uuid4
-
-import obstore
-from obstore import exceptions
-from obstore.store import LocalStore
 
 from omnigraph.storage import flock
 from omnigraph.storage.layout import LOCKS_DIR
@@ -27,6 +26,8 @@ from omnigraph.storage.objects.store_errors import PreconditionFailed
 _CHANGES = f"{RESERVED}changes"
 _CHANGES_TIMEOUT = 30.0
 _TRASH = f"{RESERVED}trash-"
+# A file that another program on obstore was writing when it died; no object has such a name.
+_RESIDUE = re.compile(r"#[0-9]+\Z")
 # A parent directory can vanish under a writer when somebody deletes the prefix around it.
 _ATTEMPTS = 5
 
@@ -38,72 +39,84 @@ class LocalObjectStore(ObjectStore):
         super().__init__(None, directory)
         self._root = Path(directory)
 
-    @property
-    def _backend(self) -> LocalStore:
-        if not isinstance(self._opened, LocalStore):
-            if not self._root.is_dir():
-                raise FileNotFoundError(self.address)
-            self._opened = LocalStore(self._root)
-        return self._opened
-
     def _path(self, name: str) -> Path:
         return self._root.joinpath(*name.split("/"))
 
     def _replace(self, name: str, data: bytes) -> str:
-        return self._write(name, data, lambda staged: self._move(staged, name, overwrite=True))
+        return self._write(name, data, lambda staged: self._put_in_place(os.replace, staged, name))
 
     def _claim(self, name: str, data: bytes) -> str:
-        return self._write(name, data, lambda staged: self._move(staged, name, overwrite=False))
+        staged = self._stage(name, data)
+        try:
+            self._put_in_place(os.link, staged, name)
+        finally:
+            staged.unlink(missing_ok=True)
+        _sync(staged.parent)
+        return _token(data)
 
     def _swap(self, name: str, data: bytes, version: str) -> str:
-        def publish(staged: str) -> None:
+        def publish(staged: Path) -> None:
             if self._current_token(name) != version:
                 raise PreconditionFailed(
                     f'"{name}" under {self.address} changed since it was read; read it again',
                     object=name,
                 )
-            self._move(staged, name, overwrite=True)
+            self._put_in_place(os.replace, staged, name)
 
         return self._write(name, data, publish)
 
-    def _write(self, name: str, data: bytes, publish: Callable[[str], None]) -> str:
+    def _write(self, name: str, data: bytes, publish: Callable[[Path], None]) -> str:
         staged = self._stage(name, data)
         try:
             with self._changing():
                 publish(staged)
-        finally:
-            # Still there after a lost race or a failure; publishing moves it away.
-            self._path(staged).unlink(missing_ok=True)
-        _sync(self._path(name).parent)
+        except BaseException:
+            staged.unlink(missing_ok=True)
+            raise
+        _sync(staged.parent)
         return _token(data)
 
-    def _stage(self, name: str, data: bytes) -> str:
-        parent, slash, _ = name.rpartition("/")
-        staged = f"{parent}{slash}{RESERVED}{uuid4().hex}"
+    def _stage(self, name: str, data: bytes) -> Path:
+        """Write a file beside the target, and wait until it is on the disk."""
+        parent = self._path(name).parent
         for attempt in range(_ATTEMPTS):
+            staged = parent / f"{RESERVED}{uuid4().hex}"
             try:
-                make_directory(self._path(name).parent)
-                obstore.put(self._backend, staged, data, use_multipart=False)
-                _sync(self._path(staged))
+                _write_file(staged, data)
                 break
             except FileNotFoundError:
                 if attempt == _ATTEMPTS - 1:
                     raise
+                make_directory(parent)
         return staged
 
-    def _move(self, source: str, target: str, *, overwrite: bool) -> None:
+    def _put_in_place(self, put: Callable[[Path, Path], None], source: Path, name: str) -> None:
+        """Give a file its name by a rename or a link."""
+        target = self._path(name)
         try:
-            obstore.rename(self._backend, source, target, overwrite=overwrite)
-        except (OSError, exceptions.BaseError):
+            put(source, target)
+        except OSError:
             # An empty directory is not an object and must not block one of that name.
-            path = self._path(target)
-            if not path.is_dir() or not _remove_empty_tree(path):
+            if not target.is_dir() or not _remove_empty_tree(target):
                 raise
-            obstore.rename(self._backend, source, target, overwrite=overwrite)
+            put(source, target)
 
     def _get(self, name: str) -> tuple[bytes, str]:
-        data = bytes(obstore.get(self._backend, name).bytes())
+        try:
+            data = self._path(name).read_bytes()
+        except IsADirectoryError:
+            raise FileNotFoundError(name) from None
         return data, _token(data)
+
+    def _head(self, name: str) -> None:
+        self._found(name)
+
+    def _found(self, name: str) -> os.stat_result:
+        """Look for an object; a directory is none."""
+        found = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - a Path takes longer than the call
+        if not stat.S_ISREG(found.st_mode):
+            raise FileNotFoundError(name)
+        return found
 
     def _current_token(self, name: str) -> str | None:
         try:
@@ -112,22 +125,18 @@ class LocalObjectStore(ObjectStore):
             return None
 
     def _fingerprint(self, name: str) -> str:
-        # Not through obstore: this runs before every read of a graph and is a hundred times cheaper.
-        found = os.stat(f"{self._root}/{name}")  # noqa: PTH116 - a Path takes longer than the call
+        found = self._found(name)
         return f"{found.st_dev} {found.st_ino} {found.st_mtime_ns} {found.st_size}"
 
     def _sizes(self, prefix: str) -> Iterator[tuple[str, int]]:
-        if not self._root.is_dir():
-            return
-        for name, size in super()._sizes(prefix):
-            if not any(segment.startswith(RESERVED) for segment in name.split("/")):
-                yield name, size
+        below = prefix.removesuffix("/")
+        return _files_below(str(self._path(below) if below else self._root), below)
 
     def _rename(self, source: str, target: str) -> None:
         self._head(source)
         make_directory(self._path(target).parent)
         with self._changing():
-            self._move(source, target, overwrite=True)
+            self._put_in_place(os.replace, self._path(source), target)
         _sync(self._path(target).parent)
         _sync(self._path(source).parent)
 
@@ -135,7 +144,7 @@ class LocalObjectStore(ObjectStore):
         # Checked first, so that deleting nothing also works on a read-only disk.
         self._head(name)
         with self._changing():
-            obstore.delete(self._backend, name)
+            self._path(name).unlink()
         _sync(self._path(name).parent)
 
     def _delete_prefix(self, prefix: str) -> None:
@@ -160,18 +169,55 @@ class LocalObjectStore(ObjectStore):
 
     @contextlib.contextmanager
     def _changing(self) -> Iterator[None]:
-        directory = self._root / LOCKS_DIR
-        make_directory(directory)
-        held = flock.lock(str(directory / _CHANGES), _CHANGES_TIMEOUT)
+        held = self._lock_changes()
         try:
             yield
         finally:
             held.unlock()
 
+    def _lock_changes(self) -> flock.FileLock:
+        path = f"{self._root}/{LOCKS_DIR}/{_CHANGES}"
+        try:
+            return flock.lock(path, _CHANGES_TIMEOUT)
+        except FileNotFoundError:
+            make_directory(self._root / LOCKS_DIR)
+            return flock.lock(path, _CHANGES_TIMEOUT)
+
 
 def _token(data: bytes) -> str:
     # Content, not inode and time: those repeat within one tick of the file system's clock.
     return f"sha256:{hashlib.sha256(data).hexdigest()}"
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    """Write a new file, and wait until it is on the disk; nothing is left of one that failed."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+        os.fsync(descriptor)
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    finally:
+        os.close(descriptor)
+
+
+def _files_below(directory: str, name: str) -> Iterator[tuple[str, int]]:
+    """The files of a directory and of those in it, by name, with their sizes; none that are just written."""
+    try:
+        with os.scandir(directory) as entries:
+            found = [entry for entry in entries if not entry.name.startswith(RESERVED)]
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    for entry in found:
+        below = f"{name}/{entry.name}" if name else entry.name
+        if entry.is_dir():
+            yield from _files_below(entry.path, below)
+        elif entry.is_file() and not _RESIDUE.search(entry.name):
+            with contextlib.suppress(FileNotFoundError):
+                yield below, entry.stat().st_size
 
 
 def _sync(path: Path) -> None:

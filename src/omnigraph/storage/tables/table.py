@@ -200,6 +200,10 @@ class Table:
         with lance_errors(f"listing the fragments of {self.ref}"):
             return [fragment.metadata for fragment in self.dataset.get_fragments()]
 
+    def count_fragments(self) -> int:
+        """How many fragments there are. Reads nothing from the store."""
+        return int(self.dataset._ds.count_fragments())  # noqa: SLF001 - the public way makes all of them
+
     def _fragments(self, ids: Sequence[int]) -> list[Any]:
         found = [self.dataset.get_fragment(number) for number in ids]
         missing = [number for number, fragment in zip(ids, found, strict=True) if fragment is None]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.store_answers import shown_cause
+from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import PRIMARY_KEY, Table, open_table
@@ -26,6 +27,7 @@ from omnigraph.storage.tables.table_errors import (
     lance_errors,
     reason,
 )
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import transaction_uuid
 
 if TYPE_CHECKING:
@@ -34,13 +36,15 @@ if TYPE_CHECKING:
 _COMMIT_TIMEOUT = timedelta(minutes=5)
 
 
-def commit_staged(staged: Staged) -> Table:
+def commit_staged(staged: Staged, opened: Table | None = None) -> Table:
     """Advance the table by exactly one version with exactly this transaction, or raise.
+
+    ``opened`` is the table at the version it was staged on, where the caller has it open.
 
     ``TableMoved``: another writer was first, and nothing was committed. ``CommitMisplaced``: the
     transaction was committed, but later than it should be. Other failures change nothing.
     """
-    base = open_table(staged.ref.at(staged.read_version))
+    base = _opened_at(staged.ref.at(staged.read_version), opened)
     expected = staged.read_version + 1
     if base.has_version(expected):
         raise _moved(base, expected)
@@ -53,6 +57,13 @@ def commit_staged(staged: Staged) -> Table:
             raise
         return _after_failure(base, staged, error)
     return _checked(Table(staged.ref, dataset), staged)
+
+
+def _opened_at(ref: TableRef, opened: Table | None) -> Table:
+    if opened is None or opened.ref != ref:
+        return open_table(ref)
+    refuse_replaced(ref)
+    return opened
 
 
 def _checked(table: Table, staged: Staged) -> Table:
