@@ -12,6 +12,7 @@ import omnigraph as og
 from omnigraph.changes import table_side
 from omnigraph.changes.candidates import find_candidates, segments_between
 from omnigraph.changes.compare import compare
+from omnigraph.changes.row_changes import with_few_blobs
 from omnigraph.runner.external_sort import RUN_BYTES, external_sort
 from omnigraph.storage.tables.table import manifest_path
 from tests.changes.comparing import check, compared, side_of
@@ -49,6 +50,30 @@ def test_null_empty_text_and_empty_list_are_three_values(graph):
     assert list(found) == ["d1", "d2"]
     assert found["d1"][1]["properties"]["text"] == ""
     assert found["d2"][1]["properties"]["tags"] == []
+
+
+def test_changes_are_cut_by_the_bytes_of_their_blobs(graph):
+    before = graph.snapshot()
+    sizes = {"d1": 40, "d2": 50, "d3": 20, "d4": 300, "d5": 0, "d6": 100}
+    graph.load([doc(name, n=9, body=b"x" * size) for name, size in sizes.items()], mode="merge")
+    graph.mutate('query q() { delete Doc where name = "d7" }')
+    (changes,) = compare(*sides(graph, before, graph.snapshot()))
+    parts = list(with_few_blobs(changes, ["body"], 100))
+    assert [part.ids.to_pylist() for part in parts] == [
+        ["d1", "d2"],
+        ["d3"],
+        ["d4"],
+        ["d5", "d6", "d7"],
+    ]
+    for side in (1, 2):
+        for part in parts:
+            here = part[side].table.column("id").to_pylist()
+            present = part[side].present.to_pylist()
+            assert here == [
+                name if is_there else None
+                for name, is_there in zip(part.ids.to_pylist(), present, strict=True)
+            ]
+    assert [len(part.ids) for part in with_few_blobs(changes, [], 0)] == [7]
 
 
 def test_minus_zero_is_zero(graph):

@@ -77,12 +77,12 @@ def test_a_table_that_is_open_can_be_committed_to_and_stays_where_it_is(ref, bra
     if branch is not None:
         table = create_branch(table, branch)
     for stage in (
-        lambda: stage_append(table, rows("b")),
-        lambda: stage_merge_insert(table, rows("ac")),
-        lambda: stage_delete_keys(table, pa.array(["b"])),
+        lambda one: stage_append(one, rows("b")),
+        lambda one: stage_merge_insert(one, rows("ac")),
+        lambda one: stage_delete_keys(one, pa.array(["b"])),
     ):
         before = contents(table)
-        after = commit_staged(stage(), table)
+        after = commit_staged(stage(table), table)
         assert (after.version, after.dataset.version) == (table.version + 1,) * 2
         assert (table.dataset.version, contents(table)) == (table.version, before)
         table = after

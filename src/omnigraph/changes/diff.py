@@ -24,7 +24,7 @@ from omnigraph.changes.differing_types import (
     shown_changes,
 )
 from omnigraph.changes.image_json import images as images_of
-from omnigraph.changes.row_changes import RowChanges
+from omnigraph.changes.row_changes import RowChanges, with_few_blobs
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.display.panel import Panel, Shown
@@ -175,8 +175,10 @@ def _table_changes(
 ) -> Iterator[Sequence[Change]]:
     for chunk in found:
         shown = shown_changes(chunk, filter)
-        if len(shown.ids):
-            yield _chunk_changes(kind, before, after, shown, images)
+        if not len(shown.ids):
+            continue
+        for part in with_few_blobs(shown, after.entity.blob_properties if images else ()):
+            yield _chunk_changes(kind, before, after, part, images)
 
 
 def _chunk_changes(

@@ -9,12 +9,19 @@ For example, when "ann" was renamed and "bob" was added, one ``RowChanges`` hold
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 ROW_ID = "_rowid"
 """The column of a ``Rows`` table with Lance's stable row id, by which blobs are read."""
+
+
+IMAGE_BLOB_BYTES: Final = 32 << 20
+"""About how many bytes of blobs are read at once to show them; one blob alone may be larger."""
 
 
 class Rows(NamedTuple):
@@ -38,3 +45,35 @@ class RowChanges(NamedTuple):
     ids: pa.StringArray
     before: Rows
     after: Rows
+
+
+def with_few_blobs(
+    changes: RowChanges, blobs: Sequence[str], limit: int = IMAGE_BLOB_BYTES
+) -> Iterator[RowChanges]:
+    """Cut changes into parts whose blobs, of these properties, have at most so many bytes on both sides.
+
+    An image holds its blobs whole. One row whose blobs are larger is a part of its own.
+    """
+    if not blobs:
+        yield changes
+        return
+    sizes = np.zeros(len(changes.ids), np.uint64)
+    for rows in changes[1:]:
+        for name in blobs:
+            size = pc.struct_field(rows.table.column(name).combine_chunks(), "size")
+            sizes += size.fill_null(0).to_numpy(zero_copy_only=False)
+    start, total = 0, 0
+    for at, size in enumerate(sizes.tolist()):
+        if at > start and total + size > limit:
+            yield _slice(changes, start, at - start)
+            start, total = at, 0
+        total += size
+    yield _slice(changes, start, len(sizes) - start)
+
+
+def _slice(changes: RowChanges, start: int, length: int) -> RowChanges:
+    before, after = (
+        Rows(rows.present.slice(start, length), rows.table.slice(start, length))
+        for rows in changes[1:]
+    )
+    return RowChanges(changes.ids.slice(start, length), before, after)

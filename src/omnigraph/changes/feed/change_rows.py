@@ -20,7 +20,7 @@ from omnigraph.changes.compare import compare
 from omnigraph.changes.differing_types import shown_changes
 from omnigraph.changes.feed.commit_changes import ChangeReader, TablePair
 from omnigraph.changes.image_json import image_texts
-from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows, with_few_blobs
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.manifest.rows import GraphCommit
@@ -31,9 +31,6 @@ IMAGES: Final[tuple[Images, ...]] = get_args(Images)
 
 Columns = dict[str | int, pa.Array]
 """Columns by their names; those of properties by the ids of the properties."""
-
-_BLOB_ROWS: Final = 32
-"""Blobs are read whole, so only a few rows with blobs are turned into columns at once."""
 
 _INSTANT: Final = pa.timestamp("us", "UTC")
 
@@ -95,26 +92,16 @@ def _chunks(
     blobs: bool,
 ) -> Iterator[Columns]:
     for pair in reader.tables(commit, parent):
-        has_blobs = any(p.type.is_blob for p in pair.after.entity.properties.values())
+        read = pair.after.entity.blob_properties if blobs else ()
         for found in compare(pair.before, pair.after):
             shown = shown_changes(found, reader.filter)
-            step = _BLOB_ROWS if blobs and has_blobs else max(1, len(shown.ids))
-            for start in range(0, len(shown.ids), step):
-                changes = _slice(shown, start, step)
+            for changes in with_few_blobs(shown, read) if len(shown.ids) else ():
                 yield {
                     "op": _ops(changes),
                     "id": changes.ids,
                     "graph_commit_id": _same(commit.graph_commit_id, changes),
                     **columns(pair, changes),
                 }
-
-
-def _slice(changes: RowChanges, start: int, length: int) -> RowChanges:
-    before, after = (
-        Rows(rows.present.slice(start, length), rows.table.slice(start, length))
-        for rows in changes[1:]
-    )
-    return RowChanges(changes.ids.slice(start, length), before, after)
 
 
 def _ops(changes: RowChanges) -> pa.StringArray:
