@@ -2,8 +2,9 @@
 
     ./dev bench commit [--commits N] [--long] [--work NAME,...] [--place main,fork] [--upkeep MODE]
 
-The tables have 100,000 rows and their indexes. N is 2,000 if not said, 10,000 with `--long`. `late` compares
-milliseconds, `cpu` the processor time of the process, which a busy machine disturbs less.
+The tables have 100,000 rows and their indexes. N is 2,000 if not said; with `--long` there are 10,000 commits, and
+a line for 2,000 on the way. `late` compares milliseconds, `cpu` the processor time of the process, which a busy
+machine disturbs less.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -157,12 +158,12 @@ def size_of(graph: Graph, branch: str) -> tuple[int, int]:
     return max(fragments for fragments, _ in found), max(size for _, size in found)
 
 
-def measure(graph: Graph, branch: str, work: str, commits: int) -> dict[str, Any]:
-    """Make so many commits; medians early and late, the worst, and what a new process needs."""
+def measure(graph: Graph, branch: str, work: str, ends: Sequence[int]) -> Iterator[dict[str, Any]]:
+    """Make commits; at each end medians early and late, the worst, and what a new process needs."""
     names, samples, burnt = Names(), [], []
     early_fresh = 0.0
     most_fragments = 0
-    for number in range(1, commits + WINDOW // 2 + 1):
+    for number in range(1, max(ends) + WINDOW // 2 + 1):
         text, params = WORK[work](names)
         start, busy = time.perf_counter(), time.process_time()
         graph.mutate(text, params, branch=branch)
@@ -172,26 +173,33 @@ def measure(graph: Graph, branch: str, work: str, commits: int) -> dict[str, Any
             early_fresh = fresh_ms(graph, branch)
         if number % 64 == 0:
             most_fragments = max(most_fragments, size_of(graph, branch)[0])
+        if number - WINDOW // 2 in ends:
+            fragments, manifest = size_of(graph, branch)
+            yield {
+                "work": work,
+                "branch": branch,
+                "commits": number - WINDOW // 2,
+                **compared(samples, burnt),
+                "fresh_ms": (late_fresh := fresh_ms(graph, branch)),
+                "fresh": late_fresh / early_fresh,
+                "fragments": max(fragments, most_fragments),
+                "manifest_bytes": manifest,
+            }
+
+
+def compared(samples: Sequence[float], burnt: Sequence[float]) -> dict[str, float]:
+    """The last commits beside those around the fiftieth, and the slowest beside the usual one."""
     around = slice(EARLY - WINDOW // 2, EARLY + WINDOW // 2)
     early, late = statistics.median(samples[around]), statistics.median(samples[-WINDOW:])
     steady = sorted(samples[EARLY - WINDOW // 2 :])
     middle = statistics.median(steady)
-    late_fresh = fresh_ms(graph, branch)
-    fragments, manifest = size_of(graph, branch)
     return {
-        "work": work,
-        "branch": branch,
-        "commits": commits,
         "early_ms": early,
         "late_ms": late,
         "late": late / early,
         "cpu": statistics.median(burnt[-WINDOW:]) / statistics.median(burnt[around]),
         "p98": steady[int(len(steady) * 0.98)] / middle,
         "worst": steady[-1] / middle,
-        "fresh_ms": late_fresh,
-        "fresh": late_fresh / early_fresh,
-        "fragments": max(fragments, most_fragments),
-        "manifest_bytes": manifest,
     }
 
 
@@ -220,7 +228,7 @@ def main() -> None:
     parser.add_argument("--upkeep", default="inline", choices=("inline", "background", "off"))
     parser.add_argument("--json", action="store_true")
     asked = parser.parse_args()
-    commits = 10_000 if asked.long else asked.commits
+    ends = (2_000, 10_000) if asked.long else (asked.commits,)
     if not asked.json:
         bars = "".join(f"{name + ' x':>8} " for name in BARS)
         print(f"{'work':10}{'place':6}{'N':>7}{'50, ms':>9}{'N, ms':>9}{bars}", end="")
@@ -232,8 +240,8 @@ def main() -> None:
             with tempfile.TemporaryDirectory() as name, filled(Path(name), asked.upkeep) as graph:
                 if place != "main":
                     graph.branches.create(place)
-                figures = measure(graph, place, work, commits)
-            print(json.dumps(figures) if asked.json else shown(figures), flush=True)
+                for figures in measure(graph, place, work, ends):
+                    print(json.dumps(figures) if asked.json else shown(figures), flush=True)
 
 
 if __name__ == "__main__":

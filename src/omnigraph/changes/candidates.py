@@ -15,7 +15,7 @@ id only says where to look for it first.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,8 +24,9 @@ from omnigraph.changes.row_changes import ROW_ID
 from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.branch_refs import read_branch
-from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.storage.tables.transactions import Operation, transactions_after
 
 
 class Candidates(NamedTuple):
@@ -75,6 +76,24 @@ class _Way(NamedTuple):
     changes: pa.Table
     rows: pa.Table
 
+
+_FEW_ROWS: Final = 10_000
+_FEW_VERSIONS: Final = 8
+
+_COUNTED: Final = frozenset(
+    {
+        Operation.APPEND,
+        Operation.DELETE,
+        Operation.UPDATE,
+        Operation.REWRITE,
+        Operation.RESERVE_FRAGMENTS,
+        Operation.CREATE_INDEX,
+        Operation.MERGE,
+        Operation.PROJECT,
+        Operation.UPDATE_CONFIG,
+    }
+)
+"""After these, rows less the new ones are those that are left. A restore brings back others."""
 
 _STEP = pa.schema([("id", pa.utf8()), ("first", pa.uint64()), ("last", pa.uint64())])
 
@@ -206,7 +225,8 @@ def _steps_of(end: Table, start: int) -> Iterator[tuple[pa.Table, pa.RecordBatch
     Deleted rows come first: an entity may be deleted and inserted again.
     """
     delta = end.delta(start)
-    for batch in delta.deleted_row_ids():
+    new = _few_batches(delta.inserted())
+    for batch in delta.deleted_row_ids() if _may_lack_rows(end, start, delta, new) else ():
         row_ids = batch.column(ROW_ID)
         if len(row_ids):
             at_start = open_table(end.ref.at(start))
@@ -215,9 +235,35 @@ def _steps_of(end: Table, start: int) -> Iterator[tuple[pa.Table, pa.RecordBatch
     for batch in delta.updated():
         row_ids = batch.column(ROW_ID)
         yield _step(batch.column("id"), row_ids, row_ids), batch
-    for batch in delta.inserted():
+    for batch in delta.inserted() if new is None else new:
         ids = batch.column("id")
         yield _step(ids, pa.nulls(len(ids), pa.uint64()), batch.column(ROW_ID)), batch
+
+
+def _few_batches(reader: pa.RecordBatchReader) -> list[pa.RecordBatch] | None:
+    """All batches of a reader; None if they have many rows."""
+    found, rows = [], 0
+    for batch in reader:
+        found.append(batch)
+        rows += batch.num_rows
+        if rows > _FEW_ROWS:
+            return None
+    return found
+
+
+def _may_lack_rows(
+    end: Table, start: int, delta: Delta, new: Sequence[pa.RecordBatch] | None
+) -> bool:
+    """Whether rows may have been deleted; False where the row counts of a few versions say that none were.
+
+    To look for deleted rows takes longer the larger the table is, also where there are none.
+    """
+    if new is None or end.version - start > _FEW_VERSIONS:
+        return True
+    if delta.count_deleted(sum(batch.num_rows for batch in new)):
+        return True
+    made_by = transactions_after(end, start, end.version)
+    return any(one.operation not in _COUNTED for one in made_by)
 
 
 def _step(ids: pa.Array, first: pa.Array, last: pa.Array) -> pa.Table:

@@ -123,10 +123,16 @@ def _read_delta(
     if only_new:
         return RowChanges(inserted, inserted[:0], np.empty(0, np.uint64), columns_too)
     updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
-    gone = _rows(delta.deleted_row_ids(), ["_rowid"], limit)
-    if updated is None or gone is None:
+    lost = delta.count_deleted(inserted.num_rows)
+    if updated is None or lost > limit:
         return None
-    return RowChanges(inserted, updated, gone.column("_rowid").to_numpy(), columns_too)
+    gone = np.empty(0, np.uint64)
+    if lost:
+        found = _rows(delta.deleted_row_ids(), ["_rowid"], limit)
+        if found is None:
+            return None
+        gone = found.column("_rowid").to_numpy()
+    return RowChanges(inserted, updated, gone, columns_too)
 
 
 def _rows(reader: pa.RecordBatchReader, columns: list[str], limit: int) -> pa.Table | None:

@@ -217,13 +217,15 @@ class Table:
         On a branch ``base`` cannot lie before its fork: compare the parent's handle for that part.
         """
         with lance_errors(f"comparing {self.ref} with version {base}"):
-            return Delta(self.dataset.delta(compared_against=base))
+            return Delta(self, base, self.dataset.delta(compared_against=base))
 
 
 class Delta:
     """Rows inserted, updated and deleted between two versions of one branch."""
 
-    def __init__(self, delta: Any) -> None:
+    def __init__(self, table: Table, base: int, delta: Any) -> None:
+        self._table = table
+        self._base = base
         self._delta = delta
 
     def inserted(self) -> pa.RecordBatchReader:
@@ -236,8 +238,16 @@ class Delta:
         with lance_errors("reading updated rows"):
             return self._delta.get_updated_rows()
 
+    def count_deleted(self, inserted: int) -> int:
+        """How many rows are gone, if so many are new: what ``deleted_row_ids`` would find, from row counts.
+
+        Wrong where a restore brought back rows that were gone at the base: they are not new.
+        """
+        before = open_table(self._table.ref.at(self._base)).count_rows()
+        return before + inserted - self._table.count_rows()
+
     def deleted_row_ids(self) -> pa.RecordBatchReader:
-        """``_rowid`` of the rows that are gone."""
+        """``_rowid`` of the rows that are gone. Takes long where large fragments lost rows."""
         with lance_errors("reading deleted row ids"):
             return self._delta.get_deleted_row_ids()
 
