@@ -268,7 +268,7 @@ def _lance_manifest(_place: Path) -> Parser:
         table: Any = SimpleNamespace(ref="t", dataset=SimpleNamespace(_ds=opened))
         assert last_fragment_number(table) >= -1
         assert len(content_fingerprint(table)) == 64
-        version, uuid = transactions._transaction_file(table)
+        version, uuid = transactions._transaction_file(table, transactions._manifest_fields(table))
         assert version >= 0
         assert uuid == transaction_uuid(table)
         assert uuid

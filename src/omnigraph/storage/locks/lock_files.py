@@ -42,11 +42,13 @@ class LockFiles:
 
     def attempt(self, name: str, holder: str, purpose: Purpose = WRITE) -> LockFile | None:
         """Take a lock if nobody holds it; else None."""
-        path = self._directory / name
+        path = f"{self._directory}/{name}"
         try:
-            if not path.parent.is_dir():
-                make_directory(path.parent)
-            lock = flock.try_lock(str(path))
+            try:
+                lock = flock.try_lock(path)
+            except FileNotFoundError:
+                make_directory(Path(path).parent)
+                lock = flock.try_lock(path)
         except OSError as error:
             raise translate(error, "lock", name, str(self._directory)) from error
         if lock is None:

@@ -41,13 +41,14 @@ _MANIFEST = re.compile(r"_versions/([0-9]{20})\.manifest")
 class Table:
     """A table opened at one version. Reads only; writes are staged (``staging``)."""
 
-    __slots__ = ("_files", "dataset", "ref")
+    __slots__ = ("_files", "_schema", "dataset", "ref")
 
     def __init__(self, ref: TableRef, dataset: Any) -> None:
         self.ref = ref.at(dataset.version)
         self.dataset = dataset
         """The Lance handle, for reads this class has no method for."""
         self._files: Any = None
+        self._schema: pa.Schema | None = None
 
     @property
     def version(self) -> int:
@@ -59,7 +60,9 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema, field metadata included."""
-        return self.dataset.schema
+        if self._schema is None:  # Lance makes another one whenever it is asked
+            self._schema = self.dataset.schema
+        return self._schema
 
     def field_ids(self) -> dict[str, int]:
         """Lance's number of each column by its name: a rename keeps it, and it is never used again."""
@@ -193,7 +196,12 @@ class Table:
     def find(self, row_ids: pa.Array, columns: Sequence[str]) -> pa.Table:
         """The rows with these stable row ids, as far as there are any, with ``_rowid``."""
         with lance_errors(f"taking rows of {self.ref}"):
-            return self.dataset._take_rows(row_ids, [*columns, "_rowid"])  # noqa: SLF001 - as `take`
+            if columns:
+                found = self.dataset._take_rows(row_ids, list(columns))  # noqa: SLF001 - as `take`
+                if found.num_rows == len(row_ids):  # all of them, in the order asked for
+                    return found.append_column("_rowid", row_ids)
+            # To read row ids takes a while in a table whose rows were updated all over.
+            return self.dataset._take_rows(row_ids, [*columns, "_rowid"])  # noqa: SLF001
 
     def fragments(self) -> list[Any]:
         """The metadata of every fragment (``lance.FragmentMetadata``), in order."""
