@@ -406,3 +406,41 @@ def test_an_upsert_of_many_rows_writes_its_row_ids_in_ascending_order(ref):
     now = row_ids(after)
     assert {name: now[name] for name in names} == before
     assert contents(after) == {name: 1_000_000 + at for at, name in enumerate(mixed)}
+
+
+# ------------------------------------------------------------------ what changed since
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_rows_that_are_gone_are_counted_without_looking_for_them(ref, branch):
+    table = new_table(ref, rows("abcdef"))
+    if branch is not None:
+        table = create_branch(table, branch)
+    start = table.version
+    for stage, gone in (
+        (lambda one: stage_append(one, rows("gh")), 0),
+        (lambda one: stage_merge_insert(one, rows("abi")), 0),
+        (lambda one: stage_delete_keys(one, pa.array(["c", "d", "g"])), 2),  # g is newer than start
+        (lambda one: stage_append(one, rows("c")), 2),
+        (lambda one: stage_overwrite(one, rows("x")), 6),
+    ):
+        table = commit_staged(stage(table), table)
+        delta = table.delta(start)
+        new = delta.inserted().read_all().num_rows
+        assert delta.count_deleted(new) == gone
+        assert delta.deleted_row_ids().read_all().num_rows == gone
+
+
+def test_rows_are_found_by_their_row_ids_as_far_as_they_are_there(ref):
+    table = new_table(ref, rows("abcdef"))
+    ids = row_ids(table)
+    table = commit_staged(stage_delete_keys(table, pa.array(["c"])))
+    table = commit_staged(stage_merge_insert(table, rows("a", start=50)))
+    for wanted in ("fab", "fcab", "c", ""):
+        asked = pa.array([ids[name] for name in wanted], pa.uint64())
+        for columns in (["n", "id"], ["id"]):
+            found = table.find(asked, columns).to_pylist()
+            there = [name for name in wanted if name != "c"]
+            assert [row["id"] for row in found] == there
+            assert [row["_rowid"] for row in found] == [ids[name] for name in there]
+        assert table.find(asked, []).column("_rowid").to_pylist() == [ids[name] for name in there]
