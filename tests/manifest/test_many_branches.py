@@ -5,9 +5,9 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-import obstore
 import pytest
 
+from omnigraph.storage.objects.local_objects import LocalObjectStore
 from tests.manifest.publishing import new_graph
 from tests.opened import workspace_of
 from tests.read.view_helpers import counted
@@ -24,9 +24,9 @@ def graph(tmp_path):
 def reads_of(monkeypatch, action):
     """How often an action reads an object, and how often it lists objects."""
     with monkeypatch.context() as patched:
-        gets, lists = (counted(patched, obstore, name) for name in ("get", "list"))
+        gets, lists = (counted(patched, LocalObjectStore, name) for name in ("_get", "_sizes"))
         action()
-        return gets["get"], lists["list"]
+        return gets["_get"], lists["_sizes"]
 
 
 def test_making_a_branch_and_reading_its_head_read_no_other_branch(graph, tmp_path, monkeypatch):
