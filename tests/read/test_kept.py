@@ -19,7 +19,7 @@ import pytest
 import omnigraph as og
 from omnigraph import cancel
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read.kept.kept_file import KeptFile, is_mapped
+from omnigraph.read.kept.kept_file import KeptFile, KeptWriter, is_mapped
 from omnigraph.read.kept.kept_files import KeptFiles, KeptName, digest
 from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.edges import EdgeList
@@ -639,6 +639,17 @@ def _read_in_turns(root: str, seed: int, results: multiprocessing.Queue) -> None
             for path in kept_paths(Path(os.environ["OMNIGRAPH_CACHE_DIR"])):
                 if chance.random() < 0.3:
                     path.unlink(missing_ok=True)
+
+
+def test_a_thread_that_writes_too_late_hits_no_other_file(tmp_path):
+    items = np.arange(9, dtype=np.int32)
+    with KeptWriter(tmp_path / "kept", "key", "part", {"a": (items.dtype, 18)}) as writer:
+        writer.append("a", items)
+    # Very likely it gets the number that the closed file had.
+    with (tmp_path / "other").open("wb") as other:
+        with pytest.raises(OSError, match="closed"):
+            writer.append("a", items)
+        assert os.fstat(other.fileno()).st_size == 0
 
 
 def test_many_processes_keep_use_and_remove_at_once(kept):

@@ -18,7 +18,10 @@ SCHEMA = """
     edge Knows: Person -> Person
     edge LivesIn: Person -> City
     edge PartOf: City -> Country
+    edge BornIn: Person -> City
 """
+PERSONS = [f"p{at:02d}" for at in range(60)]
+BORN = {one: f"city{at * at % 5}" for at, one in enumerate(PERSONS) if at % 8}
 HOMES = "$a livesIn $x  $x partOf $k  $b livesIn $y  $y partOf $k  $c livesIn $z  $z partOf $k"
 
 
@@ -26,7 +29,7 @@ HOMES = "$a livesIn $x  $x partOf $k  $b livesIn $y  $y partOf $k  $c livesIn $z
 def world(tmp_path_factory):
     """A graph, who knows whom, and the city and the country of those who have one."""
     rng = random.Random(2)
-    persons = [f"p{at:02d}" for at in range(60)]
+    persons = PERSONS
     cities = {f"city{at}": rng.choice(["far", "near", None]) for at in range(9)}
     cities |= {"city0": "far", "city1": "near"}
     home = {one: rng.choice(list(cities)) for one in persons if rng.random() < 0.9}
@@ -41,6 +44,7 @@ def world(tmp_path_factory):
             "Knows": [(f"k{at}", a, b, {}) for at, (a, b) in enumerate(sorted(knows))],
             "LivesIn": [(f"l{at}", a, b, {}) for at, (a, b) in enumerate(home.items())],
             "PartOf": [(f"o{at}", a, b, {}) for at, (a, b) in enumerate(cities.items()) if b],
+            "BornIn": [(f"b{at}", a, b, {}) for at, (a, b) in enumerate(BORN.items())],
         },
     )
     place = tmp_path_factory.mktemp("same_end") / "graph"
@@ -104,6 +108,21 @@ def test_one_step_to_the_shared_end(world):
     graph, knows, home, _ = world
     rows, shown = ask(graph, "$a knows $b  $a livesIn $k  $b livesIn $k")
     assert rows == [{"n": sum(a in home and home[a] == home.get(b) for a, b in knows)}]
+    assert len(shown) == 1
+
+
+def test_a_link_between_two_shared_ends_is_narrowed_to_both(world):
+    graph, knows, home, _ = world
+    rows, shown = ask(
+        graph, "$a knows $b  $a livesIn $k  $b livesIn $k  $a bornIn $m  $b bornIn $m"
+    )
+    same = [
+        (a, b)
+        for a, b in knows
+        if a in home and home[a] == home.get(b) and a in BORN and BORN[a] == BORN.get(b)
+    ]
+    assert same
+    assert rows == [{"n": len(same)}]
     assert len(shown) == 1
 
 

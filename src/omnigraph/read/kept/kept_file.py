@@ -6,9 +6,10 @@ bytes:
     magic, format, length of the description, length of the file, SHA-256 of the description
     {"byte_order": "little", "key": "...", "part": "out", "facts": {...}, "arrays": [[name, type, items, at, CRC-32], ...]}
 
-The description ends with spaces: its length is chosen before its numbers are known. Whatever differs from what the reader expects makes the file ``Untrusted``: another format or byte order,
-a length that is not that of the file, a type that is not known. The bytes of an array are
-compared with their checksum when it is first asked for, so that a large file costs what is used of it.
+The description ends with spaces: its length is chosen before its numbers are known. Whatever differs from
+what the reader expects makes the file ``Untrusted``: another format or byte order, a length that is not that
+of the file, a type that is not known. The bytes of an array are compared with their checksum when it is first
+asked for, so that a large file costs what is used of it.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import os
 import stat
 import struct
 import sys
+import threading
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,8 +112,8 @@ class KeptWriter:
     """A new file that only its owner may read, and whose arrays are written piece by piece.
 
     ``key`` says what they belong to, and ``part`` what of it they are; ``most`` has the type of each array and
-    the largest number of items it may get. Several threads may write, each to other arrays. Everything
-    raises ``OSError``. The file counts from ``finish`` on.
+    the largest number of items it may get. Several threads may write, each to other arrays; one that comes
+    after the end of the block is refused. Everything raises ``OSError``. The file counts from ``finish`` on.
     """
 
     def __init__(self, path: Path, key: str, part: str, most: Sizes) -> None:
@@ -128,6 +130,7 @@ class KeptWriter:
         self._begin = _aligned(_PRELUDE.size + room)
         self._size = self._begin + at
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._lock = threading.Lock()
         self._descriptor = os.open(path, flags, 0o600)
 
     def append(self, name: str, items: Array) -> None:
@@ -168,13 +171,19 @@ class KeptWriter:
     def _write(self, plain: memoryview, at: int) -> None:
         done = 0
         while done < len(plain):
-            done += os.pwrite(self._descriptor, plain[done : done + _PIECE], at + done)
+            with self._lock:
+                # Its number may be that of another file by now.
+                if self._descriptor < 0:
+                    raise OSError(errno.EBADF, "the kept file is closed")
+                done += os.pwrite(self._descriptor, plain[done : done + _PIECE], at + done)
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        os.close(self._descriptor)
+        with self._lock:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
 
 def sizes_of(arrays: Mapping[str, Array]) -> Sizes:

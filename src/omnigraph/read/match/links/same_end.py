@@ -32,12 +32,14 @@ class NarrowedLink(EdgeLink):
 
     def __init__(self, link: EdgeLink, numbers: Mapping[str, Codes], known: Narrowed) -> None:
         super().__init__(link.traversal, link.topology, None, link.thresholds)
+        self._link = link
         self._numbers = numbers
         self._known = known
 
     def csr(self, origin: str) -> Csr:
         """Distinct neighbours, from either end."""
-        every = super().csr(origin)
+        # It may be narrowed already, to another shared end.
+        every = self._link.csr(origin)
         of_rows, of_columns = self._numbers[origin], self._numbers[self.ends.other(origin)]
         # Links of one type between variables of one kind are narrowed once.
         key = id(every), id(of_rows), id(of_columns)
@@ -141,6 +143,7 @@ class _SharedEnd:
     def _numbers(self, ways: Mapping[str, _Way], starts: set[str]) -> dict[str, Codes]:
         """The node that each of these variables leads to, by code, or -1."""
         known: dict[tuple[int, ...], Codes] = {}
+        held = []  # So that no other array gets the identity of one of these.
         numbers = {}
         for start in sorted(starts):
             way = ways[start]
@@ -149,6 +152,7 @@ class _SharedEnd:
                 one.function(name) for one, name in zip(reversed(way.links), names, strict=True)
             ]
             masks = [self.candidates[name] for name in names[1:]]
+            held.append(steps)
             key = tuple(map(id, [*steps, *(one.codes for one in masks)]))
             if key not in known:
                 known[key] = _followed([one for one in steps if one is not None], masks)
