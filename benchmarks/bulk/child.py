@@ -101,6 +101,7 @@ def spark_start(directory: str, lines: str) -> dict[str, Any]:
 
 def bare_start(directory: str) -> dict[str, Any]:  # noqa: ARG001 - given to all
     """Start a plain session of PySpark and run one `mapInArrow`."""
+    os.environ["PYSPARK_PYTHON"] = sys.executable
     start = time.perf_counter()
     from pyspark.sql import SparkSession
 
