@@ -28,8 +28,10 @@ from omnigraph.validate.committed import KEY_LIMIT, Committed
 
 FEW_EDGES = 1000
 MOST_TEXTS = 500_000
-"""Of more nodes whose ids are no integers, a query that can spill holds the ids."""
+MOST_BYTES = 128 << 20
+"""Of more nodes whose ids are no integers, or of longer ids, a query that can spill holds the ids."""
 COMPARED_ROWS = 1 << 19
+COMPARED_BYTES = 64 << 20
 """Ends that are looked up at a time among texts: Arrow makes a table of all ids each time."""
 
 
@@ -68,7 +70,7 @@ def _ends_exist(rows: Incoming, committed: Committed) -> bool:
         known = _known_nodes(name, committed)
         if known is None:
             return False
-        batches = known.grouped(rows.records())
+        batches = known.grouped(rows.records(columns))
         asked = (partial(_are_all, known.has, group, columns) for group in batches)
         if not all(in_order(asked, usable_cores())):
             return False
@@ -87,36 +89,33 @@ def _known_nodes(name: str, committed: Committed) -> _Integers | _Texts | None:
     """The ids of the nodes of a type, ready to be looked up; None where they are too many."""
     key = f"node:{name}"
     committed.relied_on.add(key)
-    table = open_table(committed.locate(committed.pins[key]))
-    found = [batch.column("id") for batch in table.scan(["id"])]
-    integers = _Integers.of(found)
-    if integers is not None:
+    pin = committed.pins[key]
+    table = open_table(committed.locate(pin))
+
+    def ids() -> Iterator[pa.Array]:
+        return (batch.column("id") for batch in table.scan(["id"]))
+
+    integers = _Integers.of(ids(), pin.row_count)
+    if integers is not None or pin.row_count > MOST_TEXTS:
         return integers
-    ids = pa.chunked_array(found, pa.utf8())
-    return _Texts(ids) if len(ids) <= MOST_TEXTS else None
+    return _Texts.of(ids())
 
 
 class _Integers:
-    """Ids that spell integers close together: one bit of memory tells whether there is one."""
+    """Ids that spell integers close together: one byte of memory tells whether there is one."""
 
     def __init__(self, there: NDArray[np.bool_]) -> None:
         self._there = there
 
     @classmethod
-    def of(cls, found: Sequence[pa.Array]) -> _Integers | None:
-        read = []
-        for chunk in found:
-            integers = spelled_integers(chunk)
-            if integers is None:
+    def of(cls, ids: Iterator[pa.Array], count: int) -> _Integers | None:
+        """Those that ``count`` ids spell; None if one is no integer or too large."""
+        there = np.zeros(8 * count + 1, np.bool_)
+        for some in ids:
+            integers = spelled_integers(some)
+            if integers is None or (len(integers) and int(integers.max()) >= len(there)):
                 return None
-            read.append(integers)
-        count = sum(map(len, read))
-        greatest = max((int(one.max()) for one in read if len(one)), default=-1)
-        if greatest >= 8 * count + 1:
-            return None
-        there = np.zeros(greatest + 1, np.bool_)
-        for one in read:
-            there[one] = True
+            there[integers] = True
         return cls(there)
 
     def grouped(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
@@ -139,14 +138,27 @@ class _Texts:
     def __init__(self, ids: pa.ChunkedArray) -> None:
         self._ids = ids
 
+    @classmethod
+    def of(cls, ids: Iterator[pa.Array]) -> _Texts | None:
+        """These ids; None if they are too long."""
+        found, size = [], 0
+        for some in ids:
+            found.append(some)
+            size += some.nbytes
+            if size > MOST_BYTES:
+                return None
+        return cls(pa.chunked_array(found, pa.utf8()))
+
     def grouped(self, batches: Iterator[pa.RecordBatch]) -> Iterator[list[pa.RecordBatch]]:
         """The batches as they are looked up together."""
         group: list[pa.RecordBatch] = []
+        rows = size = 0
         for batch in batches:
             group.append(batch)
-            if sum(one.num_rows for one in group) >= COMPARED_ROWS:
+            rows, size = rows + batch.num_rows, size + batch.nbytes
+            if rows >= COMPARED_ROWS or size >= COMPARED_BYTES:
                 yield group
-                group = []
+                group, rows, size = [], 0, 0
         if group:
             yield group
 

@@ -145,9 +145,11 @@ class SpooledRows:
         """The size of the rows on disk."""
         return self._path.stat().st_size
 
-    def records(self) -> Iterator[pa.RecordBatch]:
-        """The rows that are not left out."""
-        return drop_losers(self._batches(), self._losers)
+    def records(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows that are not left out; with ``columns`` no others are read, as they came."""
+        if columns is None:
+            return drop_losers(self._batches(), self._losers)
+        return drop_losers(_read(self._path, columns=[*columns, ORDER]), self._losers)
 
     def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
         """The values of records by column, as JSON, found by their order."""
@@ -249,8 +251,15 @@ def divided(sizes: Sequence[int], cores: int) -> list[range]:
     return [*parts, range(start, len(sizes))]
 
 
-def _read(path: Path, part: range | None = None) -> Iterator[pa.RecordBatch]:
+def _read(
+    path: Path, part: range | None = None, columns: Sequence[str] | None = None
+) -> Iterator[pa.RecordBatch]:
     # Not mapped: what was read of a mapped file counts as memory of the process until its end.
-    with pa.OSFile(str(path)) as file, pa.ipc.open_file(file) as reader:
-        for at in range(reader.num_record_batches) if part is None else part:
-            yield reader.get_batch(at)
+    with pa.OSFile(str(path)) as file:
+        options = pa.ipc.IpcReadOptions()
+        if columns is not None:
+            names = pa.ipc.open_file(file).schema.names
+            options.included_fields = [names.index(column) for column in columns]
+        with pa.ipc.open_file(file, options=options) as reader:
+            for at in range(reader.num_record_batches) if part is None else part:
+                yield reader.get_batch(at)
