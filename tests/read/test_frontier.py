@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tracemalloc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 from omnigraph.read.kernels import dispatch, frontier_numpy
 from omnigraph.read.kernels import frontier as dispatched
 from omnigraph.read.kernels.compiling import Compiler
+from omnigraph.read.kernels.csr import csr_of
 from tests.read.csr_helpers import adjacency, codes, edges, only
 
 
@@ -68,13 +70,29 @@ def test_expanding_groups_of_rows_merges_their_targets(frontier, drawn, data):
         for place in range(starts[group], starts[group + 1]):
             for target in csr.row(chosen[place]):
                 expected[group, target] += 1 if weights is None else weights[place].item()
-    in_parts = partial(frontier_numpy.expand_merged, cells=data.draw(st.integers(1, 30)))
+    cells, chunk = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 10))
+    in_parts = partial(frontier_numpy.expand_merged, cells=cells, chunk=chunk)
     for expand_merged in (frontier.expand_merged, in_parts):
         group, targets, sums = expand_merged(csr, chosen, starts, weights)
         assert (group.dtype, targets.dtype, sums.dtype) == (np.int64, np.int32, np.int64)
         assert np.all(np.diff(group) >= 0)
         found = zip(zip(group.tolist(), targets.tolist(), strict=True), sums.tolist(), strict=True)
         assert sorted(found) == sorted(expected.items())
+
+
+def test_merging_holds_some_of_the_targets_at_a_time():
+    csr = csr_of(*(one.ravel().astype(np.int32) for one in np.indices((500, 500))), (500, 500))
+    rows = np.arange(20_000, dtype=np.int32) % 500
+    tracemalloc.start()
+    try:
+        _, targets, sums = frontier_numpy.expand_merged(csr, rows, np.array([0, 20_000]), None)
+        _, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert targets.tolist() == list(range(500))
+    assert set(sums.tolist()) == {20_000}
+    # Of all ten million targets at once, the places alone are 80 MB.
+    assert most < 60_000_000
 
 
 @few

@@ -23,7 +23,7 @@ Index = npt.NDArray[np.int64]
 Summed = TypeVar("Summed", Counts, Floats)
 
 
-# Targets an intersection looks at together; bounds what it holds at a time.
+# Targets an intersection or a merge looks at together; bounds what it holds at a time.
 CHUNK = 1 << 20
 # Pairs of a group and a target that are counted together.
 CELLS = 1 << 22
@@ -146,28 +146,30 @@ def expand_merged(
     starts: Index,
     weights: Counts | None,
     cells: int = CELLS,
+    chunk: int = CHUNK,
 ) -> tuple[Index, Codes, Counts]:
     """The distinct targets of groups of rows, with the sum of the weights of the rows they are reached from.
 
-    ``cells`` bounds the pairs of a group and a target looked at together.
+    ``cells`` bounds the pairs of a group and a target looked at together, ``chunk`` the targets of some rows.
     """
     size = max(csr.shape[1], 1)
     step = max(1, cells // size)
     found = []
     for first in range(0, len(starts) - 1, step):
         part = starts[first : first + step + 1]
-        index, targets = expand(csr, rows[part[0] : part[-1]])
-        keys = np.repeat(np.arange(len(part) - 1) * size, np.diff(part)).take(index)
-        keys += targets
+        group_of = np.repeat(np.arange(len(part) - 1) * size, np.diff(part))
         sums = np.zeros((len(part) - 1) * size, np.int64)
-        if weights is None:
-            sums += np.bincount(keys, minlength=len(sums))
-            keys = np.flatnonzero(sums)
-        else:
-            np.add.at(sums, keys, weights[part[0] : part[-1]].take(index))
-            seen = np.zeros(len(sums), np.bool_)
+        seen = np.zeros(len(sums), np.bool_)
+        for begin, end in _cut(_lengths(csr, rows[part[0] : part[-1]]), chunk):
+            index, targets = expand(csr, rows[part[0] + begin : part[0] + end])
+            keys = group_of[begin:end].take(index)
+            keys += targets
             seen[keys] = True
-            keys = np.flatnonzero(seen)
+            if weights is None:
+                np.add.at(sums, keys, 1)
+            else:
+                np.add.at(sums, keys, weights[part[0] + begin : part[0] + end].take(index))
+        keys = np.flatnonzero(seen)
         group, target = np.divmod(keys, size)
         found.append((group + first, target.astype(np.int32), sums.take(keys)))
     if not found:
@@ -272,12 +274,16 @@ def _chunks(
     left: Adjacency, a: Codes, right: Adjacency, b: Codes, chunk: int
 ) -> list[tuple[int, int]]:
     """Ranges of pairs whose shorter rows together are about ``chunk`` long."""
-    lengths = np.minimum(_lengths(left, a), _lengths(right, b))
+    return _cut(np.minimum(_lengths(left, a), _lengths(right, b)), chunk)
+
+
+def _cut(lengths: Index, chunk: int) -> list[tuple[int, int]]:
+    """Ranges whose lengths together are about ``chunk``."""
     total = np.cumsum(lengths)
     if not len(total):
         return []
     cuts = np.searchsorted(total, np.arange(chunk, total[-1], chunk))
-    bounds = np.unique(np.concatenate(([0], cuts, [len(a)]))).tolist()
+    bounds = np.unique(np.concatenate(([0], cuts, [len(lengths)]))).tolist()
     return list(pairwise(bounds))
 
 
