@@ -227,8 +227,10 @@ def test_only_ends_are_read_and_few_bytes_of_them_at_a_time(monkeypatch, graph, 
     monkeypatch.setattr(local_proof, "COMPARED_ROWS", 1 << 30)
     monkeypatch.setattr(local_proof, "COMPARED_BYTES", 1)
     lines = [f'{{"edge": "Wide", "from": "a", "to": "b", "data": {{"text": "{"x" * 9000}"}}}}\n']
+    before = pa.total_allocated_bytes()
     graph.load("".join(lines * 1000).encode(), mode="append")
     assert proofs.pop() is True
+    assert pa.total_allocated_bytes() - before < 1_000_000
     batches = [batch for group in groups for batch in group]
     assert len(groups) == len(batches) > 1
     assert {name for batch in batches for name in batch.schema.names} == {"src", "dst", ORDER}

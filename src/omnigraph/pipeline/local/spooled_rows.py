@@ -262,4 +262,6 @@ def _read(
             options.included_fields = [names.index(column) for column in columns]
         with pa.ipc.open_file(file, options=options) as reader:
             for at in range(reader.num_record_batches) if part is None else part:
-                yield reader.get_batch(at)
+                batch = reader.get_batch(at)
+                # A copy where columns were chosen: Arrow allots memory for all of them.
+                yield batch if columns is None else pa.concat_batches([batch.slice(0, 0), batch])
