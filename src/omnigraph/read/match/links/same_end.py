@@ -23,6 +23,8 @@ from omnigraph.read.match.trace import Trace, traced
 
 # A link is looked at as a whole where at least one in this number of the nodes at its ends may match.
 _SHARE = 4
+# What is left of a link is a copy, so a link of more pairs than this is not narrowed.
+_MOST_PAIRS = 1 << 24
 
 Narrowed = dict[tuple[int, int, int], Csr]
 
@@ -138,7 +140,8 @@ class _SharedEnd:
         if left not in ways or right not in ways:
             return False
         ends = self.candidates[left], self.candidates[right]
-        return all(one.count * _SHARE >= one.size for one in ends)
+        many = all(one.count * _SHARE >= one.size for one in ends)
+        return many and len(link.csr(left).indices) <= _MOST_PAIRS
 
     def _numbers(self, ways: Mapping[str, _Way], starts: set[str]) -> dict[str, Codes]:
         """The node that each of these variables leads to, by code, or -1."""
