@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import TypeVar
 
@@ -239,13 +240,15 @@ def common_count(
     ``chunk`` bounds the targets looked at together.
     """
     counts = np.zeros(len(a), np.int64)
-    for start, stop in _chunks(left, a, right, b, chunk):
-        index, targets = _shared(left, a[start:stop], right, b[start:stop], mask)
-        if weights is None:
-            counts[start:stop] = np.bincount(index, minlength=stop - start)
-        elif len(index):
-            runs = _starts_of_runs(index)
-            counts[start + index[runs]] = np.add.reduceat(weights[targets], runs)
+    for pairs, swap in _chunks(left, a, right, b, chunk):
+        total = np.zeros(len(pairs), np.int64)
+        for index, targets in _halves(left, a.take(pairs), right, b.take(pairs), swap, mask):
+            if weights is None:
+                total += np.bincount(index, minlength=len(pairs))
+            elif len(index):
+                runs = _starts_of_runs(index)
+                total[index.take(runs)] = np.add.reduceat(weights.take(targets), runs)
+        counts[pairs] = total
     return counts
 
 
@@ -263,18 +266,27 @@ def common_expand(
     bounds the targets looked at together.
     """
     places, shared = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
-    for start, stop in _chunks(left, a, right, b, chunk):
-        index, targets = _shared(left, a[start:stop], right, b[start:stop], mask)
-        places.append(index + start)
+    for pairs, swap in _chunks(left, a, right, b, chunk):
+        index, targets = _shared(left, a.take(pairs), right, b.take(pairs), swap, mask)
+        places.append(pairs.take(index))
         shared.append(targets)
     return np.concatenate(places), np.concatenate(shared)
 
 
 def _chunks(
     left: Adjacency, a: Codes, right: Adjacency, b: Codes, chunk: int
-) -> list[tuple[int, int]]:
-    """Ranges of pairs whose shorter rows together are about ``chunk`` long."""
-    return _cut(np.minimum(_lengths(left, a), _lengths(right, b)), chunk)
+) -> Iterator[tuple[Index, Mask]]:
+    """The pairs that both have targets, in parts whose shorter rows together are about ``chunk`` long.
+
+    With each part comes which of its pairs have the shorter row on the right.
+    """
+    of_left, of_right = _lengths(left, a), _lengths(right, b)
+    swap = of_left > of_right
+    lengths = np.minimum(of_left, of_right)
+    pairs = np.flatnonzero(lengths)
+    for first, last in _cut(lengths.take(pairs), chunk):
+        part = pairs[first:last]
+        yield part, swap.take(part)
 
 
 def _cut(lengths: Index, chunk: int) -> list[tuple[int, int]]:
@@ -288,19 +300,23 @@ def _cut(lengths: Index, chunk: int) -> list[tuple[int, int]]:
 
 
 def _shared(
-    left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None
+    left: Adjacency, a: Codes, right: Adjacency, b: Codes, swap: Mask, mask: Mask | None
 ) -> tuple[Index, Codes]:
-    """Look every target of the shorter row up in the longer one."""
-    swap = _lengths(left, a) > _lengths(right, b)
-    halves = [
-        _looked_up(left, a, right, b, np.flatnonzero(~swap), mask),
-        _looked_up(right, b, left, a, np.flatnonzero(swap), mask),
-    ]
+    """The targets that the rows of each pair share, beside the place of the pair."""
+    halves = list(_halves(left, a, right, b, swap, mask))
     index = np.concatenate([half[0] for half in halves])
     targets = np.concatenate([half[1] for half in halves])
     # A pair is wholly in one half, its targets ascending.
     order = np.argsort(index, kind="stable")
-    return index[order], targets[order]
+    return index.take(order), targets.take(order)
+
+
+def _halves(
+    left: Adjacency, a: Codes, right: Adjacency, b: Codes, swap: Mask, mask: Mask | None
+) -> Iterator[tuple[Index, Codes]]:
+    """Look every target of the shorter row, which is the right one where ``swap``, up in the longer one."""
+    yield _looked_up(left, a, right, b, np.flatnonzero(~swap), mask)
+    yield _looked_up(right, b, left, a, np.flatnonzero(swap), mask)
 
 
 def _looked_up(

@@ -116,7 +116,7 @@ def common_counts(
     lefts = first.filled
     ways = first.degrees, back.degrees
     size = back.shape[1]
-    if len(a) * 8 < len(lefts) or not len(lefts):
+    if len(a) * 8 < len(lefts) or not len(lefts) or len(lefts) * size > 400 * len(a):
         return frontier.common_count(first, a, second, b, weights)
     compared = 2 * int(np.minimum(ways[0].take(a), second.degrees.take(b)).sum()) + 20 * len(a)
     followed = 4 * int(ways[1].take(first.indices).sum()) + 5 * len(a) + len(lefts) * size // 2
