@@ -68,11 +68,14 @@ def main() -> None:
     (plots / "countries.svg").write_text(bars("Parts by country", countries), "utf-8")
     chart = lines(f"The lowest price of {watched}", months, {watched: price})
     (plots / "prices.svg").write_text(chart, "utf-8")
-    supplied = [(row["supplier"], row["part"]) for row in graph.query(QUERIES, "links")][:60]
-    built = [(row["whole"], row["part"]) for row in graph.query(QUERIES, "built_from")][:60]
-    nodes = {supplier: "supplier" for supplier, _ in supplied}
-    nodes |= {part: "part" for pair in built for part in pair} | {p: "part" for _, p in supplied}
-    drawing = network("Who supplies what, and what it is built into", nodes, supplied + built)
+    links = [(row["supplier"], row["part"]) for row in graph.query(QUERIES, "links")]
+    supplied = [(supplier, part) for supplier, part in links if supplier == worst][:12]
+    parts = dict.fromkeys((part for _, part in supplied), "part")
+    joined = [(row["whole"], row["part"]) for row in graph.query(QUERIES, "built_from")]
+    built = [(whole, part) for whole, part in joined if part in parts]
+    nodes = dict.fromkeys((whole for whole, _ in built), "built from it")
+    nodes |= parts | {worst: "supplier"}
+    drawing = network(f"What {worst} supplies, and what it is built into", nodes, supplied + built)
     (plots / "chain.svg").write_text(drawing, "utf-8")
     print(f"\nplots: {plots}")
     graph.close()

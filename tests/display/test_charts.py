@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 
 import pytest
 
-from omnigraph.display.charts import bars, lines, network
+from omnigraph.display.charts import NAMED, bars, lines, network
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -57,6 +57,16 @@ def test_parts_of_a_network_that_nothing_joins_stay_apart_and_in_the_picture():
     across = [math.dist(place[f"a{i}"], place[f"b{j}"]) for i in (1, 2, 3) for j in (1, 2, 3)]
     assert min(across) > 50
     assert not any(crosses(place, one, other) for one in edges[:2] for other in edges[2:])
+
+
+def test_of_many_nodes_those_with_the_most_edges_are_named():
+    nodes = {f"n{i}": "x" for i in range(NAMED + 10)}
+    edges = [(f"n{i}", f"n{i + 1}") for i in range(NAMED + 9)]  # n0 and the last have one edge
+    chart = network("t", nodes, edges)
+    assert len(drawn(chart, "circle")) == len(nodes)
+    shown = [text for text in texts(chart) if text in nodes]
+    assert len(shown) == NAMED
+    assert "n0" not in shown
 
 
 def crosses(place, one, other):

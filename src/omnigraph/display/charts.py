@@ -8,11 +8,14 @@ A chart is a text that every browser and notebook shows. Nothing is loaded to dr
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from html import escape
 
 WIDTH = 720
 COLOURS = ("#0f766e", "#b45309", "#4338ca", "#be123c", "#15803d", "#7e22ce", "#0369a1", "#a16207")
+NAMED = 40
+"""So many nodes of a network are named."""
 _TEXT, _FAINT = "#334155", "#e2e8f0"
 
 
@@ -63,7 +66,10 @@ def lines(title: str, at: Sequence[str], series: Mapping[str, Sequence[float]]) 
 def network(
     title: str, nodes: Mapping[str, str], edges: Iterable[tuple[str, str]], size: int = 520
 ) -> str:
-    """Return a drawing of nodes, each id with the group that colours it, and the edges among them."""
+    """Return a drawing of nodes, each id with the group that colours it, and the edges among them.
+
+    Of many nodes only those with the most edges are named.
+    """
     pairs = [(a, b) for a, b in edges if a in nodes and b in nodes and a != b]
     places = _layout(list(nodes), pairs)
     groups = list(dict.fromkeys(nodes.values()))
@@ -72,6 +78,9 @@ def network(
         x, y = places[node]
         return 60 + x * (WIDTH - 120), 85 + y * (size - 115)
 
+    ends = Counter(end for pair in pairs for end in pair)
+    named = set(sorted(nodes, key=lambda node: -ends[node])[:NAMED])
+    radius = 7 if len(nodes) <= NAMED else 4
     drawn = []
     for a, b in pairs:
         (ax, ay), (bx, by) = at(a), at(b)
@@ -79,8 +88,8 @@ def network(
     for node, group in nodes.items():
         x, y = at(node)
         colour = COLOURS[groups.index(group) % len(COLOURS)]
-        drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="7" fill="{colour}"/>')
-    for node in nodes:  # after all circles, and readable above them
+        drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"/>')
+    for node in filter(named.__contains__, nodes):  # after all circles, and readable above them
         x, y = at(node)
         drawn.append(_text(x, y - 11, node, anchor="middle", size=11, halo=True))
     return _svg(title, size, [*drawn, *_legend(groups)])
