@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 
 import numpy as np
 import pytest
@@ -53,6 +54,22 @@ class TestSwitching:
             thread.start()
         thread.join()
         assert ready == [{"pull"}]
+
+    def test_what_somebody_waits_for_comes_first(self, compiler):
+        dispatch, rows = Dispatch(NUMBA, Costs(0, 0, 0), compiler), np.array([0], np.int32)
+        with compiler._busy:
+            # The first is begun, the others are queued.
+            for name in ("push_any", "expand", "expand_multi"):
+                dispatch.choose(getattr(frontier_numpy, name), 0)(CSR, rows)
+            thread = threading.Thread(target=self.pull, args=[compiler], kwargs={"waiting": 0})
+            thread.start()
+            until = time.monotonic() + 60
+            first = ""
+            while first != "pull" and time.monotonic() < until:
+                first = compiler._queue[0].key.name
+            assert first == "pull"
+        thread.join()
+        assert "pull" in compiler.ready()
 
     def test_waiting_ends_when_the_question_is_cancelled(self, compiler):
         class Fired(Cancel):

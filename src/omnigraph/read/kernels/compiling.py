@@ -113,7 +113,8 @@ class Compiler:
         job = self._jobs.get(key) or self._start(key, arguments)
         if job is None:
             return None
-        if waits:
+        if waits and not job.done.is_set():
+            self._hurry(job)
             wait_for(job.done)
         return job.made
 
@@ -132,6 +133,13 @@ class Compiler:
                 if self._thread is None and not self._start_thread():
                     self._give_up()
             return job
+
+    def _hurry(self, job: _Job) -> None:
+        """Put a job before the others: somebody waits for it."""
+        with self._lock:
+            if job in self._queue:
+                self._queue.remove(job)
+                self._queue.appendleft(job)
 
     def _start_thread(self) -> bool:
         # Registered before Numba is imported: what Numba does at the end comes before this, and only
