@@ -21,7 +21,7 @@ from omnigraph.read.kernels.arrays import (
     Mask,
     MultiAdjacency,
 )
-from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces, uses_compiled
+from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
 
 Index = npt.NDArray[np.int64]
 Targets = npt.NDArray[np.uint32]
@@ -44,7 +44,6 @@ def _lengths(csr: Adjacency, rows: Codes) -> Index:
     return lengths
 
 
-@uses_compiled
 def pull(csr: Adjacency, x: Summed) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap."""
     sums = np.empty(csr.shape[0], x.dtype)
@@ -62,7 +61,6 @@ def _pull(first: int, last: int, indptr: Index, indices: Targets, x: Summed, sum
         sums[v] = total
 
 
-@uses_compiled
 def pull_count(csr: Adjacency, mask: Mask) -> Counts:
     """For every row how many of its targets ``mask`` holds for."""
     counts = np.empty(csr.shape[0], np.int64)
@@ -82,7 +80,6 @@ def _pull_count(
         counts[v] = total
 
 
-@uses_compiled
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
     """For every row whether ``mask`` holds for one of its targets."""
     found = np.zeros(csr.shape[0], np.bool_)
@@ -102,7 +99,6 @@ def _pull_any(
                 break
 
 
-@uses_compiled
 def pull_min(csr: Adjacency, x: Codes) -> Codes:
     """For every row the smallest ``x`` of its targets, where -1 stands for none."""
     best = np.empty(csr.shape[0], np.uint32)
@@ -123,7 +119,6 @@ def _pull_min(
         best[v] = least
 
 
-@uses_compiled
 def pull_max(csr: Adjacency, x: Codes) -> Codes:
     """For every row the largest ``x`` of its targets, where -1 stands for none."""
     best = np.empty(csr.shape[0], np.int32)
@@ -143,7 +138,6 @@ def _pull_max(
         best[v] = most
 
 
-@uses_compiled
 def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
     """The distinct targets of some rows, ascending, with the sum of the rows' ``x``."""
     sums = np.zeros(csr.shape[1], x.dtype)
@@ -151,7 +145,6 @@ def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
     return reached, sums[reached]
 
 
-@uses_compiled
 def push_any(csr: Adjacency, codes: Codes) -> Codes:
     """The distinct targets of some rows, ascending."""
     return _reached(csr, codes, None, None)
@@ -192,13 +185,11 @@ def _push(
     return count
 
 
-@uses_compiled
 def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
     return _expanded(csr, rows, None)[:2]
 
 
-@uses_compiled
 def expand_merged(
     csr: Adjacency, rows: Codes, starts: Index, weights: Counts | None
 ) -> tuple[Index, Codes, Counts]:
@@ -268,7 +259,6 @@ def _merge(
         counts[group] = count
 
 
-@uses_compiled
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
     return _expanded(multi, rows, frozen(multi.positions))
@@ -307,7 +297,6 @@ def _expand(
                 edges[place] = positions[place + shift]
 
 
-@uses_compiled
 def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
     """For every pair whether ``b`` is a target of row ``a``."""
     found = np.empty(len(a), np.bool_)
@@ -338,7 +327,6 @@ def _is_in(indices: Targets, low: int, end: int, wanted: int) -> bool:
     return found
 
 
-@uses_compiled
 def marked(bits: Bits, columns: int, a: Codes, b: Codes) -> Mask:
     """For every pair whether its bit is set, where row ``a`` has ``columns`` bits."""
     found = np.empty(len(a), np.bool_)
@@ -356,7 +344,6 @@ def _marked(
         found[i] = bits[place >> np.uint64(3)] >> (place & np.uint64(7)) & 1
 
 
-@uses_compiled
 def common_count(
     left: Adjacency,
     a: Codes,
@@ -375,7 +362,6 @@ def common_count(
     return counts
 
 
-@uses_compiled
 def common_expand(
     left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None = None
 ) -> tuple[Index, Codes]:

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces, uses_compiled
+from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
 
 Index = npt.NDArray[np.int64]
 Targets = npt.NDArray[np.uint32]
@@ -33,7 +33,6 @@ def _arrays(csr: Adjacency) -> tuple[Index, Targets]:
     return frozen(csr.indptr), frozen(csr.indices).view(np.uint32)
 
 
-@uses_compiled
 def emitted(
     csr: Adjacency, starts: Codes, least: int, most: int, loops: Mask, inverse: bool, chunk: int
 ) -> tuple[Counts, Codes]:
@@ -130,7 +129,6 @@ def _search(
     return late, low, tail, followed
 
 
-@uses_compiled
 def counted(
     csr: Adjacency,
     starts: Codes,

@@ -5,23 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
-from functools import lru_cache, wraps
+from functools import lru_cache
 from itertools import pairwise
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 import numba
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.cancel import Cancel, aside, current, watching
+from omnigraph.cancel import Cancel, current, watching
 from omnigraph.cores import usable_cores
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
 
 
 Loop = TypeVar("Loop", bound=Callable[..., Any])
-Given = ParamSpec("Given")
-Made = TypeVar("Made")
 
 # Steps below which a second thread costs more than it saves.
 _PIECE = 200_000
@@ -36,25 +34,6 @@ def compiled(loop: Loop) -> Loop:
     except RuntimeError:
         # Numba found no directory it may write: neither beside the module nor in the user's cache.
         return numba.njit(loop, nogil=True)  # type: ignore[no-any-return]
-
-
-def uses_compiled(function: Callable[Given, Made]) -> Callable[Given, Made]:
-    """For a function that calls compiled loops: where it may have to compile them, it runs ``aside``.
-
-    Compiling takes seconds. It happens at the first call with arrays of certain types.
-    """
-    known = set()
-
-    @wraps(function)
-    def call(*args: Given.args, **kwargs: Given.kwargs) -> Made:
-        types = tuple(getattr(given, "dtype", type(given)) for given in (*args, *kwargs.values()))
-        if types in known:
-            return function(*args, **kwargs)
-        made = aside(lambda: function(*args, **kwargs))
-        known.add(types)
-        return made
-
-    return call
 
 
 def frozen(array: Array) -> Array:
