@@ -61,13 +61,10 @@ class TestSwitching:
             # The first is begun, the others are queued.
             for name in ("push_any", "expand", "expand_multi"):
                 dispatch.choose(getattr(frontier_numpy, name), 0)(CSR, rows)
+            assert soon(lambda: len(compiler._queue) == 2)
             thread = threading.Thread(target=self.pull, args=[compiler], kwargs={"waiting": 0})
             thread.start()
-            until = time.monotonic() + 60
-            first = ""
-            while first != "pull" and time.monotonic() < until:
-                first = compiler._queue[0].key.name
-            assert first == "pull"
+            assert soon(lambda: compiler._queue[0].key.name == "pull")
         thread.join()
         assert "pull" in compiler.ready()
 
@@ -162,6 +159,14 @@ def test_no_call_compiles_what_its_example_did_not(monkeypatch):
     }
     twins -= {"look"}
     assert set(called) == twins, "call each of them above"
+
+
+def soon(condition):
+    """Wait until something is so, for a minute at most."""
+    until = time.monotonic() + 60
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.001)
+    return condition()
 
 
 def signatures(*modules):

@@ -142,6 +142,9 @@ class Compiler:
                 self._queue.appendleft(job)
 
     def _start_thread(self) -> bool:
+        # Numba imports it, and it registers what releases a lock after a fork: not in the midst of one.
+        import concurrent.futures.thread  # noqa: F401
+
         # Registered before Numba is imported: what Numba does at the end comes before this, and only
         # notes that the end has come.
         atexit.unregister(self._end)
