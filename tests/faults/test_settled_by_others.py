@@ -75,7 +75,7 @@ def test_a_commit_after_the_lease_is_covered_by_a_sidecar_of_its_own(graph, monk
     with ExitStack() as stack:
         others = []
 
-        def late(staged):
+        def late(staged, table):
             """Commit as always, but so late that another process is half way through a rollback."""
             monkeypatch.setattr(protocol, "commit_staged", commit)
             lose_locks(graph)
@@ -83,7 +83,7 @@ def test_a_commit_after_the_lease_is_covered_by_a_sidecar_of_its_own(graph, monk
             others.append(
                 stack.enter_context(stopped_at(tmp_path / "pause", open_paused, arguments))
             )
-            return commit(staged)
+            return commit(staged, table)
 
         monkeypatch.setattr(protocol, "commit_staged", late)
         with pytest.raises(RecoveryRequired):

@@ -231,5 +231,5 @@ def test_rejected_edges_have_ends_by_the_names_of_a_frame(tmp_path):
         write(graph, rows, on_bad="skip", **options)
         (line,) = map(json.loads, rejects.read_text("utf-8").splitlines())
         assert line["record"] == {"id": "k1", "from": "ann", "to": "nobody"}
-        with pytest.raises(InputError, match="from_col and to_col"):
+        with pytest.raises(InputError, match="`from_col` and `to_col`"):
             plan(graph, [batch(src=["ann"], dst=["ann"])], type="Knows")

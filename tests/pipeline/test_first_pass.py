@@ -91,8 +91,12 @@ def test_a_task_writes_its_rows_and_tells_where_they_are(run):
     places = pa.RecordBatch.from_pylist(
         [row for row in rows_of(told, PLACES) if row["one"] == first_pass.number("node:Person")]
     )
+    summary = summaries["node:Person"]
     (again,) = read_again(
-        iter([places]), ref=first_pass.places["node:Person"], columns=["id", "0rec"]
+        iter([places]),
+        ref=first_pass.places["node:Person"],
+        columns=["id", "0rec"],
+        by_task={summary.task: summary.wide},
     )
     assert again.column(0).to_pylist() == [f"p{n}" for n in range(5)]
     offsets = again.column(1).to_pylist()

@@ -110,7 +110,7 @@ def test_hops_may_be_any_integer(graph, monkeypatch, mode, most, step):
 @pytest.mark.parametrize("name", [5, ["q"], b"q", True])
 @pytest.mark.parametrize("method", ["query", "explain", "profile", "mutate"])
 def test_a_query_is_named_by_a_text(graph, name, method):
-    with pytest.raises(BadRequest, match=f"not by {type(name).__name__}"):
+    with pytest.raises(BadRequest, match=f"not by a Python {type(name).__name__}"):
         getattr(graph, method)(ALL, name)
 
 

@@ -238,7 +238,15 @@ def test_blobs(graph, ids):
 def test_an_explanation_and_its_profile(graph):
     text = "query q() { match { $p: Person } return { $p.name } }"
     plain = query.explain(graph, query.ExplainRequest(query=text))
-    assert list(plain) == ["query_name", "target", "graph_commit_id", "steps", "order", "path"]
+    assert list(plain) == [
+        "query_name",
+        "target",
+        "graph_commit_id",
+        "steps",
+        "order",
+        "order_unknown",
+        "path",
+    ]
     profiled = query.explain(graph, query.ExplainRequest(query=text, profile=True, branch="side"))
     assert list(profiled) == [*plain, "profile", "row_count"]
     assert profiled["row_count"] == 3

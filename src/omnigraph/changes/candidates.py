@@ -25,6 +25,7 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.table import Delta, Table, open_table
+from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transactions_after
 
@@ -260,9 +261,12 @@ def _may_lack_rows(
     """
     if new is None or end.version - start > _FEW_VERSIONS:
         return True
-    if delta.count_deleted(sum(batch.num_rows for batch in new)):
+    if delta.count_deleted(sum(batch.num_rows for batch in new)) != 0:
         return True
-    made_by = transactions_after(end, start, end.version)
+    try:
+        made_by = transactions_after(end, start, end.version)
+    except VersionMissing:
+        return True
     return any(one.operation not in _COUNTED for one in made_by)
 
 

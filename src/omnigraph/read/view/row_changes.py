@@ -124,10 +124,10 @@ def _read_delta(
         return RowChanges(inserted, inserted[:0], np.empty(0, np.uint64), columns_too)
     updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
     lost = delta.count_deleted(inserted.num_rows)
-    if updated is None or lost > limit:
+    if updated is None or (lost is not None and lost > limit):
         return None
     gone = np.empty(0, np.uint64)
-    if lost:
+    if lost != 0:
         found = _rows(delta.deleted_row_ids(), ["_rowid"], limit)
         if found is None:
             return None

@@ -246,12 +246,16 @@ class Delta:
         with lance_errors("reading updated rows"):
             return self._delta.get_updated_rows()
 
-    def count_deleted(self, inserted: int) -> int:
+    def count_deleted(self, inserted: int) -> int | None:
         """How many rows are gone, if so many are new: what ``deleted_row_ids`` would find, from row counts.
 
-        Wrong where a restore brought back rows that were gone at the base: they are not new.
+        None where cleanup has removed the base. Wrong where a restore brought back rows that were gone at
+        the base: they are not new.
         """
-        before = open_table(self._table.ref.at(self._base)).count_rows()
+        try:
+            before = open_table(self._table.ref.at(self._base)).count_rows()
+        except VersionMissing:
+            return None
         return before + inserted - self._table.count_rows()
 
     def deleted_row_ids(self) -> pa.RecordBatchReader:
