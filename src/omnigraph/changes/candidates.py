@@ -27,7 +27,7 @@ from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation, transactions_after
+from omnigraph.storage.tables.transactions import TRACKED, transactions_after
 
 
 class Candidates(NamedTuple):
@@ -80,21 +80,6 @@ class _Way(NamedTuple):
 
 _FEW_ROWS: Final = 10_000
 _FEW_VERSIONS: Final = 8
-
-_COUNTED: Final = frozenset(
-    {
-        Operation.APPEND,
-        Operation.DELETE,
-        Operation.UPDATE,
-        Operation.REWRITE,
-        Operation.RESERVE_FRAGMENTS,
-        Operation.CREATE_INDEX,
-        Operation.MERGE,
-        Operation.PROJECT,
-        Operation.UPDATE_CONFIG,
-    }
-)
-"""After these, rows less the new ones are those that are left. A restore brings back others."""
 
 _STEP = pa.schema([("id", pa.utf8()), ("first", pa.uint64()), ("last", pa.uint64())])
 
@@ -267,7 +252,7 @@ def _may_lack_rows(
         made_by = transactions_after(end, start, end.version)
     except VersionMissing:
         return True
-    return any(one.operation not in _COUNTED for one in made_by)
+    return any(one.operation not in TRACKED for one in made_by)
 
 
 def _step(ids: pa.Array, first: pa.Array, last: pa.Array) -> pa.Table:

@@ -15,24 +15,7 @@ from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable
 from omnigraph.read.view.same_rows import OF_COLUMNS, OF_FILES, same_columns
 from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
-from omnigraph.storage.tables.transactions import Operation, transactions_after
-
-# Not Restore: it brings back rows whose recorded versions are older than it, and reuses row ids.
-_TRACKED: Final = frozenset(
-    {
-        Operation.APPEND,
-        Operation.DELETE,
-        Operation.OVERWRITE,
-        Operation.CREATE_INDEX,
-        Operation.REWRITE,
-        Operation.MERGE,
-        Operation.RESERVE_FRAGMENTS,
-        Operation.UPDATE,
-        Operation.PROJECT,
-        Operation.UPDATE_CONFIG,
-    }
-)
-
+from omnigraph.storage.tables.transactions import TRACKED, Operation, transactions_after
 
 # These leave every row that was there as it was.
 _ONLY_INSERTS: Final = OF_FILES | {Operation.APPEND}
@@ -104,7 +87,7 @@ def _steps(base: Identity, pinned: PinnedTable) -> Iterator[tuple[Table, int]]:
 
 def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> RowChanges | None:
     made_by = transactions_after(table, since, table.version)
-    if any(transaction.operation not in _TRACKED for transaction in made_by):
+    if any(transaction.operation not in TRACKED for transaction in made_by):
         return None
     with lance_errors(f"comparing {table.ref} with version {since}"):
         of_columns = any(transaction.operation in OF_COLUMNS for transaction in made_by)

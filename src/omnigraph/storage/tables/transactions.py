@@ -18,6 +18,7 @@ import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
@@ -45,6 +46,26 @@ class Operation(enum.StrEnum):
     CLONE = "Clone"
     UPDATE_BASES = "UpdateBases"
     UNKNOWN = "Unknown"
+
+
+TRACKED: Final = frozenset(
+    {
+        Operation.APPEND,
+        Operation.DELETE,
+        Operation.OVERWRITE,
+        Operation.CREATE_INDEX,
+        Operation.REWRITE,
+        Operation.MERGE,
+        Operation.RESERVE_FRAGMENTS,
+        Operation.UPDATE,
+        Operation.PROJECT,
+        Operation.UPDATE_CONFIG,
+    }
+)
+"""After these, the versions recorded in rows and the row counts tell what was inserted, updated and deleted.
+
+Not after a restore: it brings back rows whose recorded versions are older than it, and reuses row ids.
+"""
 
 
 _BY_FIELD = {
