@@ -55,6 +55,7 @@ LONG = (
     "tests/read/test_measures.py",
     "tests/read/test_metamorphic.py",
     "tests/read/test_overlay.py",
+    "tests/read/test_pairs.py",
     "tests/read/test_predicates.py",
     "tests/read/test_ranking.py",
     "tests/read/test_text_match.py",

@@ -4,10 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from hypothesis import settings
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import frontier, hops
+from omnigraph.read.kernels import frontier, hops, pairs
 from omnigraph.read.kernels.dispatch import Costs
+
+few = settings(deadline=None, max_examples=40)
+int64 = st.integers(-(2**63), 2**63 - 1)
 
 
 @dataclass(frozen=True)
@@ -59,5 +63,18 @@ def only(world, patch):
     if world == "numba":
         pytest.importorskip("numba")
     cost = 0 if world == "numba" else float("inf")
-    for loops in (frontier, hops):
+    for loops in (frontier, hops, pairs):
         patch.setattr(loops.dispatcher, "costs", Costs(cost, cost, cost, cost))
+
+
+def wrapped(number):
+    return (number + 2**63) % 2**64 - 2**63
+
+
+def values(data, size, elements, dtype):
+    return np.array(data.draw(st.lists(elements, min_size=size, max_size=size)), dtype)
+
+
+def same(actual, expected, dtype):
+    assert actual.dtype == dtype
+    assert actual.tolist() == expected

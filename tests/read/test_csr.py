@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.csr import (
     csr_by_parts,
     csr_of,
     multi_csr_by_parts,
     multi_csr_of,
 )
+from omnigraph.read.kernels.pairs import marked
 from tests.read.csr_helpers import edges, only
 from tests.read.view_helpers import check_same_adjacency
 
@@ -93,7 +93,7 @@ def test_a_bit_for_every_pair(world, drawn):
         a, b = np.indices((rows, columns), np.int32).reshape(2, -1)
         with pytest.MonkeyPatch.context() as patch:
             only(world, patch)
-            found = frontier.marked(bits, columns, a, b)
+            found = marked(bits, columns, a, b)
         assert found.dtype == np.bool_
         assert set(zip(a[found].tolist(), b[found].tolist(), strict=True)) == set(pairs)
 

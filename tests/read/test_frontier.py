@@ -1,4 +1,4 @@
-"""Every loop, interpreted and compiled, against the same loop in plain Python."""
+"""Every loop over one hop, in NumPy and compiled, against the same loop in plain Python."""
 
 import os
 import subprocess
@@ -10,14 +10,24 @@ from functools import partial
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import dispatch, frontier_numpy
+from omnigraph.read.kernels import dispatch, frontier_numpy, pairs, pairs_numpy
 from omnigraph.read.kernels import frontier as dispatched
 from omnigraph.read.kernels.compiling import Compiler
 from omnigraph.read.kernels.csr import csr_of
-from tests.read.csr_helpers import adjacency, codes, edges, only
+from tests.read.csr_helpers import (
+    adjacency,
+    codes,
+    edges,
+    few,
+    int64,
+    only,
+    same,
+    values,
+    wrapped,
+)
 
 
 @pytest.fixture(scope="module", params=["numpy", "numba"])
@@ -25,23 +35,6 @@ def frontier(request):
     with pytest.MonkeyPatch.context() as patch:
         only(request.param, patch)
         yield dispatched
-
-
-few = settings(deadline=None, max_examples=40)
-int64 = st.integers(-(2**63), 2**63 - 1)
-
-
-def wrapped(number):
-    return (number + 2**63) % 2**64 - 2**63
-
-
-def values(data, size, elements, dtype):
-    return np.array(data.draw(st.lists(elements, min_size=size, max_size=size)), dtype)
-
-
-def same(actual, expected, dtype):
-    assert actual.dtype == dtype
-    assert actual.tolist() == expected
 
 
 @few
@@ -225,72 +218,6 @@ def test_expand_multi_gives_every_stored_edge(frontier, drawn, data):
     assert list(zip(index, targets, positions, strict=True)) == expected
 
 
-@few
-@given(edges(), st.data())
-def test_contains(frontier, drawn, data):
-    rows, columns, pairs = drawn
-    csr = adjacency(pairs, rows, columns)
-    if not rows or not columns:
-        return
-    a = data.draw(codes(rows))
-    b = values(data, len(a), st.integers(0, columns - 1), np.int32)
-    same(
-        frontier.contains(csr, a, b), [y in csr.row(x) for x, y in zip(a, b, strict=True)], np.bool_
-    )
-
-
-@few
-@given(edges(), edges(), st.data())
-def test_common_targets(frontier, one, other, data):
-    width = max(one[1], other[1])
-    left = adjacency(one[2], one[0], width)
-    right = adjacency(other[2], other[0], width)
-    if not one[0] or not other[0]:
-        return
-    a = data.draw(codes(one[0]))
-    b = values(data, len(a), st.integers(0, other[0] - 1), np.int32)
-    weights = data.draw(st.none() | st.just(values(data, width, int64, np.int64)))
-    mask = data.draw(st.none() | st.just(values(data, width, st.booleans(), np.bool_)))
-    shared = [
-        [
-            w
-            for w in left.row(x)
-            if w in right.row(y) and (mask is None or mask[w])
-        ]
-        for x, y in zip(a, b, strict=True)
-    ]  # fmt: skip
-    worth = [1] * width if weights is None else weights.tolist()
-    expected = [wrapped(sum(worth[w] for w in found)) for found in shared]
-    same(frontier.common_count(left, a, right, b, weights, mask), expected, np.int64)
-    index, targets = frontier.common_expand(left, a, right, b, mask)
-    same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
-    same(targets, [w for found in shared for w in found], np.int32)
-
-
-def uneven(rng, rows, columns, count):
-    """Some rows far longer than the others, some empty."""
-    a = (rows * rng.random(count) ** 4).astype(int).tolist()
-    b = (columns * rng.random(count) ** 2).astype(int).tolist()
-    return adjacency(list(zip(a, b, strict=True)), rows, columns)
-
-
-def test_common_targets_of_rows_of_very_different_lengths(frontier):
-    rng = np.random.default_rng(5)
-    left, right = uneven(rng, 50, 300, 3000), uneven(rng, 40, 300, 500)
-    a = rng.integers(0, 50, 700).astype(np.int32)
-    b = rng.integers(0, 40, 700).astype(np.int32)
-    shared = [sorted(set(left.row(x)) & set(right.row(y))) for x, y in zip(a, b, strict=True)]
-    assert max(map(len, shared)) > 20
-    in_chunks = partial(frontier_numpy.common_count, chunk=100)
-    for common_count in (frontier.common_count, in_chunks):
-        same(common_count(left, a, right, b), list(map(len, shared)), np.int64)
-    in_chunks = partial(frontier_numpy.common_expand, chunk=100)
-    for common_expand in (frontier.common_expand, in_chunks):
-        index, targets = common_expand(left, a, right, b)
-        same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)
-        same(targets, [w for found in shared for w in found], np.int32)
-
-
 def test_arrays_may_be_read_only(frontier):
     csr = adjacency([(0, 1), (1, 1)], 2, 2)
     x, rows = np.array([1, 2]), np.array([0, 1], np.int32)
@@ -299,7 +226,7 @@ def test_arrays_may_be_read_only(frontier):
     same(frontier.pull(csr, x), [2, 2], np.int64)
     same(frontier.push(csr, rows, x)[1], [3], np.int64)
     same(frontier.expand(csr, rows)[1], [1, 1], np.int32)
-    same(frontier.common_count(csr, rows, csr, rows), [1, 1], np.int64)
+    same(pairs.common_count(csr, rows, csr, rows), [1, 1], np.int64)
 
 
 def random_adjacency(rng, rows, columns, count):
@@ -309,7 +236,7 @@ def random_adjacency(rng, rows, columns, count):
 
 def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
-    from omnigraph.read.kernels import frontier_numba
+    from omnigraph.read.kernels import frontier_numba, pairs_numba
 
     monkeypatch.setattr(compiled, "_parts", lambda effort: min(3, effort // 50 + 1))
     rng = np.random.default_rng(7)
@@ -318,21 +245,22 @@ def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     a, b = rng.integers(0, 60, (2, 400)).astype(np.int32)
     bits = rng.integers(0, 256, 450).astype(np.uint8)
 
-    def answers(frontier):
+    def answers(modules):
+        frontier, pairs = modules
         return [
             frontier.pull(csr, x),
             frontier.pull_count(csr, x > 0),
-            frontier.marked(bits, 60, a, b),
+            pairs.marked(bits, 60, a, b),
             *frontier.push(csr, a, x[a]),
             *frontier.expand(csr, a),
-            frontier.contains(csr, a, b),
-            frontier.common_count(csr, a, csr, b, x, x > 0),
-            *frontier.common_expand(csr, a, csr, b),
+            pairs.contains(csr, a, b),
+            pairs.common_count(csr, a, csr, b, x, x > 0),
+            *pairs.common_expand(csr, a, csr, b),
         ]
 
-    expected = answers(frontier_numpy)
+    expected = answers((frontier_numpy, pairs_numpy))
     with ThreadPoolExecutor(6) as pool:
-        for answer in pool.map(answers, [frontier_numba] * 20):
+        for answer in pool.map(answers, [(frontier_numba, pairs_numba)] * 20):
             for actual, wanted in zip(answer, expected, strict=True):
                 np.testing.assert_array_equal(actual, wanted)
 

@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from omnigraph.read.kernels import frontier_numpy
+from omnigraph.read.kernels import pairs_numpy
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.match import merging
 from omnigraph.read.match.bindings import Bindings
@@ -88,10 +88,10 @@ def test_ways_between_pairs_are_counted_together(cells, weighted, is_sorted, mon
     a, b = rng.integers(0, 50, 5000), rng.integers(0, 40, 5000)
     a, b = (np.sort(a) if is_sorted else a).astype(np.int32), b.astype(np.int32)
     weights = rng.integers(0, 9, 70) if weighted else None
-    expected = frontier_numpy.common_count(first, a, second, b, weights)
+    expected = pairs_numpy.common_count(first, a, second, b, weights)
     compared = []
     monkeypatch.setattr(
-        merging.frontier, "common_count", lambda *given: compared.append(given) or expected
+        merging.pairs, "common_count", lambda *given: compared.append(given) or expected
     )
     found = merging.common_counts(first, a, second, b, back, weights, cells=cells)
     assert found.tolist() == expected.tolist()

@@ -1,4 +1,4 @@
-"""The array types of the engine, and the two forms of adjacency that kernels take."""
+"""The array types of the engine, the two forms of adjacency that kernels take, and the lengths of rows."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ class MultiAdjacency(Adjacency, Protocol):
     def positions(self) -> Codes:
         """The position of the edge of each entry in the edge list."""
         ...
+
+
+def row_lengths(csr: Adjacency, rows: Codes) -> Index:
+    """How many targets each of these rows has."""
+    lengths: Index = csr.indptr[1:].take(rows) - csr.indptr.take(rows)
+    return lengths
+
+
+def average_length(csr: Adjacency) -> float:
+    """How many targets a row has on average."""
+    return len(csr.indices) / max(csr.shape[0], 1)

@@ -1,4 +1,4 @@
-"""The loops over adjacency that reading is made of, one hop each.
+"""Loops that follow one hop, from rows to their targets.
 
 Row 0 has the targets 1 and 2, row 2 the target 0:
 
@@ -16,23 +16,19 @@ from typing import TypeVar
 from omnigraph.read.kernels import frontier_numpy
 from omnigraph.read.kernels.arrays import (
     Adjacency,
-    Bits,
     Codes,
     Counts,
     Floats,
     Index,
     Mask,
     MultiAdjacency,
+    average_length,
 )
 from omnigraph.read.kernels.dispatch import Dispatch
 
 Summed = TypeVar("Summed", Counts, Floats)
 
 dispatcher = Dispatch("omnigraph.read.kernels.frontier_numba")
-
-
-def _average(csr: Adjacency) -> float:
-    return len(csr.indices) / max(csr.shape[0], 1)
 
 
 def pull(csr: Adjacency, x: Summed) -> Summed:
@@ -70,19 +66,19 @@ def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
 
     A row given twice counts twice.
     """
-    chosen = dispatcher.choose(frontier_numpy.push, 50 * len(codes) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.push, 50 * len(codes) * average_length(csr))
     return chosen(csr, codes, x)
 
 
 def push_any(csr: Adjacency, codes: Codes) -> Codes:
     """The distinct targets of the given rows, ascending."""
-    chosen = dispatcher.choose(frontier_numpy.push_any, 20 * len(codes) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.push_any, 20 * len(codes) * average_length(csr))
     return chosen(csr, codes)
 
 
 def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
-    chosen = dispatcher.choose(frontier_numpy.expand, 20 * len(rows) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.expand, 20 * len(rows) * average_length(csr))
     return chosen(csr, rows)
 
 
@@ -94,54 +90,11 @@ def expand_merged(
     Group ``g`` are the rows from ``starts[g]`` to ``starts[g + 1]``. The first array holds the group and
     ascends; without ``weights`` every row counts once. Sums wrap at 2^64.
     """
-    chosen = dispatcher.choose(frontier_numpy.expand_merged, 40 * len(rows) * _average(csr))
+    chosen = dispatcher.choose(frontier_numpy.expand_merged, 40 * len(rows) * average_length(csr))
     return chosen(csr, rows, starts, weights)
 
 
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
-    chosen = dispatcher.choose(frontier_numpy.expand_multi, 20 * len(rows) * _average(multi))
+    chosen = dispatcher.choose(frontier_numpy.expand_multi, 20 * len(rows) * average_length(multi))
     return chosen(multi, rows)
-
-
-def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
-    """For every pair ``(a[i], b[i])`` whether ``b[i]`` is a target of row ``a[i]``."""
-    chosen = dispatcher.choose(frontier_numpy.contains, 300 * len(a))
-    return chosen(csr, a, b)
-
-
-def marked(bits: Bits, columns: int, a: Codes, b: Codes) -> Mask:
-    """For every pair whether its bit is set, where row ``a[i]`` has ``columns`` bits, eight in a byte."""
-    chosen = dispatcher.choose(frontier_numpy.marked, 15 * len(a))
-    return chosen(bits, columns, a, b)
-
-
-def common_count(
-    left: Adjacency,
-    a: Codes,
-    right: Adjacency,
-    b: Codes,
-    weights: Counts | None = None,
-    mask: Mask | None = None,
-) -> Counts:
-    """For every pair how many targets row ``a[i]`` of left and row ``b[i]`` of right share.
-
-    ``mask`` says which targets count, ``weights`` how much each is worth; sums wrap at 2^64.
-    """
-    chosen = dispatcher.choose(
-        frontier_numpy.common_count, 300 * len(a) * min(_average(left), _average(right))
-    )
-    return chosen(left, a, right, b, weights, mask)
-
-
-def common_expand(
-    left: Adjacency, a: Codes, right: Adjacency, b: Codes, mask: Mask | None = None
-) -> tuple[Index, Codes]:
-    """For every pair every target that row ``a[i]`` of left and row ``b[i]`` of right share.
-
-    The first array holds the place ``i`` of the pair; both ascend, the targets within a pair.
-    """
-    chosen = dispatcher.choose(
-        frontier_numpy.common_expand, 300 * len(a) * min(_average(left), _average(right))
-    )
-    return chosen(left, a, right, b, mask)

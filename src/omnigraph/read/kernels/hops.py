@@ -15,15 +15,11 @@ import builtins
 from collections.abc import Iterator
 
 import numpy as np
-import numpy.typing as npt
 
 from omnigraph.cancel import look
 from omnigraph.read.kernels import hops_numpy
-from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask
 from omnigraph.read.kernels.dispatch import Dispatch
-
-Index = npt.NDArray[np.int64]
-
 
 # Pairs in a chunk, about.
 CHUNK = 1 << 20

@@ -8,11 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.cancel import look
-from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-from omnigraph.read.kernels.numba_threads import compiled, frozen, in_pieces
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask
+from omnigraph.read.kernels.numba_threads import Targets, compiled, frozen, frozen_rows, in_pieces
 
-Index = npt.NDArray[np.int64]
-Targets = npt.NDArray[np.uint32]
 Words = npt.NDArray[np.uint64]
 
 
@@ -29,10 +27,6 @@ WAVE_BYTES = 1 << 29
 CALL_STEPS = 20_000_000
 
 
-def _arrays(csr: Adjacency) -> tuple[Index, Targets]:
-    return frozen(csr.indptr), frozen(csr.indices).view(np.uint32)
-
-
 def emitted(
     csr: Adjacency, starts: Codes, least: int, most: int, loops: Mask, inverse: bool, chunk: int
 ) -> tuple[Counts, Codes]:
@@ -43,7 +37,7 @@ def emitted(
     counts = np.zeros(len(starts), np.int64)
     nodes = np.empty(chunk + csr.shape[0], np.uint32)
     done = _emit(
-        *_arrays(csr), frozen(starts), least, most, frozen(loops), inverse, chunk, counts, nodes
+        *frozen_rows(csr), frozen(starts), least, most, frozen(loops), inverse, chunk, counts, nodes
     )
     counts = counts[:done]
     return counts, nodes[: counts.sum()].view(np.int32)
@@ -142,14 +136,23 @@ def counted(
     counts = np.zeros(len(starts), np.int64)
     followed = np.zeros(len(starts), np.int64)
     worth = None if weights is None else frozen(weights)
-    arguments = (*_arrays(csr), frozen(starts), least, most, frozen(loops), inverse, worth, counts)
+    arguments = (
+        *frozen_rows(csr),
+        frozen(starts),
+        least,
+        most,
+        frozen(loops),
+        inverse,
+        worth,
+        counts,
+    )
     if len(starts) <= PROBES:
         in_pieces(_count, np.arange(len(starts) + 1), *arguments, followed)
         return counts
     if _waves_pay(csr, len(starts), most, each := _probed(*arguments[:-1])):
         waves = -(-len(starts) // WAVE)
         effort = np.arange(waves + 1) * len(csr.indices)
-        in_pieces(_waves, effort, *_blocked(*_arrays(csr)), csr.shape[0], *arguments[2:])
+        in_pieces(_waves, effort, *_blocked(*frozen_rows(csr)), csr.shape[0], *arguments[2:])
     else:
         in_pieces(_count, np.arange(len(starts) + 1) * each, *arguments, followed)
     return counts

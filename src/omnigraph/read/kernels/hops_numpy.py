@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
-from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Mask
-
-Index = npt.NDArray[np.int64]
-
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask
 
 # Pairs of start and node to hold marks for.
 MARKS = 1 << 22

@@ -1,4 +1,8 @@
-"""Compiling loops with Numba, and running them on several threads. Imports Numba."""
+"""Compiling loops with Numba, and running them on several threads. Imports Numba.
+
+The compiled loops release Python's lock, so large ones run in pieces on several threads. Numba's own threads
+are not used: its fallback scheduler ends the process when two threads enter it at once.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +19,10 @@ import numpy.typing as npt
 
 from omnigraph.cancel import Cancel, current, watching
 from omnigraph.cores import usable_cores
+from omnigraph.read.kernels.arrays import Adjacency, Index
 
 Array = TypeVar("Array", bound=npt.NDArray[Any])
-
-
+Targets = npt.NDArray[np.uint32]
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 # Steps below which a second thread costs more than it saves.
@@ -41,6 +45,12 @@ def frozen(array: Array) -> Array:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view  # type: ignore[return-value]
+
+
+def frozen_rows(csr: Adjacency) -> tuple[Index, Targets]:
+    """Where the rows of an adjacency begin, and their targets, as compiled loops take them."""
+    # Unsigned, so that compiled code need not ask whether an index counts from the end.
+    return frozen(csr.indptr), frozen(csr.indices).view(np.uint32)
 
 
 def in_pieces(

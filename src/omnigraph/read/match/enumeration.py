@@ -16,7 +16,7 @@ from itertools import repeat
 import numpy as np
 
 from omnigraph.cancel import look
-from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels import pairs
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
@@ -197,7 +197,7 @@ class Enumeration:
             a, b = rows.codes[left], rows.codes[right]
             sizes = np.minimum(first.degrees.take(a), second.degrees.take(b))
             for part in pieces(sizes, limit):
-                index, targets = frontier.common_expand(first, a[part], second, b[part])
+                index, targets = pairs.common_expand(first, a[part], second, b[part])
                 keep, where = self._living(name, targets)
                 if keep is not None:
                     index, targets = index[keep], targets[keep]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from omnigraph.cancel import look
-from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels import frontier, pairs
 from omnigraph.read.kernels.arrays import Codes, Counts, Index
 from omnigraph.read.kernels.csr import Csr
 from omnigraph.read.match.bindings import Bindings
@@ -117,13 +117,13 @@ def common_counts(
     ways = first.degrees, back.degrees
     size = back.shape[1]
     if len(a) * 8 < len(lefts) or not len(lefts) or len(lefts) * size > 400 * len(a):
-        return frontier.common_count(first, a, second, b, weights)
+        return pairs.common_count(first, a, second, b, weights)
     compared = 2 * int(np.minimum(ways[0].take(a), second.degrees.take(b)).sum()) + 20 * len(a)
     followed = 4 * int(ways[1].take(first.indices).sum()) + 5 * len(a) + len(lefts) * size // 2
     step = max(1, cells // size)
     is_sorted = len(lefts) <= step or bool(np.all(a[1:] >= a[:-1]))
     if followed >= compared or not is_sorted:
-        return frontier.common_count(first, a, second, b, weights)
+        return pairs.common_count(first, a, second, b, weights)
     counts = np.zeros(len(a), np.int64)
     for at in range(0, len(lefts), step):
         look()

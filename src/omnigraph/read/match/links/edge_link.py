@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from omnigraph.lang.query import ir
-from omnigraph.read.kernels import frontier
+from omnigraph.read.kernels import frontier, pairs
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
@@ -101,8 +101,8 @@ class EdgeLink:
         csr = self.csr(self.traversal.left)
         bits = csr.bits_for(len(left))
         if bits is not None:
-            return frontier.marked(bits, csr.shape[1], left, right)
-        return frontier.contains(csr, left, right)
+            return pairs.marked(bits, csr.shape[1], left, right)
+        return pairs.contains(csr, left, right)
 
     def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed over the neighbours of every code of the parent."""
@@ -241,7 +241,7 @@ def both(one: EdgeLink, two: EdgeLink, parent: str, at: Candidates, child: Candi
     first, second = one.csr(parent), two.csr(parent)
 
     def count(weights: Counts | None) -> Counts:
-        return frontier.common_count(first, listed, second, listed, weights)
+        return pairs.common_count(first, listed, second, listed, weights)
 
     refuse_wrap(child, lambda part: count(child.spread_out(part)))
     counts = count(None if child.is_full else child.spread_out(child.multiplicities()))
