@@ -13,7 +13,7 @@ import numpy as np
 
 from omnigraph.read.kept import kept_file
 from omnigraph.read.kept.kept_file import KeptFile, Untrusted
-from omnigraph.read.view.kept_states import _read_states
+from omnigraph.read.view.on_disk.state_key import read_states
 from tests.faults.fuzz.inputs import ODD_BYTES, ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import Parser, parser
 from tests.read.kept_helpers import write_kept
@@ -59,7 +59,7 @@ def _kept_file(place: Path) -> Parser:
             found = KeptFile(damaged_file)
             for name in found.names:
                 assert found.array(name).nbytes <= len(data)
-            assert len(_read_states(found.key, "ends")) >= 0
+            assert len(read_states(found.key, "ends")) >= 0
 
     return Parser(make, read, ())
 
@@ -67,6 +67,6 @@ def _kept_file(place: Path) -> Parser:
 @parser
 def _kept_key(_place: Path) -> Parser:
     def read(text: str) -> None:
-        assert all(isinstance(one.identity.version, int) for one in _read_states(text, "ends"))
+        assert all(isinstance(one.identity.version, int) for one in read_states(text, "ends"))
 
     return Parser(lambda chance: damaged(chance, [KEY], ODD_TEXTS), read, ())

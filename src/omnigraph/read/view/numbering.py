@@ -14,7 +14,6 @@ from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.ends import Ends
-from omnigraph.read.view.kept_states import KeptStates
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.numbered import (
     EdgeChangesKey,
@@ -24,6 +23,7 @@ from omnigraph.read.view.numbered import (
     edges_key,
     nodes_key,
 )
+from omnigraph.read.view.on_disk.kept_states import KeptStates
 from omnigraph.read.view.overlay.chain import edge_states, node_states
 from omnigraph.read.view.overlay.edge_changes import EdgeChanges
 from omnigraph.read.view.overlay.node_changes import NodeChanges

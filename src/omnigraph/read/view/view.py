@@ -20,7 +20,6 @@ from omnigraph.read.kept.kept_files import KeptFiles
 from omnigraph.read.thresholds import DEFAULTS, Thresholds
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
-from omnigraph.read.view.kept_states import KeptStates
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.numbered import NodesKey, edges_key, nodes_key
 from omnigraph.read.view.numbering import (
@@ -29,6 +28,7 @@ from omnigraph.read.view.numbering import (
     node_ids,
     numbered_states,
 )
+from omnigraph.read.view.on_disk.kept_states import KeptStates
 from omnigraph.read.view.overlay.chain import edge_changes, is_too_much, node_changes
 from omnigraph.read.view.overlay.overlaid import KnownCodes, OverlaidEdges, OverlaidNodes
 from omnigraph.read.view.pinned_table import Identity, PinnedTable, pin_table
