@@ -1,8 +1,8 @@
 """Load: many records become one commit, or nothing changes.
 
-The stages: (1) read the records and sort them by type, (2) apply the rules about
-one row, (3) check the rules about many rows (set rules) against the pinned snapshot, (4) write fragments, (5) commit in phases A to D. Everything that depends on the
-engine goes through the protocols of `engine` and the runner.
+The stages: (1) read the records and sort them by type, (2) apply the rules about one row, (3) check the
+rules about many rows (set rules) against the pinned snapshot, (4) write fragments, (5) commit in phases A
+to D. Everything that depends on the engine goes through the protocols of `engine` and the runner.
 """
 
 from __future__ import annotations
@@ -17,35 +17,34 @@ from typing import Any
 
 from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
+from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import (
     BadRequest,
-    BranchExists,
-    BranchNotFound,
     OmniGraphError,
     ProviderError,
     SchemaConflict,
-    StorageError,
 )
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.manifest import refs
-from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.manifest.snapshot import Target
-from omnigraph.manifest.workspace import Workspace, lance_branch
+from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
-from omnigraph.pipeline.engine import Engine, Incoming, LoadTarget
+from omnigraph.pipeline.engine import Engine, Incoming
 from omnigraph.pipeline.fill_vectors import fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
-from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode, LoadOptions
+from omnigraph.pipeline.load_branch import (
+    RowsPlace,
+    base_branch,
+    created_branch,
+    refuse_early,
+)
+from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
-from omnigraph.pipeline.rows.rejects import prepare_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.scratch import scratch
@@ -53,7 +52,6 @@ from omnigraph.runner.protocol import Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.write.branches import create_branch, discard_branch
 from omnigraph.write.index_builds import IndexReport, index_steps, missing_indexes
 
 LARGE_ROWS = 10_000
@@ -131,7 +129,7 @@ def _load_under(
 ) -> LoadResult:
     """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
     ir_hash, catalog = schema
-    _refuse_early(workspace, request)
+    refuse_early(workspace, request)
     note = None
     if engine is None:
         engine, note = choose_engine(request)
@@ -146,11 +144,11 @@ def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
     options = request.options
     work.read()
     if options.check:
-        return work.check(workspace.manifest.state(_base_of(workspace, options)))
+        return work.check(workspace.manifest.state(base_branch(workspace, options)))
     # Reading may take hours. What writers left that died meanwhile is finished before the rows are
     # checked against the graph.
     heal(workspace)
-    with _target(workspace, request) as work.branch_created:
+    with created_branch(workspace, request) as work.branch_created:
         attempts = Attempts(
             workspace,
             options.branch,
@@ -181,54 +179,6 @@ def _and_note(note: str | None, failure: ProviderError | None) -> str | None:
     return said if note is None else f"{note}; {said}"
 
 
-def _refuse_early(workspace: Workspace, request: LoadRequest) -> None:
-    """Refuse what can be seen before the records are read, which may take long."""
-    options = request.options
-    live = refs.list_refs(workspace.manifest)
-    if options.from_branch is not None and options.from_branch not in live:
-        raise BranchNotFound(
-            f"there is no branch `{options.from_branch}` to load from; name a live one with "
-            "from_branch (--from), or leave it out",
-            branch=options.from_branch,
-        )
-    if options.branch not in live and options.from_branch is None:
-        raise BranchNotFound(
-            f"there is no branch `{options.branch}`; make it first, or let the load make it with "
-            "from_branch (--from)",
-            branch=options.branch,
-        )
-    base = workspace.manifest.state(_base_of(workspace, options))
-    check_precondition(workspace, base, options.if_commit)
-    if request.rejects is not None:
-        prepare_rejects(request.rejects, request.inputs.sources, workspace.root)
-
-
-def _base_of(workspace: Workspace, options: LoadOptions) -> str:
-    """The branch whose rows the records meet: their own, or the one it will be made from."""
-    if options.from_branch is None or options.branch in refs.list_refs(workspace.manifest):
-        return options.branch
-    return options.from_branch
-
-
-@contextmanager
-def _target(workspace: Workspace, request: LoadRequest) -> Iterator[bool]:
-    """Make a missing branch, and say whether that was done; take it back if the load fails."""
-    options, made = request.options, None
-    if options.from_branch is not None and options.branch not in refs.list_refs(workspace.manifest):
-        if request.before_fork is not None:
-            request.before_fork()
-        # Another load may make it first, and then it is there.
-        with contextlib.suppress(BranchExists):
-            made = create_branch(workspace, options.branch, Target.of(options.from_branch))
-    try:
-        yield made is not None
-    except BaseException:
-        if made is not None:
-            with contextlib.suppress(OmniGraphError):
-                discard_branch(workspace, options.branch, made)
-        raise
-
-
 class _Load:
     """One load: the input is read once, writing may be tried again."""
 
@@ -257,7 +207,6 @@ class _Load:
         self.branch_created = False
         self.branch_id = request.branch_id
         """The identifier of the only branch that the rows can go to; None: any of that name."""
-        self._target_id: str | None = None
         self.report = ProgressReport(self.options.progress)
         self.timings: dict[str, float] = {}
 
@@ -279,52 +228,16 @@ class _Load:
             skip=self.request.skips,
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
         )
-        with self._timed("read"), self._unless_remade():
+        place = RowsPlace(self.workspace, self.request, self.catalog, self.ir_hash)
+        with self._timed("read"), place.unless_remade():
             found = self.engine.read(
-                self.request, row_rules, self.directory, self.report, self._target
+                self.request, row_rules, self.directory, self.report, place.find
             )
         if found.are_placed:
-            self.branch_id = self._target_id
+            self.branch_id = place.branch_id
         self.search = FindFinalRows(
             self.workspace, self.request, row_rules, self.engine, found, self.directory
         )
-
-    def _target(self) -> LoadTarget:
-        """What the rows will meet, and where the engine may write them while it reads them.
-
-        Nowhere if they may still change: the records of a patch are no whole rows, and where bad records
-        are skipped, rules may leave rows out. A branch that has no fragments of its own of a table has
-        no place for them yet.
-        """
-        options, manifest = self.options, self.workspace.manifest
-        state = manifest.state(_base_of(self.workspace, options))
-        head = state.head
-        pins = head.tables
-        largest = max((pin.row_count for pin in pins.values()), default=0)
-        is_final = options.mode != "patch" and not self.request.skips
-        is_there = options.branch in refs.list_refs(manifest) and head.ir_hash == self.ir_hash
-        if not is_final or not is_there or options.check:
-            return LoadTarget({}, largest)
-        keys = self.request.inputs.table_keys(self.catalog)
-        branch = lance_branch(options.branch)
-        if any(pins[key].table_branch != branch for key in keys):
-            return LoadTarget({}, largest)
-        self._target_id = state.identifier
-        return LoadTarget({key: self.workspace.pinned(pins[key]) for key in keys}, largest)
-
-    @contextmanager
-    def _unless_remade(self) -> Iterator[None]:
-        """Say so where rows could not be written because their branch is gone, or another one."""
-        try:
-            yield
-        except StorageError:
-            branch, written_for = self.options.branch, self._target_id
-            if written_for is None or self._identifier(branch) == written_for:
-                raise
-            raise branch_remade(branch) from None
-
-    def _identifier(self, branch: str) -> str | None:
-        return self.workspace.manifest.state(branch).identifier
 
     def check(self, state: BranchState) -> LoadResult:
         """Run stage 3 on one state of the branch, and write nothing."""
