@@ -22,7 +22,7 @@ WIDTH, ROW = 980, 40
 COLOURS = ("#0f766e", "#0369a1", "#4338ca", "#7e22ce", "#b45309", "#475569")
 NOT_YET = "#94a3b8"
 # The last layer of each band: edges, API, work, reading, commits, languages and below.
-BANDS = ("service", "policy", "write", "read", "storage", "errors")
+BANDS = ("service", "policy", "write", "read", "storage", "spans")
 
 WRITE_PATH = (
     ("heal", "finish or undo what dead writers left"),

@@ -7,7 +7,8 @@ import pickle
 import pytest
 
 from omnigraph import errors
-from omnigraph.errors import BadRequest, KeyConflict, OmniGraphError, ParseError, Span
+from omnigraph.errors import BadRequest, KeyConflict, OmniGraphError, ParseError
+from omnigraph.spans import Span
 
 # The classes that narrow these below the public list travel too.
 for module in ("storage.objects.store_errors", "storage.tables.table_errors"):

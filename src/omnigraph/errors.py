@@ -29,6 +29,9 @@
     │   ├── HistoryReclaimed, ChangeFeedGap
     ├── PreconditionFailed             the branch is not at the commit given as `if_commit`
     ├── ResourceLimit                  a size, slot or page limit was exceeded
+    ├── BlobChanged                    a blob is not the one that a write was to replace
+    ├── BlobRange                      the range to read lies behind the end of a blob
+    ├── ExternalBlob                   the bytes of a blob are kept elsewhere and are not fetched
     ├── ProviderError                  embedding provider missing or failing
     └── StorageError                   the store failed
         ├── CorruptSidecar, NewerFormat, NotAGraph
@@ -39,23 +42,10 @@ HTTP bodies come from the class attributes and are defined nowhere else.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any, ClassVar
 
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A range of source text: character offsets, and the 1-based line and column of its start."""
-
-    start: int
-    end: int
-    line: int
-    column: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return the public form; offsets count code points."""
-        return {"start": self.start, "end": self.end, "line": self.line, "column": self.column}
+from omnigraph.spans import Span, underline
 
 
 class OmniGraphError(Exception):
@@ -161,58 +151,9 @@ class SourceError(OmniGraphError):
 
     def _snippet(self) -> Iterator[str]:
         if self.span is not None and self.source is not None:
-            yield from _underline(self.source, self.span, self.filename)
+            yield from underline(self.source, self.span, self.filename)
         if self.hint is not None:
             yield f"  = hint: {self.hint}"
-
-
-_SHOWN_LINE = 200
-_SHOWN_BEFORE = 60
-
-
-def _underline(source: str, span: Span, filename: str | None) -> Iterator[str]:
-    """Yield the lines of a snippet: the place, the source line, and carets below the span."""
-    text, at = _clipped_line(source, span)
-    width = max(1, min(span.end - span.start, len(text) - at))
-    number = str(span.line)
-    gutter = " " * len(number)
-    lead = "".join("\t" if char == "\t" else " " for char in text[:at])
-    yield f"{gutter}--> {filename or '<source>'}:{span.line}:{span.column}"
-    yield f"{gutter} |"
-    yield f"{number} | {text}"
-    yield f"{gutter} | {lead}{'^' * width}"
-
-
-def _clipped_line(source: str, span: Span) -> tuple[str, int]:
-    """Return the line of a span, and where in it the span starts; a long line is cut around it."""
-    start = source.rfind("\n", 0, span.start) + 1
-    end = source.find("\n", start)
-    line = source[start : end if end >= 0 else len(source)].rstrip("\r")
-    at = span.start - start
-    if len(line) <= _SHOWN_LINE:
-        return line, at
-    left = max(0, at - _SHOWN_BEFORE)
-    right = left + _SHOWN_LINE
-    before, after = "…" if left else "", "…" if right < len(line) else ""
-    return before + line[left:right] + after, at - left + len(before)
-
-
-def nearest_name(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that the user most likely meant, or None if nothing is close."""
-    candidates = list(known)
-    by_fold = {candidate.casefold(): candidate for candidate in candidates}
-    if name.casefold() in by_fold:
-        return by_fold[name.casefold()]
-    import difflib
-
-    close = difflib.get_close_matches(name, candidates, n=1, cutoff=0.6)
-    return close[0] if close else None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str | None:
-    """Return a hint for a misspelled name, or None."""
-    near = nearest_name(name, known)
-    return f"did you mean `{near}`?" if near is not None else None
 
 
 class ParseError(SourceError):

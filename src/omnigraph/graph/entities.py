@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest, EntityNotFound, nearest_name
+from omnigraph.errors import BadRequest, EntityNotFound
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.spelling import nearest_name
 from omnigraph.types import is_unicode
 
 # Loaded by the first look: it needs numpy and pyarrow.

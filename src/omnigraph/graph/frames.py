@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.snapshot import Target
+from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     import networkx as nx

@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterable
 from typing import NoReturn, TypeVar
 
-from omnigraph.errors import ParseError, SourceError, Span
+from omnigraph.errors import ParseError, SourceError
+from omnigraph.spans import Span
 
 Failure = TypeVar("Failure", bound=SourceError)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from omnigraph.errors import BadRequest, EntityNotFound, did_you_mean
+from omnigraph.errors import BadRequest, EntityNotFound
 from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.spelling import did_you_mean
 
 Kind = Literal["node", "edge"]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv
 from omnigraph.pipeline.formats.frame_layout import check_ends
@@ -22,6 +22,7 @@ from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources.scratch import scratch
 from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
+from omnigraph.spelling import did_you_mean
 from omnigraph.storage.s3_options import S3Options
 
 if TYPE_CHECKING:

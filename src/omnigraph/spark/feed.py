@@ -16,10 +16,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type
 from omnigraph.spark.opening import open_graph
+from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
+from omnigraph.spelling import did_you_mean
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
 _FALSE: Final = frozenset({"0", "false", "no", "off"})

@@ -6,7 +6,7 @@ import concurrent.futures
 
 import pytest
 
-from omnigraph.errors import ParseError, Span
+from omnigraph.errors import ParseError
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.ast import (
     Binding,
@@ -32,6 +32,7 @@ from omnigraph.lang.query.syntax.ast import (
 )
 from omnigraph.lang.query.syntax.parse_state import NESTING_LIMIT
 from omnigraph.lang.query.syntax.parser import parse
+from omnigraph.spans import Span
 from omnigraph.types import PropType, Scalar
 
 

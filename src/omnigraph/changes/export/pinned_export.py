@@ -15,13 +15,14 @@ from typing import Self
 
 from omnigraph.changes.change_filter import KINDS, Kind
 from omnigraph.changes.declared_types import TypeId, types_of, under_current_names
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.past_schemas import catalog_at
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import PinnedTable, pin_table
+from omnigraph.spelling import did_you_mean
 from omnigraph.storage.locks.read_leases import HeldLease, LeasedTable, put_lease
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.objects.store_errors import PermissionDenied

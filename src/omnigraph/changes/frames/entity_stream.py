@@ -12,12 +12,13 @@ from omnigraph.cancel import look
 from omnigraph.changes.table_side import state_of
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.output.frames import pandas_frame, polars_frame
 from omnigraph.read.view.pinned_table import pin_table
+from omnigraph.spelling import did_you_mean
 from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.types import PropType, Scalar
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
 from omnigraph.changes.frames.node_link import plain
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.output.frames import library
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import column_to_json
 
 if TYPE_CHECKING:

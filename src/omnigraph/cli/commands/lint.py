@@ -11,8 +11,9 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.output import printable, put, report
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.source import STDIN, naming_file, read_file, read_stdin
-from omnigraph.errors import BadRequest, SourceError, Span
+from omnigraph.errors import BadRequest, SourceError
 from omnigraph.service import lint as service
+from omnigraph.spans import Span
 
 SEVERITIES = ("error", "warning", "info")
 

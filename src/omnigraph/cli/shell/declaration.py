@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.parser import parse
 from omnigraph.lang.schema.syntax.printer import render
+from omnigraph.spelling import did_you_mean
 
 
 def declaration(source: str, name: str) -> str:

@@ -17,8 +17,9 @@ from omnigraph.cli.shell.dots import DOTS, HELP
 from omnigraph.cli.shell.looked_at import LookedAt
 from omnigraph.cli.shell.statements import Statement, split_dot
 from omnigraph.cli.source import read_params
-from omnigraph.errors import BadRequest, ParamError, did_you_mean
+from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.syntax.parser import parse
+from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.cli.address import Store

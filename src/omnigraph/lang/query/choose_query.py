@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import BadRequest, QueryNotFound, did_you_mean
+from omnigraph.errors import BadRequest, QueryNotFound
 from omnigraph.lang.query.syntax import ast
+from omnigraph.spelling import did_you_mean
 
 
 def choose(

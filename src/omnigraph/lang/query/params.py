@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from omnigraph.errors import BadRequest, ParamError, nearest_name
+from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.ir import ParamSpec
+from omnigraph.spelling import nearest_name
 from omnigraph.types import Unfit, json_form, param_from_json
 
 

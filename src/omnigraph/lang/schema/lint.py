@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from omnigraph.errors import Span
+from omnigraph.spans import Span
 
 
 class Tier(enum.StrEnum):

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.errors import Span
 from omnigraph.lang.schema.declared import Annotation, Cardinality, Check, Embed, Kind, Range
 from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
 from omnigraph.lang.source import Source
+from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 

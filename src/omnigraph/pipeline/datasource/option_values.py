@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.frame_layout import check_ends
+from omnigraph.spelling import did_you_mean
 
 _TRUTH = {"true": True, "false": False}
 _TABLE_OPTION = "option."

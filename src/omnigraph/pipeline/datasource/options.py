@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from omnigraph.errors import BadRequest, did_you_mean
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import check_actor, check_app_id, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
@@ -26,6 +26,7 @@ from omnigraph.pipeline.datasource.option_values import (
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.load_options import ON_BAD, LoadMode, LoadOptions, OnBad
+from omnigraph.spelling import did_you_mean
 
 PARTITION_ROWS = 250_000
 """About how many rows a partition has: small fragments are put together, large ones divided."""

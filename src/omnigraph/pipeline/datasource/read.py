@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.clock import now_us
-from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError, did_you_mean
+from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Entity, Property
 from omnigraph.manifest.snapshot import Snapshot
@@ -27,6 +27,7 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
+from omnigraph.spelling import did_you_mean
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.fragment_groups import Piece, split_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced

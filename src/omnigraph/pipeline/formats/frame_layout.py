@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.errors import BadRequest, InputError, did_you_mean
+from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.formats.typed_batch import required_embeds, required_names
 from omnigraph.pipeline.frame_options import FrameOptions
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import shown
 
 _FAULTS = 8

@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.errors import did_you_mean
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
@@ -20,6 +19,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     given_column,
     stored_column,
 )
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType, Scalar, Unfit, from_json, is_unicode, key_text, shown
 
 MAX_LINE_BYTES = 1 << 30

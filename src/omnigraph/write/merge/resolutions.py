@@ -10,8 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
-from omnigraph.errors import BadRequest, InputError, did_you_mean
+from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.spelling import did_you_mean
 from omnigraph.storage.blob_policy import BlobPolicy
 from omnigraph.types import (
     ExternalBlob,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from omnigraph.errors import did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.aggregates import AGGREGATES
 from omnigraph.lang.query.check.literals import constant
@@ -19,6 +18,7 @@ from omnigraph.lang.query.check.rankings import ranking
 from omnigraph.lang.query.check.scope import Context, Scope
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.foreign import for_bare_word
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType, Scalar
 
 F64 = PropType(Scalar.F64)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from omnigraph.errors import Span, did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.predicates import comparison, inline_entry, text_match
 from omnigraph.lang.query.check.scope import ANONYMOUS, Context, Scope, Variable
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.spans import Span
+from omnigraph.spelling import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)

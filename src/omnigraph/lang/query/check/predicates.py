@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from omnigraph.errors import did_you_mean
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.literals import (
     check_enum,
@@ -22,6 +21,7 @@ from omnigraph.lang.query.check.operands import (
 from omnigraph.lang.query.check.scope import Context, Scope, leading
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType
 
 

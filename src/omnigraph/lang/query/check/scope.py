@@ -6,11 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 from typing import NoReturn
 
-from omnigraph.errors import Span, TypeCheckError, did_you_mean
+from omnigraph.errors import TypeCheckError
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType, Property
 from omnigraph.lang.source import Source
+from omnigraph.spans import Span
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType
 
 ANONYMOUS = "_"

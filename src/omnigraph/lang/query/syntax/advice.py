@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from omnigraph.errors import did_you_mean
 from omnigraph.lang.failures import END, Advice, quoted
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.foreign import instead_of, is_foreign
 from omnigraph.lang.query.syntax.parse_state import Reading
 from omnigraph.lang.source import one_of
+from omnigraph.spelling import did_you_mean
 
 NAMES: Final[dict[str, str]] = {
     END: "the end of the source",

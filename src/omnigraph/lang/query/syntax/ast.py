@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from omnigraph.errors import Span
 from omnigraph.lang.query import aggregates
+from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 QueryKind = OneOf["read", "mutation"]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import math
 from typing import Any, NamedTuple, NoReturn, cast
 
-from omnigraph.errors import Span, did_you_mean
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parse_state import Token, cover, fail, text_of, whole
+from omnigraph.spans import Span
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType, Scalar
 
 _ARGUMENTS = {

@@ -10,8 +10,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Final, NoReturn, Protocol
 
-from omnigraph.errors import Span
 from omnigraph.lang.source import Source, unescape
+from omnigraph.spans import Span
 
 INT_MIN: Final = -(2**63)
 INT_MAX: Final = 2**63 - 1

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omnigraph.errors import Span
 from omnigraph.lang.schema.declared import Annotation, Embed, Kind
 from omnigraph.lang.schema.shape import Hint, annotation_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
+from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 METADATA = ("description", "instruction")

@@ -6,11 +6,12 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-from omnigraph.errors import Span, did_you_mean
 from omnigraph.lang.schema.declared import ENDPOINT_ROLES, Check, Kind, Range
 from omnigraph.lang.schema.shape import Constraint, Group, constraint_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
+from omnigraph.spans import Span
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType
 
 _MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from omnigraph.errors import CatalogError, Span
+from omnigraph.errors import CatalogError
 from omnigraph.lang.schema.declared import IMPLICIT_COLUMNS, ROW_COLUMNS, Kind
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
+from omnigraph.spans import Span
 
 
 def check_names(source: Source, tree: ast.Schema) -> None:

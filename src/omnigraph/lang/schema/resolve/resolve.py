@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from omnigraph.errors import CatalogError, did_you_mean
+from omnigraph.errors import CatalogError
 from omnigraph.lang.schema.declared import Cardinality
 from omnigraph.lang.schema.resolve.annotations import Notes, Target, read_property, read_type
 from omnigraph.lang.schema.resolve.constraints import Owner
@@ -13,6 +13,7 @@ from omnigraph.lang.schema.resolve.names import check_names, check_reserved
 from omnigraph.lang.schema.shape import PropertyShape, Shape, TypeShape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
+from omnigraph.spelling import did_you_mean
 
 
 def resolve(source: Source, tree: ast.Schema) -> Shape:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from omnigraph.errors import did_you_mean
 from omnigraph.lang.failures import Advice, quoted
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import Scalar
 
 NAMES: Final[dict[str, str]] = {

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 from typing import get_args
 
-from omnigraph.errors import Span
+from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 NOWHERE = Span(0, 1, 1, 1)

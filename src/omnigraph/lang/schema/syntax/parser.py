@@ -9,11 +9,12 @@ from typing import Any, Final, NoReturn, cast
 
 from lark import Lark, Token, Transformer, v_args
 
-from omnigraph.errors import ParseError, Span
+from omnigraph.errors import ParseError
 from omnigraph.lang import failures
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.advice import NAMES, advise
 from omnigraph.lang.source import Source, unescape
+from omnigraph.spans import Span
 from omnigraph.types import MAX_VECTOR_DIM, PropType, Scalar
 
 MAX_U32: Final = 2**32 - 1
