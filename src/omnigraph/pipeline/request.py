@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
+from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit, with_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -112,11 +112,7 @@ class LoadResult(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """The public form; ``replayed`` appears only if it is true."""
-        return {
-            **self.answer(),
-            "commit": None if self.commit is None else self.commit.to_json(),
-            **({"replayed": True} if self.replayed else {}),
-        }
+        return with_commit(self.answer(), self.commit, replayed=self.replayed)
 
     def answer(self) -> dict[str, Any]:
         """The public form without the commit."""

@@ -20,7 +20,13 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import UNFINISHED, WriteRequest, kept_answer, shown_commit
+from omnigraph.commit.replays.request import (
+    UNFINISHED,
+    WriteRequest,
+    kept_answer,
+    shown_commit,
+    with_commit,
+)
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
@@ -71,11 +77,7 @@ class EmbedResult(Shown):
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form; ``replayed`` appears only if it is true."""
-        return {
-            **self.answer(),
-            "commit": None if self.commit is None else self.commit.to_json(),
-            **({"replayed": True} if self.replayed else {}),
-        }
+        return with_commit(self.answer(), self.commit, replayed=self.replayed)
 
     def answer(self) -> dict[str, Any]:
         """Return the public form without the commit."""

@@ -79,6 +79,17 @@ def unanswerable(commit: GraphCommit) -> StorageError:
     )
 
 
+def with_commit(
+    answer: Mapping[str, Any], commit: GraphCommit | None, *, replayed: bool
+) -> dict[str, Any]:
+    """Return the public form of a result: its answer and its commit; ``replayed`` only if it is true."""
+    return {
+        **answer,
+        "commit": None if commit is None else commit.to_json(),
+        **({"replayed": True} if replayed else {}),
+    }
+
+
 def shown_commit(commit: GraphCommit, *, replayed: bool) -> str:
     """Return how a result shows its commit: its id, and whether it was there before."""
     before = " (made before, under this operation id)" if replayed else ""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,7 +18,7 @@ from omnigraph.memory import give_back
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.progress import OnRows, report_rows
-from omnigraph.pipeline.rows.images import Images, KeptFragments, match_again
+from omnigraph.pipeline.rows.images import Images, KeptFragments, WriteForm, match_again
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
     drop_losers,
@@ -36,7 +36,6 @@ from omnigraph.storage.tables.staging import (
     Staged,
     stage_append_fragments,
     stage_merge_insert,
-    stage_overwrite_fragments,
     stage_replace_rows,
     write_fragments,
 )
@@ -175,17 +174,9 @@ class SpooledRows:
         """Write the rows for the table, reusing the files of an earlier attempt where they fit."""
         if mode == "merge" and self.may_repeat:
             return self._stage_merge(table, on_rows)
-        form: Literal["append", "overwrite"] = "overwrite" if mode == "overwrite" else "append"
-        fragments = self._kept.of(table, form)
-        if fragments is None:
-            fragments = self._kept.keep(table, form, self._write(table, form, on_rows))
-        if form == "overwrite":
-            return stage_overwrite_fragments(table, fragments, table.schema)
-        return stage_append_fragments(table, fragments)
+        return self._kept.stage(table, mode, lambda form: self._write(table, form, on_rows))
 
-    def _write(
-        self, table: Table, form: Literal["append", "overwrite"], on_rows: OnRows | None
-    ) -> list[Any]:
+    def _write(self, table: Table, form: WriteForm, on_rows: OnRows | None) -> list[Any]:
         """Write the rows as fragments; those of many rows on all cores."""
 
         def write(part: range | None) -> list[Any]:

@@ -1,16 +1,16 @@
 """New images of rows: what a merge writes, and whether that still fits once the table has moved on.
 
-An image is the new content of a row, written under the row id of the row it replaces. A merge looks up which of its rows replace a row of the table, and writes all of them as fragments
-that keep the row ids of the replaced rows. A load that lost its race does not write them again: as
-long as the table has the same ids under the same row ids, only the
-addresses of the replaced rows are looked up again.
+An image is the new content of a row, written under the row id of the row it replaces. A merge looks up
+which of its rows replace a row of the table, and writes all of them as fragments that keep the row ids of
+the replaced rows. A load that lost its race does not write them again: as long as the table has the same
+ids under the same row ids, only the addresses of the replaced rows are looked up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -18,13 +18,24 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
-from omnigraph.storage.tables.staging import MAX_ROWS_PER_FILE, row_ids_of, write_fragments
+from omnigraph.storage.tables.staging import (
+    MAX_ROWS_PER_FILE,
+    Staged,
+    row_ids_of,
+    stage_append_fragments,
+    stage_overwrite_fragments,
+    write_fragments,
+)
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
+
+WriteForm = Literal["append", "overwrite"]
+"""What fragments that replace no row are written as."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -168,6 +179,18 @@ class KeptFragments:
         self._known = (_lineage(table.ref), form)
         self._fragments = fragments
         return fragments
+
+    def stage(
+        self, table: Table, mode: LoadMode, write: Callable[[WriteForm], Sequence[Any]]
+    ) -> Staged:
+        """Stage the rows of an append or an overwrite, which ``write`` writes unless they are kept."""
+        form: WriteForm = "overwrite" if mode == "overwrite" else "append"
+        fragments = self.of(table, form)
+        if fragments is None:
+            fragments = self.keep(table, form, write(form))
+        if form == "overwrite":
+            return stage_overwrite_fragments(table, fragments, table.schema)
+        return stage_append_fragments(table, fragments)
 
     @property
     def is_empty(self) -> bool:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from omnigraph import settings
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
-from omnigraph.pipeline.rows.images import KeptFragments, match_again
+from omnigraph.pipeline.rows.images import KeptFragments, WriteForm, match_again
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
@@ -42,7 +42,6 @@ from omnigraph.storage.tables.staging import (
     Staged,
     fragment_of,
     stage_append_fragments,
-    stage_overwrite_fragments,
     stage_replace_rows,
     stage_update,
 )
@@ -185,17 +184,9 @@ class SparkRows:
         tally = Tally(self.runner.session, on_rows)
         if mode == "merge" and self.may_repeat:
             return self._merged_again(table) or self._merged(table, tally)
-        form: Literal["append", "overwrite"] = "overwrite" if mode == "overwrite" else "append"
-        written = self._kept.of(table, form)
-        if written is None:
-            written = self._kept.keep(table, form, self._written(table, form, tally))
-        if form == "overwrite":
-            return stage_overwrite_fragments(table, written, table.schema)
-        return stage_append_fragments(table, written)
+        return self._kept.stage(table, mode, lambda form: self._written(table, form, tally))
 
-    def _written(
-        self, table: Table, mode: Literal["append", "overwrite"], tally: Tally
-    ) -> list[Any]:
+    def _written(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
         if not self.rows:
             return []
         if self._asked.losers is not None:
@@ -212,9 +203,7 @@ class SparkRows:
             data = self._complete.select("narrow", "wide").coalesce(self._writers())
             return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
 
-    def _written_without_lost(
-        self, table: Table, mode: Literal["append", "overwrite"], tally: Tally
-    ) -> list[Any]:
+    def _written_without_lost(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
         runner = SparkRunner(self.runner.session)
         try:
             lost = self._asked.lost(runner)
@@ -279,7 +268,7 @@ class SparkRows:
         table: Table,
         changes: DataFrame,
         tally: Tally,
-        mode: Literal["append", "overwrite"] = "append",
+        mode: WriteForm = "append",
     ) -> list[Any]:
         run = partial(
             merge_payloads,

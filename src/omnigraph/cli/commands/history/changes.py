@@ -17,11 +17,18 @@ from omnigraph.cli.tables import moment
 from omnigraph.service import changes as service
 from omnigraph.service.documents import Document, Streamed
 
+# Changes are written below the title of their commit.
+_INDENT = "  "
+
 LimitOption = Annotated[
     int | None,
     typer.Option(
         "--limit", metavar="N", min=1, help="At most N changes on a page, 1000 by default."
     ),
+]
+PageTokenOption = Annotated[
+    str | None,
+    typer.Option("--page-token", metavar="T", help="Only the page that this token names."),
 ]
 
 
@@ -64,7 +71,7 @@ def poll(
     def text() -> None:
         for block in document["blocks"]:
             put_title(block)
-            put_changes(block["changes"])
+            put_changes(block["changes"], _INDENT)
         more = "caught up" if document["caught_up"] else "there is more"
         put(f"cursor: {document['cursor']}\n{more}")
 
@@ -94,10 +101,7 @@ def commit_changes(
     uri: UriOption = None,
     no_images: NoImagesOption = False,
     limit: LimitOption = None,
-    page_token: Annotated[
-        str | None,
-        typer.Option("--page-token", metavar="T", help="Only the page that this token names."),
-    ] = None,
+    page_token: PageTokenOption = None,
 ) -> None:
     """Show what a commit changed against its first parent."""
     request = service.CommitChangesRequest(
@@ -119,15 +123,14 @@ def commit_changes(
 
 def _put_page(page: Document) -> None:
     put_title(page)
-    put_changes(page["changes"])
-    if "next_page_token" in page:
-        put(f"page token: {page['next_page_token']}")
+    put_changes(page["changes"], _INDENT)
+    put_page_token(page)
 
 
 def _put_all(found: Streamed) -> None:
     put_title({**found.head, **found.end()})
     for changes in found.values():
-        put_changes(changes)
+        put_changes(changes, _INDENT)
 
 
 def put_title(block: Document) -> None:
@@ -140,8 +143,14 @@ def put_title(block: Document) -> None:
         put(f"  schema: {step['kind']}")
 
 
-def put_changes(changes: Iterable[Document]) -> None:
-    """Write changes below the title of their commit."""
+def put_changes(changes: Iterable[Document], indent: str = "") -> None:
+    """Write changes, each with what its properties became."""
     text = ChangeText.for_stdout()
     for change in changes:
-        put("\n".join(f"  {line}" for line in text.lines(change)))
+        put("\n".join(f"{indent}{line}" for line in text.lines(change)))
+
+
+def put_page_token(page: Document) -> None:
+    """Write the token of the next page, if there is one."""
+    if "next_page_token" in page:
+        put(f"page token: {page['next_page_token']}")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Annotated
 
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.commands.history.change_text import ChangeText
-from omnigraph.cli.commands.history.changes import LimitOption
+from omnigraph.cli.commands.history.changes import (
+    LimitOption,
+    PageTokenOption,
+    put_changes,
+    put_page_token,
+)
 from omnigraph.cli.commands.history.filters import FilterOptions, NoImagesOption
 from omnigraph.cli.output import put
 from omnigraph.cli.register import UriOption, add
@@ -33,10 +36,7 @@ def diff(
     uri: UriOption = None,
     no_images: NoImagesOption = False,
     limit: LimitOption = None,
-    page_token: Annotated[
-        str | None,
-        typer.Option("--page-token", metavar="T", help="Only the page that this token names."),
-    ] = None,
+    page_token: PageTokenOption = None,
 ) -> None:
     """Show what changed, net, from one state of the graph to another."""
     request = service.DiffRequest(
@@ -59,8 +59,7 @@ def diff(
 
 def _put_page(page: Document) -> None:
     put_changes(page["changes"])
-    if "next_page_token" in page:
-        put(f"page token: {page['next_page_token']}")
+    put_page_token(page)
 
 
 def _put_all(found: Streamed) -> None:
@@ -70,10 +69,3 @@ def _put_all(found: Streamed) -> None:
     is_empty = not any(stats[name] for name in COUNTED)
     counts = (f"{stats[name]:,} {what}" for name, what in COUNTED.items())
     put("no differences" if is_empty else ", ".join(counts))
-
-
-def put_changes(changes: Iterable[Document]) -> None:
-    """Write changes, each with what its properties became."""
-    text = ChangeText.for_stdout()
-    for change in changes:
-        put("\n".join(text.lines(change)))
