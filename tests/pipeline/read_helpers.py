@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 
 import omnigraph as og
+from omnigraph.pipeline.formats.frame_files import file_blocks
+from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.sources.splits import Block
 
@@ -97,6 +100,17 @@ def reasons(parsed) -> list[str]:
 def node_of(type_):
     """A node type with one property `p` of that type."""
     return og.parse_schema(f"node T {{ p: {type_} }}").catalog.nodes["T"]
+
+
+def typed_batches(entity, data, from_col="from", to_col="to", *, patch=False, **options):
+    """The rows of a frame, read block by block."""
+    layout = Layout(entity, from_col, to_col, patch=patch)
+    return (block() for block in frame_blocks(layout, data, **{"source": 0, **options}))
+
+
+def read_frame_file(entity, source, from_col="from", to_col="to", groups=None):
+    """The rows of a file of columns, read block by block."""
+    return (block() for block in file_blocks(Layout(entity, from_col, to_col), source, groups))
 
 
 def gathered(parsed):

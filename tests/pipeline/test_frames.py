@@ -13,12 +13,19 @@ from pyarrow import csv as pa_csv
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError
-from omnigraph.pipeline.formats.frame_files import frame_sources, read_frame_file
+from omnigraph.pipeline.formats.frame_files import frame_sources
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import _read_batch, typed_batches
+from omnigraph.pipeline.formats.frames import _read_batch
 from omnigraph.pipeline.formats.pandas_columns import PandasBatch
 from omnigraph.pipeline.formats.typed_batch import batch_schema
-from tests.pipeline.read_helpers import CATALOG, gathered, node_of, read
+from tests.pipeline.read_helpers import (
+    CATALOG,
+    gathered,
+    node_of,
+    read,
+    read_frame_file,
+    typed_batches,
+)
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]
 HIDDEN = {"0source", "0offset"}

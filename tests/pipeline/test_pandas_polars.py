@@ -10,10 +10,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
-from omnigraph.pipeline.formats.frames import typed_batches
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
-from tests.pipeline.read_helpers import CATALOG, SCHEMA, gathered, node_of
+from tests.pipeline.read_helpers import CATALOG, SCHEMA, gathered, node_of, typed_batches
 
 PERSON, KNOWS = CATALOG.nodes["Person"], CATALOG.edges["Knows"]
 DAY, NEXT = date(2024, 2, 29), date(2024, 3, 1)

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
-from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import BATCH_ROWS, Batches, blocks_of
@@ -80,21 +79,13 @@ def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
     return planned
 
 
-def read_frame_file(
-    entity: Entity,
-    source: Source,
-    from_col: str = "from",
-    to_col: str = "to",
-    groups: RowGroups | None = None,
-) -> Iterator[Parsed]:
-    """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file."""
-    return (read() for read in file_blocks(Layout(entity, from_col, to_col), source, groups))
-
-
 def file_blocks(
     layout: Layout, source: Source, groups: RowGroups | None = None
 ) -> Iterator[ReadBlock]:
-    """The blocks of ``read_frame_file``, each as a function that reads it."""
+    """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file.
+
+    They come in blocks, each as a function that reads it.
+    """
     batches: Batches
     with readable(source.name, source.compression), ExitStack() as stack:
         if is_csv(source):

@@ -47,27 +47,6 @@ BATCH_ROWS = 1 << 16
 _STRING = PropType(Scalar.STRING)
 
 
-def typed_batches(
-    entity: Entity,
-    data: Any,
-    from_col: str = "from",
-    to_col: str = "to",
-    *,
-    source: int = 0,
-    name: str = "the frame",
-    batch_rows: int = BATCH_ROWS,
-    patch: bool = False,
-) -> Iterator[Parsed]:
-    """The rows of a frame: an Arrow table, batch or reader, or anything that can become one.
-
-    That is any object with ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or
-    ``__dataframe__``, and pandas. Columns that never fit their property are refused at once.
-    """
-    layout = Layout(entity, from_col, to_col, patch=patch)
-    blocks = frame_blocks(layout, data, source=source, name=name, batch_rows=batch_rows)
-    return (read() for read in blocks)
-
-
 def frame_blocks(
     layout: Layout,
     data: Any,
@@ -76,7 +55,12 @@ def frame_blocks(
     name: str = "the frame",
     batch_rows: int = BATCH_ROWS,
 ) -> Iterator[ReadBlock]:
-    """The blocks of ``typed_batches``, each as a function that reads it."""
+    """The rows of a frame in blocks, each as a function that reads it.
+
+    A frame is an Arrow table, batch or reader, or anything that can become one: any object with
+    ``__arrow_c_stream__`` (polars, DuckDB, recent pandas) or ``__dataframe__``, and pandas. Columns that
+    never fit their property are refused at once.
+    """
     if is_pandas(data):
         layout.check(pandas_names(data), name)
         return blocks_of(layout, pandas_batches(data, batch_rows), source, name)

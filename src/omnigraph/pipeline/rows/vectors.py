@@ -139,7 +139,6 @@ class FilledRows:
         self.entity = entity
         self._path = path
         self._kept = path.with_suffix(".kept")
-        self._tries = 0
         self.ref: TableRef | None = None
 
     def want(
