@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import zlib
 from collections.abc import Iterator, Sequence
@@ -38,7 +39,7 @@ def _paper(number: int, papers: int, chance: random.Random) -> Iterator[dict[str
         "slug": slug,
         "title": f"{chance.choice(VERBS)} the {chosen[0]} by {chosen[1]}",
         "abstract": f"We study the {' and the '.join(chosen)} of the northern sea.",
-        "year": 2000 + number * 25 // papers,
+        "year": 2015 + int(10 * math.sqrt(number / papers)),  # more of them every year
     }
     yield {"type": "Paper", "data": data}
     yield {"edge": "On", "from": slug, "to": topic}

@@ -56,7 +56,7 @@ def main() -> None:
     changes = list(graph.diff(og.at(tag="imported"), "main"))
     print(f"since the tag `imported`: {len(changes)} change, {changes[0].op} of {changes[0].id}")
 
-    counts = {row["paper"]: row["citations"] for row in cited}
+    counts = {f"{row['title']} ({row['paper']})": row["citations"] for row in cited}
     (plots / "influence.svg").write_text(bars("Cited most", counts, unit="x"), "utf-8")
     years = graph.query(QUERIES, "by_year").rows
     at, papers = [str(row["year"]) for row in years], [row["papers"] for row in years]

@@ -2,6 +2,7 @@
 
 import math
 import xml.etree.ElementTree as ET
+from itertools import combinations
 
 import pytest
 
@@ -91,3 +92,41 @@ def test_labels_of_a_line_stay_inside_the_chart():
 )
 def test_nothing_to_draw_is_drawn_too(chart):
     assert texts(chart)[0] == "t"
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        ([2, 3, 2], ["0", "1", "2", "3"]),
+        ([1, 11], ["0", "5", "10", "15"]),
+        ([0.25, 0.7], ["0", "0.20", "0.40", "0.60", "0.80"]),
+        ([4100, 900], ["0", "1,000", "2,000", "3,000", "4,000", "5,000"]),
+    ],
+)
+def test_the_axis_has_round_numbers_up_to_the_largest_value(values, expected):
+    chart = lines("t", ["" for _ in values], {"s": values})
+    beside = [text.text for text in drawn(chart, "text") if text.get("text-anchor") == "end"]
+    assert [text for text in beside if text] == expected
+
+
+def test_nodes_with_more_edges_are_larger():
+    circles = drawn(network("t", dict.fromkeys("abcd", "x"), ["ab", "ac", "ad"]), "circle")
+    hub, *others = (float(circle.get("r")) for circle in circles)
+    assert all(hub > other for other in others)
+
+
+def test_names_do_not_cover_each_other():
+    nodes = {f"number {i:02}": "x" for i in range(20)}
+    ids = list(nodes)
+    edges = [(ids[i], ids[i * 3 % 20]) for i in range(20)]
+    names = [text for text in drawn(network("t", nodes, edges), "text") if text.text in nodes]
+    assert len(names) == len(nodes)
+    assert not [(a.text, b.text) for a, b in combinations(names, 2) if covers(a, b)]
+
+
+def covers(one, other):
+    """Whether two names of nine letters lie over each other."""
+    (ax, ay), (bx, by) = ((float(text.get("x")), float(text.get("y"))) for text in (one, other))
+    shift = {"start": 27, "middle": 0, "end": -27}
+    ax, bx = ax + shift[one.get("text-anchor")], bx + shift[other.get("text-anchor")]
+    return abs(ax - bx) < 50 and abs(ay - by) < 8

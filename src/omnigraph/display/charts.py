@@ -21,7 +21,7 @@ _TEXT, _FAINT = "#334155", "#e2e8f0"
 
 def bars(title: str, values: Mapping[str, float], unit: str = "") -> str:
     """Return a chart with a bar for each value, in the order given."""
-    row, left = 26, 180
+    row, left = 26, 28 + max((_width(label) for label in values), default=0)
     most = max(values.values(), default=0) or 1
     drawn = []
     for place, (label, value) in enumerate(values.items()):
@@ -38,13 +38,14 @@ def bars(title: str, values: Mapping[str, float], unit: str = "") -> str:
 def lines(title: str, at: Sequence[str], series: Mapping[str, Sequence[float]]) -> str:
     """Return a chart with a line for each series; ``at`` has the labels of its points."""
     left, right, top, bottom = 72, 20, 66, 266
-    most = max((value for values in series.values() for value in values), default=0) or 1
+    ticks = _ticks([value for values in series.values() for value in values])
+    most = ticks[-1]
     step = (WIDTH - left - right) / max(len(at) - 1, 1)
     drawn = []
-    for share in (0, 0.5, 1):
-        y = bottom - share * (bottom - top)
+    for tick in ticks:
+        y = bottom - tick / most * (bottom - top)
         drawn.append(f'<path d="M{left} {y:.1f}H{WIDTH - right}" stroke="{_FAINT}"/>')
-        drawn.append(_text(left - 8, y + 4, _number(most * share), anchor="end"))
+        drawn.append(_text(left - 8, y + 4, _number(tick), anchor="end"))
     every = max(1, math.ceil(len(at) / 10))
     for place, label in enumerate(at):
         if place % every == 0:
@@ -79,8 +80,8 @@ def network(
         return 60 + x * (WIDTH - 120), 85 + y * (size - 115)
 
     ends = Counter(end for pair in pairs for end in pair)
-    named = set(sorted(nodes, key=lambda node: -ends[node])[:NAMED])
-    radius = 7 if len(nodes) <= NAMED else 4
+    most = max(ends.values(), default=1)
+    radii = {node: 4 + 5 * math.sqrt(ends[node] / most) for node in nodes}
     drawn = []
     for a, b in pairs:
         (ax, ay), (bx, by) = at(a), at(b)
@@ -88,11 +89,54 @@ def network(
     for node, group in nodes.items():
         x, y = at(node)
         colour = COLOURS[groups.index(group) % len(COLOURS)]
-        drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radius}" fill="{colour}"/>')
-    for node in filter(named.__contains__, nodes):  # after all circles, and readable above them
-        x, y = at(node)
-        drawn.append(_text(x, y - 11, node, anchor="middle", size=11, halo=True))
+        drawn.append(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{radii[node]:.1f}" fill="{colour}"/>')
+    # Names come after all circles, so that none is hidden; those of the largest choose their side first.
+    named = sorted(nodes, key=lambda node: -ends[node])[:NAMED]
+    drawn += _names({node: at(node) for node in nodes}, radii, named)
     return _svg(title, size, [*drawn, *_legend(groups)])
+
+
+def _names(
+    places: Mapping[str, tuple[float, float]], radii: Mapping[str, float], named: Iterable[str]
+) -> list[str]:
+    """Write names above, below or beside their nodes, where they cover the fewest other things."""
+    taken = [
+        (x - r, y - r, x + r, y + r)
+        for (x, y), r in zip(places.values(), radii.values(), strict=True)
+    ]
+    drawn = []
+    for node in named:
+        (x, y), gap, wide = places[node], radii[node] + 4, _width(node, 11)
+        boxes = {
+            ("middle", x, y - gap): (x - wide / 2, y - gap - 9, x + wide / 2, y - gap),
+            ("middle", x, y + gap + 8): (x - wide / 2, y + gap - 1, x + wide / 2, y + gap + 8),
+            ("start", x + gap, y + 4): (x + gap, y - 5, x + gap + wide, y + 4),
+            ("end", x - gap, y + 4): (x - gap - wide, y - 5, x - gap, y + 4),
+        }
+        (anchor, tx, ty), box = min(
+            boxes.items(), key=lambda one: sum(_overlap(one[1], other) for other in taken)
+        )
+        taken.append(box)
+        drawn.append(_text(tx, ty, node, anchor=anchor, size=11, halo=True))
+    return drawn
+
+
+_Box = tuple[float, float, float, float]
+"""The left, upper, right and lower bound."""
+
+
+def _overlap(one: _Box, other: _Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Return round numbers from 0 to at least the largest value; whole ones if all values are whole."""
+    most = max(values, default=0) or 1
+    power = 10.0 ** math.floor(math.log10(most))
+    step = next(part for part in (0.2, 0.5, 1, 2) if most <= 5 * part * power) * power
+    if all(value == int(value) for value in values):
+        step = max(1.0, step)
+    return [number * step for number in range(math.ceil(most / step) + 1)]
 
 
 def _layout(
@@ -180,6 +224,11 @@ def _text(
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
         f'fill="{_TEXT}"{around}>{escape(text)}</text>'
     )
+
+
+def _width(text: str, size: int = 12) -> float:
+    """Return about how wide a text is."""
+    return 0.58 * size * len(text)
 
 
 def _number(value: float) -> str:
