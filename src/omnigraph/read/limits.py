@@ -27,7 +27,7 @@ class ReadLimits:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether anybody wants to know how many rows there are."""
+        """Whether all rows are to be counted, not only those that are shown."""
         return self.max_rows is not None or self.query_rows is not None
 
     def shown(self, rows: int | None) -> int | None:

@@ -75,7 +75,7 @@ class Profile:
 def timed(
     profile: Profile | None, name: str, op: str | None = None
 ) -> AbstractContextManager[Phase]:
-    """A phase of the profile, if there is one; before it begins, look whether to go on."""
+    """A phase of the profile, if there is a profile. Before it begins, a cancelled query is stopped."""
     look()
     return nullcontext(_UNHEEDED) if profile is None else profile.step(name, op)
 
@@ -105,7 +105,7 @@ def whole(estimated: float) -> int:
 _MOST_ROWS = 2**63 - 1
 
 
-# Where rows are written that nobody reads.
+# Stands in for a phase when no profile is wanted; it is written to and never read.
 _UNHEEDED = Phase("")
 
 

@@ -63,7 +63,7 @@ class _Place(NamedTuple):
 
 
 class Untrusted(Exception):
-    """A kept file is not what its reader expects; the message says in what."""
+    """A kept file is not what its reader expects; the message says how it differs."""
 
 
 class KeptFile:

@@ -39,7 +39,7 @@ logger = logging.getLogger(__name__)
 _SUFFIX: Final = ".kept"
 _DRAFT: Final = "draft-"
 _NAME: Final = re.compile(r"([0-9]{1,20})-([0-9a-f]{16})-([0-9a-f]{16})-([a-z-]+)\.kept")
-# Seconds after which a draft belongs to a process that died, and a file to nobody.
+# After this many seconds a draft is taken for that of a dead process, and an unused file is removed.
 _ABANDONED: Final = 3600.0
 _FORGOTTEN: Final = 30 * 24 * 3600.0
 # A file is not written where it would take more than this share of what is free.
@@ -80,7 +80,7 @@ class KeptFiles:
         return KeptFiles(settings.DISK_CACHE_MB.get() * 2**20, place)
 
     def names(self, table: str) -> list[KeptName]:
-        """What is kept of a table, the newest version first; never more than names."""
+        """The names of the files kept of a table, the newest version first. No file is opened."""
         folder = self._folder(table)
         if folder is None:
             return []

@@ -1,12 +1,12 @@
-"""Importing Numba and compiling loops in a thread of their own, so that no question has to wait for it.
+"""Importing Numba and compiling loops in a background thread, so that no query has to wait for it.
 
 A loop is compiled for the types of its arguments, by calling it with an example of each: a small graph for
 adjacency, zeros for an array, everything else as it is. So a compiled loop must accept such arguments: its
 arrays have one value per node or per pair, and 0 is a valid one.
 
-The thread ends when nothing is left to compile. Two moments must not find it at work, because Numba and
-LLVM do not survive them: the end of the process stops the thread, and a fork waits until the import or
-the loop at hand is done.
+The thread ends when nothing is left to compile. Numba and LLVM survive neither the end of the process nor a
+fork while the thread is at work. So the thread is stopped when the process ends, and a fork waits until the
+current import or compilation is done.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _TARGETS: Final = 70
 # Seconds that the end of the process, and a fork, wait for the thread at most.
 _END_WAIT: Final = 10.0
 _FORK_WAIT: Final = 10.0
-# Seconds after which the thread is told again to stop: Numba may have caught it.
+# Seconds after which the thread is told again to stop: Numba may have caught the exception.
 _STOP_AGAIN: Final = 0.05
 # Seconds between two looks of the thread whether a fork waits.
 _TURN: Final = 0.001
@@ -53,7 +53,7 @@ class _Key(NamedTuple):
 
 
 class _Job:
-    """A function to compile; ``made`` is None until it is, and where it cannot be."""
+    """A function to compile; ``made`` is None until it is compiled, and stays None if that fails."""
 
     def __init__(self, key: _Key, arguments: tuple[Any, ...]) -> None:
         self.key = key
@@ -62,7 +62,7 @@ class _Job:
         self.done = threading.Event()
 
     def run(self, step: Callable[[], AbstractContextManager[None]]) -> None:
-        """Import the module and compile the function; what fails leaves it to NumPy."""
+        """Import the module and compile the function; if that fails, NumPy goes on doing the work."""
         try:
             with step():
                 module = import_module(self.key.module)
@@ -135,18 +135,19 @@ class Compiler:
             return job
 
     def _hurry(self, job: _Job) -> None:
-        """Put a job before the others: somebody waits for it."""
+        """Put a job before the others, because a caller waits for it."""
         with self._lock:
             if job in self._queue:
                 self._queue.remove(job)
                 self._queue.appendleft(job)
 
     def _start_thread(self) -> bool:
-        # Numba imports it, and it registers what releases a lock after a fork: not in the midst of one.
+        # Numba imports this module, which registers a hook that releases a lock after a fork. Imported here,
+        # it cannot be registered in the middle of a fork.
         import concurrent.futures.thread  # noqa: F401
 
-        # Registered before Numba is imported: what Numba does at the end comes before this, and only
-        # notes that the end has come.
+        # Registered before Numba is imported, so that Numba's own exit hooks run first; they only note that
+        # the process ends.
         atexit.unregister(self._end)
         atexit.register(self._end)
         thread = threading.Thread(target=self._work, name="omnigraph-compiler", daemon=True)
@@ -177,7 +178,7 @@ class Compiler:
 
     @contextmanager
     def _step(self) -> Iterator[None]:
-        """What a fork waits for. Forks that wait already come first."""
+        """Hold the lock that forks wait for; forks that are waiting already go first."""
         while self._forks_waiting:
             sleep(_TURN)
         with self._busy:
@@ -214,7 +215,7 @@ class Compiler:
             self._busy.release()
 
     def _after_fork_in_child(self) -> None:
-        """The thread is gone. What it had not begun is asked for again."""
+        """Start over in the child, which has no thread: what was not compiled yet is requested again."""
         self._lock = threading.Lock()
         self._busy = threading.RLock()
         self._forks_waiting = 0

@@ -1,4 +1,4 @@
-"""The loops over one hop in NumPy: always there, and the measure for the compiled ones."""
+"""The loops over one hop in NumPy. The compiled ones must give the same results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breadth-first searches compiled by Numba: one start at a time, or hundreds in the bits of words."""
+"""Breadth-first searches compiled by Numba: from one start, or from hundreds at once, each a bit of a word."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Breadth-first searches in NumPy, side by side: always there, and the measure for compiled ones."""
+"""Breadth-first searches in NumPy, several side by side. The compiled ones must give the same results."""
 
 from __future__ import annotations
 

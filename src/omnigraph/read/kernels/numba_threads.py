@@ -62,12 +62,12 @@ def in_pieces(
     """Call ``loop(first, last, *arguments)`` over a range cut into parts of equal effort.
 
     ``effort[i]`` is the effort before item ``i``, with the total at the end. Parts run at the same
-    time when there is enough to do, and each in calls that do not take long, with a look in between. A
-    loop that finds its items to be more effort than was said may return where it stopped.
+    time when there is enough to do, and each in calls that do not take long, with a look in between. A loop
+    whose items turn out to take more effort than given may return early, with the item it stopped at.
     """
     total = int(effort[-1] - effort[0])
     parts = _parts(total)
-    # As many calls for every thread.
+    # Every thread gets the same number of calls.
     bounds = _cuts(effort, parts * -(-total // (call * parts)) or 1)
     token = current()
     stop = Cancel(parent=token)

@@ -1,4 +1,4 @@
-"""The loops over pairs of rows in NumPy: always there, and the measure for the compiled ones."""
+"""The loops over pairs of rows in NumPy. The compiled ones must give the same results."""
 
 from __future__ import annotations
 

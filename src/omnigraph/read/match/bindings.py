@@ -81,8 +81,8 @@ class Bindings:
         return Bindings(self.count, self.codes, both.weights, both.totals)
 
     def times(self, unit: Candidates) -> Bindings:
-        """The same rows, each multiplied by ``unit``: the one candidate that stands for what was summed away
-        and belongs to no row."""
+        """The same rows, with the weight and totals of ``unit`` multiplied in: the one candidate that
+        collects variables which were summed away and are linked to none that is left."""
         if unit.is_full:
             return self
         every = np.zeros(self.count, dtype=np.int32)

@@ -36,7 +36,7 @@ class Candidates:
     members: Mask | None = field(default=None, compare=False)
     """Which codes are listed, over all codes, where that is known anyway."""
     at_most: int | None = field(default=None, compare=False)
-    """No weight is larger, where such a bound is known without looking."""
+    """An upper bound of the weights, if one is known without looking at them."""
 
     @property
     def is_full(self) -> bool:
@@ -77,7 +77,7 @@ class Candidates:
         """Where each code stands in the list; -1 where it does not."""
         if self.codes is None:
             return codes
-        # A search takes several steps for each code, a table two passes over all there may be.
+        # A search takes several steps for each code, a table two passes over all possible codes.
         if len(codes) * 4 < self.size:
             return positions(self.codes, codes)
         table = np.full(self.size, -1, dtype=np.int32)
@@ -173,7 +173,7 @@ class Candidates:
         return self if keep.all() else self._at(keep)
 
     def mostly_alive(self) -> Candidates:
-        """Drop dead codes, unless passing over them costs less: where most are alive, and have no totals."""
+        """Drop dead codes, unless carrying them along is cheaper: when most are alive and have no totals."""
         if self.weights is None or self.codes is not None or self.totals:
             return self.alive()
         living = np.count_nonzero(self.weights)
@@ -233,7 +233,7 @@ def positions(within: Codes, codes: Codes) -> Codes:
 
 
 def distinct(codes: Codes, size: int) -> Codes:
-    """The codes once each, ascending, out of ``size`` there may be: by marks, unless these are few."""
+    """The distinct codes, ascending. All are below ``size``, so many can be marked instead of sorted."""
     if len(codes) * 16 < size:
         return np.unique(codes)
     marked = np.zeros(size, dtype=np.bool_)

@@ -6,7 +6,7 @@ matches without the clause, less that of matches with its opposite, and summing 
 
     3 people, 2 of the 9 pairs know each other:   count($a, $c: not { $a knows $c })  =  9 - 2
 
-Rows come with a sign, and a group whose rows add up to zero is no group.
+Every row has a sign. A group whose signed rows add up to zero is left out.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _without_blocks(
 def _without_inequality(
     pattern: Pattern, wanted: Wanted, catalog: Catalog, sign: int
 ) -> Iterator[tuple[int, Pattern]]:
-    """Different nodes: any nodes, less twice the same."""
+    """Pairs of different nodes are all pairs, less those that have one node twice."""
     asked = wanted.kept | {one.arg.var for one in wanted.totals.values()}
     for join in pattern.joins:
         pair = _keys_differ(join, pattern, catalog)

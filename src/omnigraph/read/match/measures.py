@@ -185,7 +185,7 @@ class _Count(_Additive):
 
 
 class _Sum(_Additive):
-    """The sum of numbers of one NumPy type. Integers wrap at 2^64, and whoever asks judges whether they could."""
+    """The sum of numbers of one NumPy type. Integers wrap at 2^64; the caller has to know whether they can."""
 
     def __init__(self, kind: type[np.generic]) -> None:
         self._kind = kind

@@ -26,7 +26,7 @@ from omnigraph.read.match.measures import TOO_MANY
 _FEW = 1024
 # Rows that have to be sorted into groups first must become this many times as many by the step.
 _GROWTH = 4
-# Where a group leads to at least one in so many of all nodes, several of its rows lead to the same ones.
+# If a group leads to at least one in this number of all nodes, several of its rows lead to the same ones.
 _SHARE = 32
 
 # Pairs of two ends whose ways are counted together.

@@ -23,7 +23,7 @@ from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.pattern import Negation, Pattern
 from omnigraph.read.match.wanted import Wanted
 
-# There may be this many marks for each row, and this many times as many in all cases.
+# Combinations are marked in an array if there are at most this many for each row, and some more.
 _MARKS = 64
 
 SEED = "#seed"

@@ -171,7 +171,7 @@ class _Preparation:
             self.graph.links.add(self.data.link(traversal, tests))
 
     def _loops(self, traversal: Traversal) -> Codes:
-        """The nodes a traversal joins with themselves: never by a way through others."""
+        """The nodes that a traversal joins with themselves by a self-loop, not by a way through others."""
         name = traversal.left
         listed = self.graph.candidates[name].listed()
         if traversal.min_hops > 1:

@@ -49,8 +49,8 @@ class VariableGraph:
             ]
             if not free:
                 break
-            # Full ones first, whose messages are degrees; then the largest: what is left at the end
-            # is the smallest.
+            # Full ones first, because their messages are plain degrees. Then the largest, so that the
+            # smallest one is left at the end.
             _, _, name = max(free)
             look()
             self.remove(name)
@@ -70,7 +70,7 @@ class VariableGraph:
         child = self.candidates.pop(name)
         links = self.links.at(name)
         if not links:
-            # What belongs to dead codes is no part of any total; of counts they add nothing.
+            # The totals of dead codes must not be added; their weights are zero and do no harm.
             child = child.alive() if child.totals else child
             self.unit = self.unit.join(*child.summed())
             return
@@ -87,7 +87,7 @@ class VariableGraph:
         if child.is_full and len(links) == 1 and _is_one_each(links[0], parent):
             return at
         if not child.is_full:
-            # Degrees are there for every code; other messages take as long as codes are many.
+            # Degrees are known for every code; every other message costs more, the more codes there are.
             if len(links) == 1 and isinstance(links[0], EdgeLink):
                 child, at = child.mostly_alive(), at.mostly_alive()
             else:

@@ -63,5 +63,5 @@ def traced(
     return trace.during(trace.of(op, text, estimated))
 
 
-# Where rows are written that nobody reads.
+# Stands in for a step when no profile is wanted; it is written to and never read.
 _UNHEEDED = StepRun("", "")

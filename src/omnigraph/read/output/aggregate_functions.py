@@ -72,7 +72,7 @@ class Numbers(Result):
 
 
 class OneNumber(Numbers):
-    """The same number in every group that has one: groups differ by rounding at most, and tie."""
+    """The same number in every group that has one: rounding must not order the groups, so they tie."""
 
     def sort_keys(self) -> list[Integers]:
         """Whether it is there."""

@@ -41,8 +41,8 @@ Slot = tuple[int, Measure]
 class Lines:
     """Per line its group, a code per key column (-1 is null), and what it adds to it.
 
-    ``rows`` is how many rows it stands for (None: each for one), less than none where rows are taken
-    off (``complement``). The measures of each output column are entries in the form for groups; of a count also
+    ``rows`` is how many rows it stands for (None: each for one), negative where rows are subtracted
+    (``complement``). The measures of each output column are entries in the form for groups; of a count also
     a mask (one where true) or None (as many as rows).
     """
 
@@ -67,7 +67,7 @@ def _grouped(lines: Lines) -> Lines:
         measures[slot] = rows if amounts is None else slot[1].grouped(slots, amounts)
     if not lines.keys:
         return Lines(1, [], rows, measures)
-    # Rows taken off may come before those they are taken off from.
+    # Rows that are subtracted may come before the rows they are subtracted from.
     counts = [given(measures[slot]) != 0 for slot in measures if slot[1] is COUNT]
     taken = np.flatnonzero(np.logical_or.reduce([rows != 0, *counts]))
     if len(taken) < slots.count:
@@ -197,7 +197,7 @@ class _Slots:
                 return np.array([np.count_nonzero(amounts)], np.int64)
             return np.bincount(self.of_line[amounts], minlength=self.count)
         if amounts.min(initial=0) < 0:
-            # Each sign by itself: together, neither would show how large the other is.
+            # Each sign by itself: in a sum of both, neither side's size could be checked.
             return self.totals(np.maximum(amounts, 0)) - self.totals(np.maximum(-amounts, 0))
         if amounts.sum(dtype=np.float64) < _EXACT:
             return self.sums(amounts).astype(np.int64)

@@ -160,7 +160,7 @@ class Collector:
         )
         rows = rows.at(chosen)
         self._batches, self._rows, self._is_pruned = [rows], rows.count, True
-        # Tied entities may leave more than the limit: wait until there is as much again.
+        # Ties may keep more rows than the limit, so the next cut waits until as many more have come.
         self._prune_at = max(self._prune_at, 2 * self._rows)
 
     def _best_ranked(self, places: _Places, rows: Bindings, limit: int) -> Counts:
@@ -286,7 +286,7 @@ class _PropertyKey(_RowKey):
 
 
 class _Places(_RowKey):
-    """Where the entities of the ranked variable stand; also the key that says so."""
+    """The place of each entity of the ranked variable, which is also a sort key."""
 
     is_lasting = True
 

@@ -110,7 +110,7 @@ def _chunks(
     kind: pa.DataType,
     thresholds: OutputThresholds,
 ) -> list[pa.Array]:
-    """The values as one array, or as two halves where one would pass the reach of its offsets."""
+    """The values as one array, or as two halves if one array would be too long for its offsets."""
     try:
         if isinstance(expr, ir.NodeId):
             array = space.ids(codes)

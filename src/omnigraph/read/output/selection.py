@@ -62,7 +62,7 @@ def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
 
 
 def permutation(values: Integers, room: int) -> Counts:
-    """What sorts integers from 0 up to ``room``."""
+    """The permutation that sorts integers from 0 up to ``room``."""
     bits = len(values).bit_length()
     if room << bits > 2**63:
         return np.argsort(values)

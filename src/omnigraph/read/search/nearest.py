@@ -80,7 +80,7 @@ def nearest_nodes(
 
 
 def _is_first_question(view: View, space: NodeSpace, name: str) -> bool:
-    """Whether these vectors were not asked for before: a single question loads nothing."""
+    """Whether this is the first query for these vectors; one query alone does not load all of them."""
     key = ("vectors asked", *_memory_key(space, name)[1:])
     asked = view.cache.peek(key) is not None
     view.cache.get(key, lambda: True, lambda _: 64)
@@ -107,7 +107,7 @@ def _in_memory(view: View, space: NodeSpace, name: str) -> _Measured:
 
 
 def _matrix(array: pa.Array) -> Vectors:
-    """The vectors as rows; what lies behind a null is anything, so it is made zero."""
+    """The vectors as rows. Nulls become zero, because the bytes behind them are undefined."""
     width = array.type.list_size
     values = array.values.slice(array.offset * width, len(array) * width)
     vectors: Vectors = values.to_numpy(zero_copy_only=False).reshape(len(array), width)
@@ -150,7 +150,7 @@ def _among(
 def _rough(
     measured: _Measured, target: Vectors, candidates: Codes | None, at_once: int
 ) -> tuple[Vectors, Vectors]:
-    """Distances less the same constant, off by rounding, and the squared lengths of the vectors."""
+    """Approximate distances, all less by the same constant, and the squared lengths of the vectors."""
     if candidates is None:
         return measured.squares - 2 * (measured.vectors @ target), measured.squares
     squares = measured.squares[candidates]
@@ -226,7 +226,7 @@ def _streamed(
     limit: int | None,
     thresholds: SearchThresholds,
 ) -> tuple[Codes, Floats]:
-    """All vectors read past, keeping the best: for more of them than memory should hold."""
+    """Read all vectors as a stream and keep the best: for more vectors than memory should hold."""
     column = space.stored_name(name)
     assert column is not None
     wanted = None if candidates is None else np.zeros(space.size, np.bool_)

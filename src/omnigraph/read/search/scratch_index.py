@@ -87,7 +87,7 @@ def _own_directory(process: int) -> Path:
 
 
 def _remove_own(process: int, place: Path) -> None:
-    # A fork ends with what its parent registered, and the parent may go on.
+    # A forked child runs the exit hooks that its parent registered, while the parent may go on.
     if os.getpid() == process:
         shutil.rmtree(place, ignore_errors=True)
 

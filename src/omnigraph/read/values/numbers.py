@@ -53,7 +53,7 @@ def _whole_and_real(whole: Numbers, op: ComparisonOp, real: Numbers) -> Mask:
     is_open = np.flatnonzero((rounded == real) & (np.abs(real) >= _WHOLE))
     if is_open.size:
         reals, wholes = real[is_open], whole[is_open]
-        # Only rounding gets to the first power of two beyond the type: every integer is less.
+        # A float at the first power of two beyond the type was rounded up to it: every integer is less.
         beyond = reals >= 2.0 ** (63 if whole.dtype.kind == "i" else 64)
         exact = np.where(beyond, 0.0, reals).astype(whole.dtype)
         verdict = OPERATORS[op](wholes, exact)

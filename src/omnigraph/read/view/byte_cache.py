@@ -45,7 +45,7 @@ class ByteCache:
         A build that fails raises where it ran; of the threads that waited, one tries again.
         """
         done: threading.Event | None = None
-        # Ctrl-C can come at any point, and nobody may be left waiting for a build that is none.
+        # Ctrl-C can come at any point, and no thread may be left waiting for a build that was given up.
         try:
             while True:
                 with self._lock:
@@ -105,7 +105,7 @@ class ByteCache:
 
     def _keep(self, key: Hashable, value: T, size: Callable[[T], int]) -> None:
         with self._lock:
-            # Others may have grown unnoticed, and now their room is needed.
+            # Other values may have grown since they were counted, and their room is needed now.
             for entry in self._entries.values():
                 self._recount(entry)
             kept = _Entry(value, size, size(value))

@@ -59,7 +59,8 @@ class KeptParts(Protocol):
     ) -> dict[str, npt.NDArray[Any]] | None:
         """Keep a part that is made piece by piece. None when it is small, or could not be kept.
 
-        ``most`` are the sizes of its arrays at most; ``pieces`` makes them of so many edges each.
+        ``most`` has the largest sizes its arrays may get; ``pieces(n)`` makes the pieces, of about ``n``
+        edges each.
         """
         ...
 
@@ -235,7 +236,7 @@ class EdgeList:
                 if made is None:
                     found = None if self.kept is None else self._read(name)
                     if found is None:
-                        # Here, and not in the thread that builds: it would wait for this lock for ever.
+                        # Here, because the thread that builds would wait for this lock for ever.
                         self._content()
                         found = self._built_on_disk(name)
                     if found is None:

@@ -1,4 +1,4 @@
-"""What numbered states of tables are cached under."""
+"""The keys under which numbered states of tables are cached."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 
 
 class Lineage(NamedTuple):
-    """One branch of one table for ever: a name can be deleted and used again, its identifier not."""
+    """One branch of one table, for ever: its name can be deleted and used again, its identifier cannot."""
 
     graph_id: str
     location: str
@@ -46,7 +46,7 @@ class Identity(NamedTuple):
 
 
 ColumnKey = int | str
-"""A column whatever it is called: the id of its property, or the name of one that is no property's."""
+"""What identifies a column whatever its name: the id of its property, or its name if it has none."""
 
 
 class PinnedTable:

@@ -80,7 +80,7 @@ class Properties:
         kept = self._cache.peek(self.column_key(name)) is not None
         if kept or self._is_whole(name, codes):
             array = self.column(name).array
-            # One value is a slice: it is not copied, and other threads need not be let in.
+            # A single value is a slice without a copy, so it is not worth releasing the interpreter's lock.
             return array.slice(int(codes[0]), 1) if len(codes) == 1 else array.take(codes)
         distinct, places = np.unique(codes, return_inverse=True)
         return self._take(name, distinct).take(places)

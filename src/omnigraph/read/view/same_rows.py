@@ -79,7 +79,7 @@ def _same_rows(table: Table, version: int) -> bool | None:
     """Whether a table has the rows of an earlier version; None when the versions since were removed."""
     of_columns = False
     try:
-        # The newest first: mostly it is that one which wrote rows.
+        # The newest first: if rows were written, it was mostly by that one.
         for number in range(table.version, version, -1):
             operation = transaction_at(table, number).operation
             if operation not in OF_COLUMNS | OF_FILES:

@@ -65,7 +65,7 @@ class Reader:
             return view
 
     def _spent_on(self, branch: str) -> float:
-        """What look-ups cost on the state of the branch that was used last: a commit does not undo it."""
+        """What look-ups have cost on the last used state of the branch; it is carried over a commit."""
         last = (view for key, view in reversed(self._views.items()) if key[1] == branch)
         next(last)  # the new one
         return next((view.spent for view in last), 0.0)
@@ -271,7 +271,8 @@ class View:
         if isinstance(pinned.entity, NodeType):
             self._kept.offer_nodes(pinned)
             return
-        with suppress(NotFound):  # Then the edges cannot be read either, and the reader says so.
+        # Without its nodes the edges cannot be read either, and reading them will say so.
+        with suppress(NotFound):
             ends = (pinned.entity.from_type, pinned.entity.to_type)
             nodes = (self._table(self.catalog.nodes[name]) for name in ends)
             self._kept.offer_edges(pinned, *nodes)

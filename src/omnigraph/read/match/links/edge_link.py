@@ -24,7 +24,7 @@ from omnigraph.read.match.pattern import FLIPPED, Traversal
 from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.view.topology import Topology
 
-# Where at least all but one of so many neighbours are alive, it is not worth asking which.
+# If at most one in this number of neighbours is dead, it is not worth finding out which.
 _NEARLY = 8
 
 
@@ -126,7 +126,7 @@ class EdgeLink:
         """The codes of the parent that have a living neighbour."""
         rows = self.rows(parent)
         if child.weights is None and _NEARLY * child.count >= (_NEARLY - 1) * child.size:
-            # Almost every neighbour is alive: what has any has a living one, nearly always.
+            # Almost every neighbour is alive, so a code that has neighbours nearly always has a living one.
             if len(rows.filled) == rows.shape[0]:
                 return at
             if at.is_full:

@@ -115,7 +115,7 @@ class HopLink:
     def _sums(self, parent: str, at: Candidates, weights: Counts | None) -> Counts:
         """The weights of all that every code of the parent reaches, added up."""
         csr, loops, inverse = self._search(parent)
-        # Between different types the second step would leave the matrix.
+        # Between different types there is no second step: the targets are no rows of this adjacency.
         same_type = self.traversal.left_type == self.traversal.right_type
         if not same_type and weights is not None:
             return frontier.pull(csr, weights)[at.listed()]
@@ -132,7 +132,7 @@ class HopLink:
         return done
 
     def reached(self, parent: str, at: Candidates, child: Candidates) -> Candidates:  # noqa: ARG002
-        """All codes of the parent: knowing better would mean searching twice."""
+        """All codes of the parent: to exclude some, the search would have to run twice."""
         return at
 
 

@@ -56,7 +56,7 @@ class Message(NamedTuple):
     weights: Counts
     totals: dict[int, Totals]
     at_most: int | None = None
-    """No weight is larger, where such a bound is known without looking."""
+    """An upper bound of the weights, if one is known without looking at them."""
 
 
 class Link(Protocol):

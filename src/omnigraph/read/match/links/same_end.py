@@ -61,9 +61,9 @@ class _Way(NamedTuple):
 def narrow_to_same_end(
     candidates: dict[str, Candidates], links: LinkSet, must: set[str], trace: Trace | None
 ) -> bool:
-    """Narrow links between variables that lead to the same node; whether there were any.
+    """Narrow links between variables that lead to the same node, and return whether there were any.
 
-    What leads there twice afterwards is removed, unless it is in ``must``.
+    A second way to that node is redundant then, and is removed unless it has a variable in ``must``.
     """
     if len(list(links)) < len(candidates):
         return False  # Without a circle nothing can be reached in two ways.
@@ -74,7 +74,7 @@ def narrow_to_same_end(
 
 
 class _SharedEnd:
-    """One variable, and those that have one node of it at most."""
+    """The shared variable, and the variables of which every node leads to at most one of its nodes."""
 
     def __init__(
         self, name: str, candidates: dict[str, Candidates], links: LinkSet, must: set[str]
@@ -146,7 +146,7 @@ class _SharedEnd:
     def _numbers(self, ways: Mapping[str, _Way], starts: set[str]) -> dict[str, Codes]:
         """The node that each of these variables leads to, by code, or -1."""
         known: dict[tuple[int, ...], Codes] = {}
-        held = []  # So that no other array gets the identity of one of these.
+        held = []  # Kept alive, so that no other array gets the `id()` of one of these.
         numbers = {}
         for start in sorted(starts):
             way = ways[start]
@@ -163,7 +163,7 @@ class _SharedEnd:
         return numbers
 
     def _forget(self, way: _Way) -> None:
-        """Remove a way to the shared variable that another one stands for."""
+        """Remove a way to the shared variable that is redundant beside another one."""
         for link in way.links:
             self.links.remove(link)
         for name in way.between:

@@ -6,7 +6,8 @@ tried first, and when a snapshot has spent as long on them as numbering would ta
     numbering costs 2 s; look-ups took 0.1 s so far -> "indexed"; after 2 s of look-ups -> "csr"
 
 Beside a writer look-ups find most in memory: an older state that is numbered, and what changed since.
-They are not counted as time, only as many: when the writer pauses, they lead to a numbering, too.
+These look-ups are counted, not timed: when the writer pauses and many have come for one state, it is numbered
+as well.
 """
 
 from __future__ import annotations

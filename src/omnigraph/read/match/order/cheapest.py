@@ -92,13 +92,14 @@ class _Search:
         rest = [name for name in unbound if name not in state.bound]
         near = [(name, ready) for name in rest if (ready := self._ready(name, state))]
         if not near:
-            # Nothing joins what is bound: any may be the first, and only the smallest comes beside others.
+            # No link leads on from what is bound. Any variable may be the first of all; later on, only the
+            # smallest one is put beside the rows there are.
             apart = rest if not state.bound else rest[:1]
             near = [(name, []) for name in apart]
         following = [self._bound(state, name, ready, len(rest) == 1) for name, ready in near]
         shrinking = [one for one in following if one.rows <= state.rows and state.bound]
         if shrinking:
-            # One of those comes next in the best order, or might as well: rows only get fewer.
+            # A step that makes no more rows than there are can always come next without harm.
             yield min(shrinking, key=lambda one: (one.rows, one.work))
         else:
             yield from following

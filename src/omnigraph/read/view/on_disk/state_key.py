@@ -15,7 +15,7 @@ from omnigraph.storage.tables.transactions import content_fingerprint
 
 
 class State(NamedTuple):
-    """A version of a table and what makes it that one."""
+    """A version of a table, with a fingerprint of its content."""
 
     identity: Identity
     fingerprint: str
