@@ -1,7 +1,7 @@
 """Stopping work that is under way: a token, and the places that look at it.
 
-The work never gets the token as an argument. Whoever starts it says which one counts, and every
-phase and batch underneath looks::
+The work never gets the token as an argument. The caller says which token counts, and every phase and batch
+underneath checks it::
 
     token = Cancel(timeout=2.5)
     with watching(token):
@@ -11,8 +11,9 @@ A look at a token that fired raises: ``ResourceLimit`` once its time is up, ``Ca
 ``token.cancel()``, which any thread may call. Without a token a look costs next to nothing.
 
 Calls into libraries cannot look. Those that may take long are cut into pieces, or run ``aside``, in a
-thread that is waited for with a look from time to time. ``Ctrl-C`` needs no token: it is a ``KeyboardInterrupt`` in the
-main thread as soon as that is back in Python, which the same pieces and waits make soon.
+thread that is waited for with a look from time to time. ``Ctrl-C`` needs no token: it is a
+``KeyboardInterrupt`` in the main thread as soon as that is back in Python, which the same pieces and waits
+make soon.
 
 Writes look only until they begin to change what others see, and then ``stop_looking``.
 """
@@ -44,7 +45,7 @@ _CURRENT: ContextVar[Cancel | None] = ContextVar("omnigraph_cancel", default=Non
 
 
 class Cancelled(KeyboardInterrupt):
-    """The caller gave up. As after Ctrl-C, nobody is there to be told what went wrong."""
+    """The caller gave up. As after Ctrl-C, the caller has given up and does not handle the error."""
 
 
 class Cancel:
@@ -185,7 +186,7 @@ def watched(token: Cancel | None, items: Iterator[T]) -> Iterator[T]:
 
 
 def wait_for(done: threading.Event) -> None:
-    """Wait until another thread is done, and look meanwhile."""
+    """Wait until another thread is done, and check the token meanwhile."""
     token = _CURRENT.get()
     if token is None:
         done.wait()
@@ -212,9 +213,9 @@ def holding(lock: Any) -> Iterator[None]:
 class Beside(Generic[T]):
     """A call that runs in a thread of its own; ``result`` waits for it and looks meanwhile.
 
-    Leaving the block early stops it: it ends at its next look, or with the library's call it is in. Nobody
-    waits for that, so the call must leave nothing half done that others see. With an ``interrupt``, which
-    makes the library's call fail, leaving the block waits until the call has ended.
+    Leaving the block early stops it: it ends at its next look, or with the library's call it is in. Nothing
+    waits for the call then, so it must leave nothing half done that others could see. With an
+    ``interrupt``, which makes the library's call fail, leaving the block waits until the call has ended.
     """
 
     def __init__(

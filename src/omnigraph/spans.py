@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-# A longer line is cut around the fault, and so many characters before it are shown.
+# A longer line is cut around the fault, and this many characters before it are shown.
 _SHOWN_LINE = 200
 _SHOWN_BEFORE = 60
 

@@ -116,7 +116,7 @@ def diff_chunks(
     edges are shown. With ``start_after`` the changes after that place; a type that was dropped and
     added again has two changes of an entity there, which belong together.
 
-    Raises, before the first change, ``BadRequest`` for a type nobody knows, and ``SchemaBoundary``
+    Raises, before the first change, ``BadRequest`` for an unknown type, and ``SchemaBoundary``
     where the declared properties of a type differ.
     """
     meter = Meter(workspace) if meter is None else meter

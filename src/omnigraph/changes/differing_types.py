@@ -57,7 +57,7 @@ def differing_types(
 ) -> list[DifferingType]:
     """Return the types that may differ and are shown, in no particular order.
 
-    Raises ``BadRequest`` for a type nobody knows, and ``SchemaBoundary`` where the declared properties
+    Raises ``BadRequest`` for an unknown type, and ``SchemaBoundary`` where the declared properties
     of a type differ.
     """
     catalogs = [catalog_at(workspace.manifest, snapshot) for snapshot in (before, after)]

@@ -38,7 +38,7 @@ class Stats:
 
 
 class Meter:
-    """Counts while an operation runs. The counters may be written to by whoever does the work.
+    """Counts while an operation runs. The counters are updated by the code that does the work.
 
     Bytes are those that Lance read for this process meanwhile: of two operations at the same time,
     each is charged with both.

@@ -102,7 +102,7 @@ class TableSide:
     def aligned(self, ids: Ids, row_ids: Ids | None = None) -> Rows:
         """The rows of these ids, one for each, in that order.
 
-        ``row_ids`` say where each may be, null where nobody knows. That spares the look-up by id
+        ``row_ids`` say where each may be; null where that is not known. That spares the look-up by id
         where it is right; where it is not, the look-up is done all the same.
         """
         if row_ids is None or self.row_count == 0:

@@ -117,7 +117,7 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """Return the text on one line, so that data cannot look like lines of ours."""
+    """Return the text on one line, so that data cannot look like lines of the program's own output."""
     return printable(text).replace("\n", "\\n").replace("\t", "\\t")
 
 

@@ -53,7 +53,7 @@ def reclaim_fork(workspace: Workspace, location: str, branch: str, pending: list
     """Remove what lies where a table is about to be forked. The caller holds that fork's lock.
 
     The fork of a deleted branch may have outlived it because another leftover was forked from it.
-    That one is removed first, under its own lock.
+    The other leftover is then removed first, under its own lock.
     """
     ref = workspace.ref(location)
     if branch in branch_names(ref):

@@ -257,7 +257,7 @@ class _Work:
         for entry, seen, one in zip(sidecar.tables, self.seen, self.classes, strict=True):
             versions.append(seen.head)
             if one is TableClass.NO_MOVEMENT:
-                continue  # a table that maintenance did not come to
+                continue  # a table that maintenance did not reach
             # Pin the version that was classified: a later one was not looked at.
             head = open_table(target_ref(self.workspace, entry, seen.head))
             pins.append(pin_at(entry.base, head, maintained=sidecar.writer in MAINTENANCE))

@@ -63,7 +63,7 @@ def hold_branch(
 def hold_as_it_is(workspace: Workspace, branch: str, purpose: Purpose) -> Iterator[WholeBranch]:
     """Take the head lock and every table lock of a branch, whatever state it is in.
 
-    Its tables may be ahead of their pins. What nobody holds a lock for any more was left by the dead.
+    Its tables may be ahead of their pins: under these locks, no live writer can be the reason.
     """
     for _ in range(_TRIES):
         before = workspace.manifest.state(branch)

@@ -15,7 +15,7 @@ from html import escape
 WIDTH = 720
 COLOURS = ("#0f766e", "#b45309", "#4338ca", "#be123c", "#15803d", "#7e22ce", "#0369a1", "#a16207")
 NAMED = 40
-"""So many nodes of a network are named."""
+"""This many nodes of a network are named."""
 _TEXT, _FAINT = "#334155", "#e2e8f0"
 
 
@@ -167,7 +167,7 @@ def _layout(
 
 
 def _walked(nodes: Iterable[str], pairs: Iterable[tuple[str, str]]) -> list[str]:
-    """The nodes in an order in which those that are joined, by any way, stand together."""
+    """The nodes in an order in which each connected group stands together."""
     beside: dict[str, list[str]] = {node: [] for node in nodes}
     for a, b in pairs:
         beside[a].append(b)

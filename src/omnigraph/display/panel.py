@@ -24,16 +24,16 @@ from omnigraph.display.text import (
 )
 
 SHOWN_ROWS: Final = 10
-"""So many rows of a result are shown."""
+"""This many rows of a result are shown."""
 
 LISTED_ROWS: Final = 60
-"""So many rows are shown of what has one for each table, step or phase."""
+"""This many rows are shown of results that have one row for each table, step or phase."""
 
 CELL_CHARACTERS: Final = 200
-"""At most so many characters of one value are shown."""
+"""At most this many characters of one value are shown."""
 
 REMARK_CHARACTERS: Final = 2_000
-"""At most so many characters of a title or a remark are shown."""
+"""At most this many characters of a title or a remark are shown."""
 
 EMPTY: Final = "-"
 """What stands where there is no value."""

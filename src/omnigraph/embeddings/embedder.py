@@ -1,4 +1,4 @@
-"""What an embedder is: an object of the caller's, or a provider of ours, that makes vectors."""
+"""What an embedder is: an object of the caller, or one of the built-in providers, that makes vectors."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class HttpCalls:
     def decoded(
         self, headers: Mapping[str, str], body: object, form: type[Answer], numbers: int
     ) -> Answer:
-        """Return the answer, which is JSON of that form and holds about so many numbers."""
+        """Return the answer, which is JSON of that form and holds about that many numbers."""
         raw = self.post(headers, body, SPARE_BYTES + numbers * NUMBER_BYTES)
         try:
             return msgspec.json.decode(raw, type=form)

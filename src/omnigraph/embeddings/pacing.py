@@ -34,7 +34,7 @@ class Clock:
 
 
 class Rate:
-    """Lets so many calls a second through, evenly spaced, whichever threads they come from."""
+    """Limits calls to a number per second, evenly spaced, whichever threads they come from."""
 
     def __init__(self, calls_a_second: int, clock: Clock) -> None:
         self._gap = 1 / calls_a_second if calls_a_second else 0.0
@@ -55,7 +55,7 @@ class Rate:
 
 
 def pause_before_retry(failures: int, backoff: float, asked: float | None, clock: Clock) -> float:
-    """Return how long to wait after so many failures: at least what the server asked for.
+    """Return how long to wait after this many failures: at least what the server asked for.
 
     The pause is random between nothing and its longest, so that clients that failed together do not
     come back together.

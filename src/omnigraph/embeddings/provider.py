@@ -144,7 +144,7 @@ def _is_mock(embedder: Embedder) -> bool:
 
 @cache
 def _warn_of_hiding(hidden: str) -> None:
-    """Say once that vectors mean nothing although there is somebody who could make real ones."""
+    """Warn once that the vectors are mock vectors although a real provider is set up."""
     logger.warning(
         "OMNIGRAPH_EMBEDDINGS_MOCK is set: vectors come from the mock, not from the %s", hidden
     )

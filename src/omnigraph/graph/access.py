@@ -95,7 +95,7 @@ class Access:
     def _commit_of(self, target: Target, ask: Callable[[], None]) -> GraphCommit | Tag | None:
         """Return the commit that a question is about; None if there is no policy to be asked.
 
-        Of what is not there only those are told whom ``ask`` lets pass, which names no commit.
+        That something does not exist is told only to callers whom ``ask`` lets pass; it names no commit.
         """
         if self.state.gate.is_open:
             return None

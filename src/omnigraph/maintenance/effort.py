@@ -31,15 +31,15 @@ MOST_VECTOR_PARTS: Final = 4
 
 # Upkeep: a new part of a BTREE costs what was written, merging its parts what is there.
 FEW_PARTS: Final = 8
-"""So many parts of a BTREE stay, however large the newer ones are."""
+"""This many parts of a BTREE stay, however large the newer ones are."""
 MOST_PARTS: Final = 32
 NEWER_SHARE: Final = 10
-"""With more than a few parts: merged when the newer ones hold one row in so many."""
+"""With more than a few parts: they are merged when the newer ones hold one row in this number."""
 MERGED_ROWS: Final = 1_000_000
-"""Up to so many rows of a table upkeep extends indexes of the other kinds, which means merging them."""
+"""In tables of up to this many rows, upkeep extends (that is, merges) indexes of the other kinds too."""
 
 SIMILAR: Final = 3
-"""A part of a vector index up to so many times as large is merged with what came after it."""
+"""A part of a vector index is merged with what came after it if it is at most this many times as large."""
 
 NEW_PART: Final = 0
 """Make a part of the new rows alone; right for BTREEs and vectors only."""

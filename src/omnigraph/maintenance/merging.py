@@ -19,7 +19,7 @@ MOST_DELETED: Final = 0.1
 SMALL_ROWS: Final = 8_192
 """Upkeep merges fragments of fewer rows than this."""
 UPKEEP_ROWS: Final = 200_000
-"""So many rows it writes again at most, those of the smallest fragments first."""
+"""It rewrites at most this many rows, those of the smallest fragments first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Take over what another program committed to a table: the graph pins the newest version again.
 
 A table is drifted if its newest version is not the one that the graph pins and no operation of ours
-explains it. Writers refuse such a table, because they would bury what is there or be buried by it.
-``repair`` judges each by its transactions after the pin (``repair_report``) and, if it may, moves the
-pin there: one commit for each branch, and no row is written.
+explains it. Writers refuse such a table, because a commit on top would publish changes that nobody has
+judged. ``repair`` judges each by its transactions after the pin (``repair_report``) and, if it may, moves
+the pin there: one commit for each branch, and no row is written.
 
 A preview takes no lock. A table may be in the middle of a commit while it is looked at, so what looks
 like drift counts only if, a moment later, no operation covers it and its pin is still the same.

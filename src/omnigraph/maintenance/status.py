@@ -45,7 +45,7 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.version import __version__
 
 LOOK_BACK: Final = 1_024
-"""So many commits are looked at, at most, to find the last `optimize`."""
+"""At most this many commits are searched for the last `optimize`."""
 
 
 @dataclass(frozen=True, slots=True)

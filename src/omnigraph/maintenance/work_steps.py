@@ -9,7 +9,7 @@
 
 Nothing of this changes rows, row ids or the versions in which rows changed. The merged fragments are
 written beforehand, without locks, for the indexes as they will be after step 3. Each step is made for
-the table as it finds it, and is left out when it fails: what is there then is whole, only less tidy.
+the table as it finds it, and is left out when it fails: the tables are complete then, and only less compact.
 """
 
 from __future__ import annotations

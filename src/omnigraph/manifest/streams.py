@@ -21,7 +21,7 @@ from omnigraph.manifest.rows import GraphCommit, Row
 FACT = "stream"
 """The fact of a commit that says which micro-batch it is."""
 FIRST_LOOK = 4
-"""So many of the newest fragments are looked at first."""
+"""This many of the newest fragments are searched first."""
 
 
 @dataclass(frozen=True, slots=True)

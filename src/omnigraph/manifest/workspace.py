@@ -26,7 +26,7 @@ class Written(NamedTuple):
 
 
 AfterCommit = Callable[["Workspace", str, Sequence[Written]], Callable[[], object] | None]
-"""Is told the branch and the tables of a commit; returns what to do once its locks are free, if anything."""
+"""Gets the branch and the tables of a commit; returns what to do once its locks are free, if anything."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ class Incoming(Protocol):
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Leave out the records whose order is in this frame, and return how many they are.
 
-        Others than before: what was written of the rows must be written again.
+        If they are others than before, rows that were written already must be written again.
         """
         ...
 
@@ -170,7 +170,7 @@ class Engine(Protocol):
         mode: LoadMode,
         committed: Committed,
     ) -> bool:
-        """Whether a cheap look shows for certain that no set rule is broken; False: they must be asked."""
+        """Whether a cheap check proves that no set rule is broken. False: the rules must be evaluated."""
         ...
 
     def discard(self) -> None:
@@ -182,8 +182,8 @@ class Engine(Protocol):
     ) -> Incoming:
         """Make whole rows, one for each id, of the records of a patch and of the rows the table has.
 
-        The rows are judged by the row rules; ``tell`` gets the records that made bad ones, whose rows
-        are among the answer all the same.
+        The rows are judged by the row rules; ``tell`` gets the records that made bad ones, whose rows are
+        part of the result nevertheless.
         """
         ...
 

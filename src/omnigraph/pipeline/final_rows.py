@@ -121,7 +121,9 @@ class _Attempt:
         incoming = self.search.incoming
         if self.skips:
             for key, rows in incoming.items():
-                self._gone(key, rows)  # Nothing: what an earlier attempt left out may be right now.
+                self._gone(
+                    key, rows
+                )  # Nothing yet: what an earlier attempt left out may be valid now.
         if self.mode in {"append", "overwrite"} and self.search.engine.proves_rules(
             self.runner, incoming, self.mode, self.committed
         ):

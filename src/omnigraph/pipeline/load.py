@@ -68,11 +68,11 @@ def load(
 
     ``pin_schema`` gives the accepted schema and the hash that names it. It is asked once dead writers'
     work is finished, which may change the schema. Records are read once, and rows that were written as
-    files stay as they are: only what depends on the head of the branch is done again. Only under
-    another schema they mean something else, so they are read again if they can be. ``engine`` is
-    given for records that were read elsewhere; otherwise the request decides. A load of a known
-    operation id is only answered. ``BatchRepeated`` says that the micro-batch of a stream is there
-    already (``commit/replays/batches.py``).
+    files stay as they are: only what depends on the head of the branch is done again. Under another schema
+    records mean something else, so then they are read again if that is possible. ``engine`` is given for
+    records that were read elsewhere; otherwise the request decides. If the operation id is known already,
+    nothing is loaded and the first answer is returned again. ``BatchRepeated`` says that the micro-batch of
+    a stream is there already (``commit/replays/batches.py``).
     """
     options = request.options
     if options.mode not in MODES:
@@ -145,8 +145,8 @@ def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
     work.read()
     if options.check:
         return work.check(workspace.manifest.state(base_branch(workspace, options)))
-    # Reading may take hours. What writers left that died meanwhile is finished before the rows are
-    # checked against the graph.
+    # Reading may take hours. The work of writers that died meanwhile is finished before the rows are checked
+    # against the graph.
     heal(workspace)
     with created_branch(workspace, request) as work.branch_created:
         attempts = Attempts(
@@ -253,7 +253,7 @@ class _Load:
         told = self._result(final, pending)
 
         def complete(_pins: Sequence[TableState] = ()) -> dict[str, Any]:
-            # What is known once the tables are written, so that a repetition is told the same.
+            # Known only once the tables are written; a repetition of the load is answered with it too.
             told.indexes_built = list(report.built)
             told.timings["write"] = round(time.perf_counter() - began, 4)
             return self.request.asked.facts(told.answer())

@@ -28,7 +28,7 @@ class Action(StrEnum):
 class Question:
     """May this actor do this? ``branch`` is the branch it starts from, ``target`` the one it changes.
 
-    Names of branches are trimmed. Which of the two an action has is told in the user manual.
+    Names of branches are trimmed. The user manual says which of the two an action has.
     """
 
     actor: str

@@ -201,7 +201,7 @@ def _meaning(error: Exception) -> OmniGraphError | None:
 def _fault_of_caller(text: str) -> OmniGraphError | None:
     """Return the error for an exception that a function of the caller's raised; None for all others.
 
-    Spark computes a frame of the caller's in the same job. No function of ours is in its traceback.
+    Spark computes a frame of the caller's in the same job. No function of this package is in its traceback.
     """
     frames = [_Place(*found) for found in _FRAME.findall(text)]
     own = [place for place in frames if not _OF_SPARK.search(place.file)]

@@ -2,7 +2,7 @@
 
 A frame is either a small Arrow table of this process or a DataFrame. A query over Arrow tables only
 is answered here, by the local runner, which understands the same texts. Every runner works in a
-session of its own on the caller's context, so its settings and views disturb nobody.
+session of its own on the caller's context, so its settings and views do not disturb the caller.
 """
 
 from __future__ import annotations

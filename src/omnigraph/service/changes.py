@@ -21,7 +21,7 @@ CHANGES_A_PIECE = 256
 
 
 class FilterValues(TypedDict):
-    """The values that choose among changes; those that are empty choose nothing out."""
+    """The values that choose among changes; an empty one excludes nothing."""
 
     kinds: tuple[str, ...]
     types: tuple[str, ...]

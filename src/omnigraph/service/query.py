@@ -45,7 +45,7 @@ class ExplainRequest(TargetRequest):
 
 
 def query(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMITS) -> Streamed:
-    """Run a read query and return its rows. ``limits`` are those of whoever serves the request."""
+    """Run a read query and return its rows. ``limits`` are those of the server that answers the request."""
     bounded = replace(limits, max_rows=_check_max_rows(request.max_rows))
     return read_output(
         session.query(request.query, request.name, request.params, limits=bounded, **request.target)

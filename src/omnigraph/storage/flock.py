@@ -92,7 +92,7 @@ def try_lock(path: str) -> FileLock | None:
 
 
 def is_locked(path: str) -> bool:
-    """Whether somebody holds the lock of the file; False when there is no such file."""
+    """Whether another process holds the lock of the file; False if there is no such file."""
     try:
         with _registering:
             descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)

@@ -2,8 +2,8 @@
 
 Lance says which files those are, and keeps what its own branches and tags need. The files are removed
 here, in an order that Lance's own cleanup does not keep to: first the versions, the oldest first, and
-then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and
-whoever looks for the version after the one he knows never finds a gap above it. Files that are left
+then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and a
+reader that looks for the successor of the version it knows never meets a gap. Files that are left
 behind by a crash, or by a write that failed, are found by Lance once they are a week old.
 """
 

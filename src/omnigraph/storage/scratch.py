@@ -28,7 +28,7 @@ _swept: dict[Path, float] = {}
 
 
 def scratch_directory(directory: Path | None = None) -> tempfile.TemporaryDirectory[str]:
-    """A directory that goes with the returned object; in ``directory``, or where the system says."""
+    """A directory that is removed with the returned object; in ``directory``, or in the system's place."""
     return tempfile.TemporaryDirectory(prefix=_prefix(""), dir=_swept_place(directory))
 
 

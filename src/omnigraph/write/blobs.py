@@ -165,7 +165,7 @@ def _write(
     etag: str | None = None
 
     def describe(pins: Sequence[TableState]) -> dict[str, Any]:
-        # While the table is locked, so that nobody has moved or removed it since.
+        # While the table is locked, so that the row cannot have moved or gone since.
         nonlocal etag
         etag = _etag(attempt.workspace, request, pins)
         return request.facts(value, etag)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 ROWS_PER_COMMIT = 1_000
 HOPELESS = 3
-"""A provider that fails for so many single texts in a row is taken for dead."""
+"""A provider that fails for this many single texts in a row is given up."""
 
 OnFilled = Callable[[int, int], object]
 """Called with the number of vectors filled and failed so far."""

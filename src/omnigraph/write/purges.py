@@ -1,6 +1,6 @@
 """Finish purges owed: remove from disk what a hard drop took out of the graph.
 
-The publish of the hard drop has recorded them, so whoever comes next can finish them: the schema
+The publish of the hard drop has recorded them, so any later process can finish them: the schema
 apply itself, cleanup, or the next read-write open. What a running export reads is removed after it.
 """
 
@@ -42,7 +42,7 @@ def finish_purges(workspace: Workspace) -> tuple[str, ...]:
 
 
 def try_purges(workspace: Workspace) -> None:
-    """Remove what is owed, unless somebody holds the graph lock, who may be doing so."""
+    """Remove what is owed, unless another process holds the graph lock and may be doing so."""
     held = workspace.locks.try_acquire(workspace.locks.graph_lock())
     if held is not None:
         with held:
@@ -91,7 +91,7 @@ def _purge(workspace: Workspace, purge: Purge) -> None:
 
 
 def is_leased(purge: Purge, leases: Iterable[ReadLease]) -> bool:
-    """Return whether a purge has to wait for somebody who reads what it would remove."""
+    """Return whether a purge has to wait for a reader of what it would remove."""
     return any(_reads(table, purge) for lease in leases for table in lease.tables)
 
 

@@ -1,8 +1,8 @@
 """The vectors of a mutation: which of them follow their text, and how they are made.
 
 A statement that gives a text and no vector leaves the vector null and notes the row. Once all
-statements have run, a noted row whose text is the committed one gets its committed vector back, and
-the others are made by the provider, each text once.
+statements have run, a noted row whose text is the committed one gets its committed vector back, and the
+provider makes the other vectors, each text once.
 """
 
 from __future__ import annotations

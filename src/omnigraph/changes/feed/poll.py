@@ -241,7 +241,7 @@ def _position(feed: Feed, request: PollRequest) -> _Position:
 
 
 def start_commit(feed: Feed, start: object) -> GraphCommit:
-    """Return the commit after which a feed begins that is told where in words."""
+    """Return the commit after which a feed begins, given where to begin in words (`now`, `beginning`, …)."""
     if start == "now":
         return feed.state.head.commit
     if start == "beginning":

@@ -24,7 +24,7 @@ _ROW_BYTES: Final = 128
 
 
 class Weight(NamedTuple):
-    """At most so many changes, of about so many bytes."""
+    """At most this many changes, of about this many bytes."""
 
     rows: int
     bytes: int

@@ -39,7 +39,7 @@ class StreamColumn:
 
 
 class EntityStream(Shown):
-    """All nodes or edges of a type at one commit, read each time somebody asks for them.
+    """All nodes or edges of a type at one commit; they are read anew each time.
 
     It speaks the Arrow stream protocol: pyarrow, polars, DuckDB and others read it batch by batch, in
     memory that does not grow with the type, and ``load_nodes`` and ``load_edges`` take it. Rows come in

@@ -62,7 +62,7 @@ def node_link(
 
 
 def plain(entity: Type) -> Type:
-    """Return a type without its vectors and blobs, which nobody looks at."""
+    """Return a type without its vectors and blobs, which a drawing does not show."""
     kept = {
         name: prop
         for name, prop in entity.properties.items()

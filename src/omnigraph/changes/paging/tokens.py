@@ -161,7 +161,7 @@ _PARTS: dict[str, Any] = {"scope": Scope, "place": Place}
 
 
 def _read_body(body: bytes) -> Token | None:
-    """Return the token; None for what we never write, whose check sum somebody else worked out."""
+    """Return the token; None for content that this product never writes, even if its check sum is right."""
     try:
         name, *values = json.loads(body)
         kind = _KINDS[name]
@@ -200,5 +200,5 @@ def _decode(text: str) -> bytes:
         data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         return b""
-    # Several texts stand for the same bytes; only one of them is a token.
+    # Several texts decode to the same bytes; only one of them is accepted as a token.
     return data if _encode(data) == text else b""

@@ -167,7 +167,7 @@ class _Destination:
             raise OutputLost(f'cannot write "{self._path}": {error.strerror or error}') from error
 
     def close(self) -> None:
-        """Close the file, if one was opened; what could not be written has been told."""
+        """Close the file, if one was opened; a failure to write has been reported already."""
         if self._stream is not None:
             with contextlib.suppress(OSError):
                 self._stream.close()

@@ -65,7 +65,7 @@ def _parse(path: Path, data: bytes) -> dict[str, str]:
 
 
 def write_tokens(tokens: Mapping[str, str]) -> None:
-    """Replace the file; a reader sees the old or the new one, and nobody else sees either."""
+    """Replace the file in one step: its owner reads the old or the new one, and no other user can read it."""
     path = credentials_path()
     text = "".join(f"[{name}]\ntoken = {token}\n\n" for name, token in sorted(tokens.items()))
     new = path.with_name(f".credentials-{os.getpid()}")

@@ -23,7 +23,7 @@ class Entries:
     """The entries of a mapping at a place of a file, such as `defaults` or `servers.prod`."""
 
     def __init__(self, path: Path, place: str, value: Any, unknown: list[str]) -> None:
-        """``unknown`` collects the keys that nobody asked for; see ``finish``."""
+        """``unknown`` collects the keys that the product does not know; see ``finish``."""
         self._path = path
         self._place = place
         self._unknown = unknown
@@ -111,7 +111,7 @@ class Entries:
             )
 
     def finish(self) -> None:
-        """Note the keys that nobody asked for."""
+        """Note the keys that the product does not know."""
         self._unknown += [self._at(str(key)) for key in self._values if key not in self._known]
 
     def _value(self, key: str) -> Any:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from omnigraph.service.requests import TargetValues
 
 SHOWN_ROWS = 100
-"""So many rows of a table are drawn on a screen."""
+"""This many rows of a table are drawn on a screen."""
 
 DEFAULT_MODE: LoadMode = "merge"
 

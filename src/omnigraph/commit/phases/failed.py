@@ -1,4 +1,4 @@
-"""What becomes of a commit that failed after Phase A: whoever comes next must be able to settle it."""
+"""What becomes of a commit that failed after Phase A: the next process must be able to settle it."""
 
 from __future__ import annotations
 

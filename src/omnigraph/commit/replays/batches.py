@@ -10,7 +10,7 @@ What is recorded of the stream decides about a batch (``is_published``):
   the rows of the second one under one id.
 
 The record is looked up before the batch is prepared, again under its locks, and once more when it fails:
-its twin may have come first.
+the same batch, sent by another process, may have come first.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def publish_once(
 
 
 def _is_settled(error: OmniGraphError, is_there: Callable[[], bool]) -> bool:
-    """Return whether a batch that failed is there all the same, because its twin came first."""
+    """Return whether a batch that failed was committed nevertheless, by another process that sent it too."""
     if isinstance(error, RecoveryRequired):
         return False  # it may be there after a recovery, which the next attempt runs
     with suppress(OmniGraphError):

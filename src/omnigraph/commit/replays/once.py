@@ -4,8 +4,8 @@
    write may have moved the head that `if_commit` names.
 2. Run the write. Under its locks the protocol looks the id up again (``refuse_repeated``): of two
    writes in flight at most one commits.
-3. A write that fails, or finds nothing to do, may have met the effect of its twin: a key that is
-   there already, a branch that is merged already. So the id is looked up once more.
+3. A write that fails, or finds nothing to do, may have met the effect of the same write sent before: a key
+   that is there already, a branch that is merged already. So the id is looked up once more.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Commits(Facet):
         except PolicyDenied:
             if self._access.actor is None:
                 raise
-            # Nobody learns of commits on branches that they may not read.
+            # Commits on branches that the caller may not read are left out.
             raise commit_not_found(graph_commit_id) from None
         with within(timeout, cancel):
             return commit_changes(

@@ -6,7 +6,7 @@ from omnigraph.graph.access import Access
 
 
 class Facet:
-    """A group of calls on a graph, for whoever asks."""
+    """A group of calls on a graph, for one actor."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

@@ -54,7 +54,7 @@ def diff(
     def run(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
         return watched(token(), compared(meter, start_after))
 
-    # Refusals come now, not when somebody reads the result.
+    # Errors are raised here, not when the result is read.
     chunks()
     shown = filter_digest({**filter.to_json(), "images": images, "names": type_names(current)})
     return DiffResult(state.workspace, before, after, shown, run)

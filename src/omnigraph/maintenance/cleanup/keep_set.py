@@ -115,7 +115,7 @@ def keep_set(facts: Facts) -> dict[Lineage, Reasons]:
 
 
 def _newest(versions: Sequence[Published], count: int | None) -> Sequence[Published]:
-    """Return the newest so many; none without a count."""
+    """Return the newest ``count`` versions; none without a count."""
     return () if count is None else sorted(versions, key=lambda one: one.version)[-count:]
 
 

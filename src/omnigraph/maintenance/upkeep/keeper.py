@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 UpkeepMode = Literal["inline", "background", "off"]
 
 AFTER_SKIPPING = 8
-"""A handle that could not begin, because others were at work, tries again so many versions later."""
+"""A handle that could not begin because others were at work tries again this many versions later."""
 
 Lineage = tuple[int, str | None, str | None]
 

@@ -1,7 +1,7 @@
 """Put tables of a branch in shape, in one commit.
 
-The locks are taken first, without waiting: under them nothing can be faster, so no work is done in vain.
-What is done to a table is decided by ``table_work``, with little effort.
+The locks are taken first, without waiting: while they are held no other writer can commit first, so no work
+is wasted. What is done to a table is decided by ``table_work``, with little effort.
 """
 
 from __future__ import annotations

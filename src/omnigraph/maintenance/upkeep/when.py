@@ -18,7 +18,7 @@ from omnigraph.storage.tables.table import Table
 MOST_OFTEN: Final = 64
 """At most once per so many versions of a table: fewer than one commit in fifty pays for upkeep."""
 MANY_ROWS: Final = 8 * SMALL_ROWS
-"""So many rows outside an index are slow to search, in however few fragments they are."""
+"""This many rows outside an index are slow to search, in however few fragments they are."""
 LARGE_SHARE: Final = 10
 """One row in so many outside an index is worth upkeep at once: it was a large write."""
 

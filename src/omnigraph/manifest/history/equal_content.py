@@ -45,7 +45,7 @@ def is_same_content(manifest: Manifest, state: BranchState, graph_commit_id: str
 KEEPS_ROWS = MAINTENANCE | {"schema_apply"}
 """Operations that change no row of a table: at most its columns, files and indexes."""
 MAX_STEPS = 16
-"""So many commits are looked at, at most, to find out that a table has the rows of an earlier version."""
+"""At most this many commits are searched to find out that a table has the rows of an earlier version."""
 
 
 def has_rows_of(

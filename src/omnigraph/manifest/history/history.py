@@ -27,7 +27,7 @@ from omnigraph.manifest.rows import GraphCommit
 
 USUAL = 200
 MOST = 1000
-"""So many commits a page has, if nothing is said, and at most."""
+"""The number of commits on a page: by default, and at most."""
 LOOKS = 5
 """How often all branches are looked at, at most, while some are being deleted."""
 
@@ -112,7 +112,7 @@ def read_history(
         )
     named = named_branches(branches)
     if not named:
-        # Nobody asked for a branch that is deleted meanwhile; without it there is a whole answer.
+        # A branch that is deleted meanwhile was not asked for by name, so the answer is complete without it.
         for _ in range(LOOKS - 1):
             with contextlib.suppress(BranchNotFound):
                 return _page(manifest, [MAIN, *manifest.branch_names()], limit, before)

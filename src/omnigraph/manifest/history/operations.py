@@ -17,9 +17,9 @@ from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 
 LOOKED_AT = 1000
-"""So many commits of a branch are looked at."""
+"""This many commits of a branch are searched."""
 REMEMBERED = 64
-"""So many branches are remembered, those written last under an id."""
+"""This many branches are remembered, those that were written last under an id."""
 
 
 class _Made(NamedTuple):

@@ -23,7 +23,7 @@ from omnigraph.manifest.rows import GraphCommit
 Test = Callable[[GraphCommit], bool]
 
 PAGE = 256
-"""So many depths are read at first; every further page is twice as long."""
+"""This many depths are read at first; every further page is twice as long."""
 LONGEST_PAGE = 4096
 
 MAINTENANCE = frozenset({"optimize", "ensure_indices"})

@@ -146,7 +146,7 @@ def _open_batches(
 
 
 def _checked(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Raise ``ArrowInvalid`` for a damaged batch: Arrow reads beyond its memory by what a file says.
+    """Raise ``ArrowInvalid`` for a damaged batch: Arrow trusts the offsets in a file, beyond its memory.
 
     Whether texts are UTF-8 is left to those who know the row.
     """

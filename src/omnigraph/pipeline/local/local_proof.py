@@ -2,8 +2,8 @@
 
 That is the usual load of many edges: their ids were made, so that no other row has them, and no rule
 compares or counts them. What is left is whether every end is a node that is there, which takes a fraction
-of the time of a query. Whatever looks broken is left to the rules themselves (`validate/`), which know
-what to tell.
+of the time of a query. Whatever looks broken is left to the rules themselves (`validate/`), which can say
+what is wrong.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ COMPARED_BYTES = 64 << 20
 
 
 def proves_rules(incoming: Mapping[str, Incoming], mode: LoadMode, committed: Committed) -> bool:
-    """Whether it is certain that no set rule is broken; False: the rules must be asked."""
+    """Whether it is certain that no set rule is broken. False: the rules must be evaluated."""
     edges = [rows for rows in incoming.values() if _needs_ends_only(rows)]
     if mode != "append" or len(edges) < len(incoming):
         return False

@@ -162,7 +162,7 @@ def describe_bad(
 
 
 def _row(bad: Bad) -> Any:
-    # JSON has no numbers that are not finite: they are told by name.
+    # JSON has no NaN and no infinite numbers: they are written as texts.
     return None if bad.record is None else json.loads(bad.record, parse_constant=str)
 
 

@@ -118,7 +118,7 @@ class Images:
 
 
 def _once(row_ids: pa.Array) -> pa.Array:
-    """Let one row keep each row id: Lance takes no other. Images with a repeated id are not used."""
+    """Let only one row keep a repeated row id, because Lance refuses repeats. Such images are not used."""
     kept = row_ids.drop_null()
     if len(pc.unique(kept)) == len(kept):
         return row_ids

@@ -3,7 +3,7 @@
 Texts are gathered over all tables of a load and sent in full batches. What comes back is kept on disk,
 found by a hash of the text, for each model and dimension: a load that lost a race, or a task of Spark
 that runs again, takes it from there. So the calls of a load are at most the distinct texts divided by
-the size of a batch, rounded up, and those that the provider made necessary by failing.
+the size of a batch, rounded up, plus repetitions after failures of the provider.
 """
 
 from __future__ import annotations

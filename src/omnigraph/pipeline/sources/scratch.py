@@ -102,7 +102,7 @@ class _Lines:
             return blob_to_text(value)
         if isinstance(value, Mapping):
             return dict(value)
-        # NumPy and its kin know their own plain form.
+        # Values of NumPy and similar libraries can convert themselves.
         tolist = getattr(value, "tolist", None)
         if callable(tolist):
             return tolist()

@@ -64,7 +64,7 @@ MATCH, DATA = 0, 1
 
 
 Counter: TypeAlias = "Accumulator[int] | None"
-"""The counter that a task adds its processed records to; None when nobody watches."""
+"""The counter that a task adds its processed records to; None if no progress is reported."""
 
 
 def counted_records(payloads: Batches, counter: Counter) -> Batches:

@@ -1,7 +1,7 @@
 """Rows that rules have looked at are the rows that are written, also of a frame that changes.
 
-Spark keeps what tasks gave, and computes it again where it was lost: with an executor, or because
-somebody cleared the cache. Files then give the same rows again, but a frame of the caller's may not: its
+Spark keeps what tasks gave, and computes it again where it was lost: with an executor, or because a user
+cleared the cache. Files then give the same rows again, but a frame of the caller's may not: its
 values may be random, or of the moment, or its rows may come in another order after a shuffle. Such a
 load is refused, before anything is committed.
 """

@@ -21,7 +21,7 @@ POLL_SECONDS = 0.2
 
 
 class Tally:
-    """A count that tasks add to. ``counter`` is sent to them; None when nobody watches."""
+    """A count that tasks add to. ``counter`` is sent to them; None if no progress is reported."""
 
     def __init__(self, session: SparkSession, on_rows: OnRows | None) -> None:
         self.counter: Accumulator[int] | None = None

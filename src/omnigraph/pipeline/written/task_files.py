@@ -2,7 +2,7 @@
 
 `TaskFiles` takes rows as they come and writes them in the form that the plan of the load chose. The
 files belong to the table's directory, but to no version of it: the driver makes them part of one, or they
-are removed. A task that runs twice leaves files that nobody names, and cleanup finds them.
+are removed. A task that runs twice leaves files that no version names; cleanup removes them.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ class _Fragments:
             self.written = write_fragments(table, reader, mode=mode)
         except BaseException as error:  # noqa: BLE001 - raised again where rows come from
             self._failure = error
-            # Whoever adds rows must not wait for a thread that takes no more.
+            # The caller that adds rows must not wait for a thread that has stopped taking them.
             for _ in self._batches():
                 pass
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
 KEEP_VERSIONS = 10
-"""How many versions of a table a cleanup keeps when it is not told."""
+"""How many versions of a table a cleanup keeps by default."""
 
 
 @dataclass(frozen=True, slots=True)

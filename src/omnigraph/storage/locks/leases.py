@@ -4,8 +4,8 @@ Time is never compared between machines. A waiter takes over a lease only after 
 version of the object for a whole lease period on its own clock. A holder stops by itself once a
 period has passed since it *began* its last successful renewal, which is always earlier.
 
-A lease is released by a conditional write too, and the object stays: a plain delete could remove
-the lease of whoever took over in the meantime.
+A lease is released by a conditional write too, and the object stays: a plain delete could remove the lease of
+a process that took over in the meantime.
 """
 
 from __future__ import annotations

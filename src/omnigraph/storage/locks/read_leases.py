@@ -1,4 +1,4 @@
-"""Read leases: what a long read says about the table versions it needs, so that nobody removes them.
+"""Read leases: what a long read says about the table versions it needs, so that no cleanup removes them.
 
 A lease is one object, ``__leases/{ulid}.json``. Its reader writes it again every minute and deletes it at
 the end. A lease that was not renewed for 15 minutes is dead: its reader crashed, or lost the store.
@@ -156,7 +156,7 @@ def _parsed(name: str, text: str) -> ReadLease:
     except (ValueError, TypeError, LookupError, RecursionError):
         fits = False
     if not fits:
-        # What it protects is unknown, so nobody can go on as if it were not there.
+        # What it protects is unknown, so it must not be ignored.
         raise StorageError(
             f'"{name}" is no read lease this omnigraph can read; if no export is running, delete it',
             object=name,

@@ -185,7 +185,7 @@ class FileTicket:
 class ObjectTicket:
     """A place in a queue on an object store.
 
-    Nobody can tell there whether a waiter still lives. So the first of the queue keeps its place for
+    Nothing shows there whether a waiter is still alive. So the first of the queue keeps its place for
     ``period`` seconds at most, and only for a moment while the lock is free; then its ticket is
     removed. A waiter that lost its ticket keeps waiting.
     """

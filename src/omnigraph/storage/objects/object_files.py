@@ -19,7 +19,7 @@ PART_BYTES = 8 << 20
 
 
 class ObjectFile:
-    """One object that is being written; nobody sees it, nor misses the one before it, until ``end``."""
+    """One object that is being written. Until ``end``, readers see the object before it, if there is one."""
 
     def __init__(self, address: str, options: S3Options | None = None) -> None:
         root = Root.parse(address, options)

@@ -272,7 +272,7 @@ def _translated(reader: pa.RecordBatchReader, doing: str) -> Iterator[pa.RecordB
 
 
 def _whole(scanner: Any) -> pa.Table:
-    """All rows at once, or batch by batch where somebody may stop it."""
+    """All rows at once, or batch by batch if the read can be cancelled."""
     if current() is None:
         return scanner.to_table()
     import pyarrow as pa

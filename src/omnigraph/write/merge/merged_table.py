@@ -39,7 +39,7 @@ from omnigraph.write.merge.decide import BLOB_VALUE, BlobOrigin, Decided, Side
 from omnigraph.write.merge.spool import Scratch, Spool
 
 SORTED_BYTES: Final = 128 << 20
-"""So many bytes of rows are sorted by their row ids and written at a time."""
+"""This many bytes of rows are sorted by their row ids and written at a time."""
 
 # No property can have such a name, because it begins with a digit.
 _REPLACES: Final = "0replaces"

@@ -33,7 +33,7 @@ class Operation:
     """One merge or revert. ``pinned`` are the branches it looks at, the target first."""
 
     held_bytes: ClassVar[int] = HELD_BYTES
-    """So many bytes of the merged rows of each table are held in memory, the rest in files."""
+    """This many bytes of the merged rows of each table are held in memory, the rest in files."""
 
     def __init__(
         self, workspace: Workspace, options: MergeOptions, pinned: tuple[BranchState, ...]
@@ -83,7 +83,7 @@ class Operation:
         merged_parent: str | None = None,
         adopted: tuple[GraphCommit, ...] = (),
     ) -> MergeResult:
-        """Publish the plan, and return what was told so far with its commit; in a dry run as it is.
+        """Publish the plan, and return the result with its commit; in a dry run, return the result alone.
 
         Conflicts are raised; ``what`` has them.
         """
@@ -106,7 +106,7 @@ class Operation:
             writer, self.target, plan, intent, lambda: self._check(plan), adopted, streams
         )
         made = publish_merge(self.workspace, publication)
-        # What is kept of an operation with an id is what its caller is told.
+        # The commit of an operation with an id keeps the answer that its caller gets.
         stats = told.stats if asked.operation_id is not None else self._stats(plan)
         return replace(told, commit=made, stats=stats)
 

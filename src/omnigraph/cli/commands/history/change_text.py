@@ -21,9 +21,9 @@ _OLD, _CHANGED, _NEW = "31", "33", "32"
 _COLOURS = {"insert": _NEW, "update": _CHANGED, "delete": _OLD}
 _BOLD = "1"
 _LONGEST = 100
-"""So many characters of a value are shown."""
+"""This many characters of a value are shown."""
 _BEFORE = 20
-"""So many of them before the first one that differs, if that is too far on to be seen."""
+"""This many of them stand before the first difference, if that would be cut off otherwise."""
 _MARGIN = "    "
 
 

@@ -2,8 +2,8 @@
 
 Tables that are too large for one task are compared by joins of Spark, and a fixed 16 bytes for each
 value are cheaper to send and to sort than texts. The hash is MD5 behind a random text of the load:
-nobody who writes records knows it, so nobody can make two values that collide, and by chance
-two of ten billion values do with a probability of about 10 to the -19. Nothing rests on equality
+whoever writes records does not know it and so cannot construct two values that collide. By chance, two of ten
+billion values collide with a probability of about 10 to the -19. Nothing rests on equality
 alone where that can be avoided: values that *differ* by their fingerprints differ for certain, and
 that is what a load without duplicates needs; where fingerprints say that a rule is broken, texts are
 compared. Only an end that has the whole fingerprint of a node is believed to be that node.

@@ -10,8 +10,8 @@ is small, in one frame for all tables (`TOLD`): a few notes of each task, told a
 * `PLACES`: the order in the input of the rows of one table (``one`` is its number), so that columns of the
   rows can be read again.
 
-A task that runs again gives the same rows but new files; those of other attempts are referenced by
-nobody, and cleanup removes them.
+A task that runs again gives the same rows but new files; the files of other attempts are referenced nowhere,
+and cleanup removes them.
 """
 
 from __future__ import annotations
