@@ -24,8 +24,13 @@ COMMAND = re.compile(r"(run |use |with |`|\$ )?\bomnigraph ([a-z][a-z-]*)((?: [a
 FOREIGN = {"OMNIGRAPH_FAILPOINTS"}
 
 
+@functools.cache
 def texts(path):
     """The string constants of a module, as a reader of messages meets them: parts joined."""
+    return tuple(_texts(path))
+
+
+def _texts(path):
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.JoinedStr):
             parts = [part.value if isinstance(part, ast.Constant) else "…" for part in node.values]

@@ -27,6 +27,8 @@ _CONSTANT = re.compile(r"_?[A-Z][A-Z0-9_]*")
 
 def patched(source: str) -> Iterator[str]:
     """The constants of ``omnigraph.read`` that a test sets, as `module.NAME`."""
+    if ROOM not in source and "from omnigraph import" not in source:
+        return
     tree = ast.parse(source)
     known = dict(_modules(tree))
     for node in ast.walk(tree):
@@ -60,7 +62,13 @@ def _settings(node: ast.AST) -> Iterator[tuple[str, str]]:
         for target in targets:
             if isinstance(target, ast.Attribute) and _CONSTANT.fullmatch(target.attr):
                 yield ast.unparse(target.value), target.attr
-    if not isinstance(node, ast.Call) or not ast.unparse(node.func).endswith("setattr"):
+    if not isinstance(node, ast.Call):
+        return
+    # setattr, monkeypatch.setattr, ...
+    called = (
+        node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+    )
+    if not called.endswith("setattr"):
         return
     match node.args:
         case [ast.Constant(value=str(dotted)), *_]:
