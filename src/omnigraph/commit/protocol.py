@@ -62,7 +62,7 @@ from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.tables.staging import Staged
-from omnigraph.storage.tables.table import Table, open_table, table_exists
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import CommitMisplaced, TableMoved
@@ -207,15 +207,17 @@ class _Commit:
 
         After Phase A, recovery may then assume that whatever lies there belongs to this operation.
         """
-        created = {new.state.location for new in self.write.created}
+        created = {new.state.location: new.state.table_key for new in self.write.created}
         if not created and not self.forks:
             return
         pending = list_sidecars(self.workspace, graph_id)
-        refuse_pending(pending, self.write.branch, created | self.forks)
-        for location in sorted(created):
-            if table_exists(self.workspace.ref(location)):
+        refuse_pending(pending, self.write.branch, created.keys() | self.forks)
+        for location, table_key in created.items():
+            # Foreign data is never adopted.
+            if self.workspace.store.exists(location):
                 raise Drift(
-                    f"there is a table at {location} that this graph knows nothing of; move it away",
+                    f"there is something at {location} already, where the table of {table_key} would "
+                    "be, and this graph knows nothing of it; move it away",
                     location=location,
                 )
         for location in sorted(self.forks):

@@ -53,7 +53,7 @@ from omnigraph.storage.columns.without_columns import index_stages, rewrite_with
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.write.purges import finish_purges
-from omnigraph.write.schema_tables import TableChanges, refuse_occupied, table_changes
+from omnigraph.write.schema_tables import TableChanges, table_changes
 
 logger = logging.getLogger(__name__)
 
@@ -295,7 +295,6 @@ class _Apply:
         found.require_supported()
         changes = self._table_changes(state, accepted, found)
         self._refuse_tagged(changes)
-        refuse_occupied(self.workspace, (table for _, table in changes.created))
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
         facts = {

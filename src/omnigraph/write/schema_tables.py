@@ -7,10 +7,9 @@ with Boat renamed: the table of Boat gets the key ``node:Vessel``, loses ``len``
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from omnigraph.errors import Drift
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import table_schema
@@ -86,17 +85,6 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
         ),
         dropped=tuple(prop.name for number, prop in before.items() if number not in after),
     )
-
-
-def refuse_occupied(workspace: Workspace, created: Iterable[TableState]) -> None:
-    """Refuse if something lies where a new table will be; foreign data is never adopted."""
-    for table in created:
-        if workspace.store.exists(table.location):
-            raise Drift(
-                f"there is something at {table.location} already, where the table of "
-                f"{table.table_key} would be, and this graph knows nothing of it; move it away",
-                location=table.location,
-            )
 
 
 def _by_incarnation(catalog: Catalog) -> dict[int, Entity]:

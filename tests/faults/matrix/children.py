@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -86,6 +87,9 @@ def _serve(pipe: Connection, modules: tuple[str, ...]) -> None:
     os.environ.setdefault("LANCE_LOG", "error")
     for name in modules:
         importlib.import_module(name)
+    # A child whose collector looks at all of this would copy it, and take longer for that than for its case.
+    gc.collect()
+    gc.freeze()
     with suppress(EOFError):
         while True:
             work, arguments = pipe.recv()
