@@ -26,9 +26,9 @@ from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_co
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
-from omnigraph.errors import ConstraintError, ResourceLimit, SchemaConflict
+from omnigraph.errors import ResourceLimit, SchemaConflict
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
@@ -37,12 +37,19 @@ from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.tables.table import open_table
-from omnigraph.types import ExternalBlob, Unfit, blob_from_text, derive_id, from_json
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations, violation_error
 from omnigraph.validate.rows import row_violations
-from omnigraph.write.pending import ENDPOINT_COLUMNS, PendingTable
+from omnigraph.write.pending import PendingTable
+from omnigraph.write.statement_values import (
+    column_of,
+    id_text,
+    key_id,
+    null_error,
+    require_values,
+    stored_value,
+)
 from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, note_inserted
 
 
@@ -215,42 +222,8 @@ class _Mutation:
 
     # -- statements
 
-    def _to_stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
-        """Return the value as its column stores it; refuse a parameter value that does not fit.
-
-        Literals were checked with the query, so only values of parameters can fail here.
-        """
-        value = ir.value_of(assignment.value, self.params)
-        is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
-        prop = None if is_endpoint else entity.properties.get(assignment.property)
-        if prop is None or value is None or isinstance(assignment.value, ir.Const):
-            return self._to_column(assignment.property, _id_text(value) if is_endpoint else value)
-        try:
-            if prop.type.is_blob:
-                value = blob_from_text(value) if isinstance(value, str) else value
-            elif prop.type.element.is_numeric or prop.type.is_vector:
-                value = from_json(prop.type.as_nullable(False), value)
-        except Unfit as unfit:
-            raise ConstraintError(
-                f"property `{assignment.property}` is {prop.type.display}: {unfit}",
-                property=assignment.property,
-                violation="overflow",
-            ) from None
-        return self._to_column(assignment.property, value)
-
-    def _to_column(self, name: str, value: Any) -> Any:
-        """Return the value as its pending column holds it; refuse a blob from a place not allowed."""
-        if isinstance(value, bytes):
-            return {"data": value}
-        if not isinstance(value, ExternalBlob):
-            return value
-        try:
-            address = self.request.blobs.allowed_address(value.uri)
-        except Unfit as unfit:
-            raise ConstraintError(
-                f"property `{name}`: {unfit}", property=name, violation="blob"
-            ) from None
-        return {"uri": address}
+    def _stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
+        return stored_value(entity, assignment, self.params, self.request.blobs)
 
     def _insert(self, statement: ir.Insert) -> None:
         """Add one row: a node by its key or a new id, an edge under a new id."""
@@ -262,37 +235,15 @@ class _Mutation:
             entity = self.catalog.nodes[statement.type_name]
             self.nodes += 1
         values = {
-            _column(entity, a.property): self._to_stored(entity, a) for a in statement.assignments
+            column_of(entity, a.property): self._stored(entity, a) for a in statement.assignments
         }
         keyed = isinstance(entity, NodeType) and entity.key is not None
-        self._require_values(entity, values)
-        values["id"] = self._key_id(entity, values) if keyed else new_ulid()
+        require_values(entity, values)
+        values["id"] = key_id(entity, values) if keyed else new_ulid()
         pending = self._table(entity)
         note_inserted(pending, values)
         pending.insert(values, fresh=not keyed)
         self._check_size()
-
-    def _require_values(self, entity: Entity, values: Mapping[str, Any]) -> None:
-        """Refuse null for required properties, and edges without both ends."""
-        for name, prop in entity.properties.items():
-            if name in values and values[name] is None and not prop.type.nullable:
-                raise _null_error(entity, name)
-        for end in ("src", "dst") if isinstance(entity, EdgeType) else ():
-            if values.get(end) is None:
-                name = "from" if end == "src" else "to"
-                raise _null_error(entity, name)
-
-    def _key_id(self, entity: Entity, values: Mapping[str, Any]) -> str:
-        """Return the id that the key of a node determines."""
-        assert isinstance(entity, NodeType)
-        assert entity.key is not None
-        members = [(entity.properties[name].type, values[name]) for name in entity.key]
-        try:
-            return derive_id(members)
-        except Unfit as unfit:
-            raise ConstraintError(
-                f"the key of {entity.name} cannot be made: {unfit}", violation="key"
-            ) from None
 
     def _update(self, statement: ir.Update) -> None:
         """Assign the values to all rows that match, committed or pending."""
@@ -306,9 +257,9 @@ class _Mutation:
         # Takes the one assigned value as often as there are rows.
         repeated = pa.array([0] * rows.num_rows, pa.int64())
         for assignment in statement.assignments:
-            value = self._to_stored(entity, assignment)
+            value = self._stored(entity, assignment)
             if value is None and not entity.properties[assignment.property].type.nullable:
-                raise _null_error(entity, assignment.property)
+                raise null_error(entity, assignment.property)
             kind = columns[assignment.property].type
             columns[assignment.property] = pa.array([value], kind).take(repeated)
         follow_texts(pending, rows, columns, {one.property for one in statement.assignments})
@@ -331,11 +282,11 @@ class _Mutation:
             self._cascade(node, ids)
 
     def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
-        column, value = _column(entity, where.property), ir.value_of(where.value, self.params)
+        column, value = column_of(entity, where.property), ir.value_of(where.value, self.params)
         if where.op == "=" and isinstance(entity, NodeType) and entity.id_property == column:
             return Condition("id", where.op, value)  # the same rows, and `id` has an index
         is_endpoint = column != where.property
-        return Condition(column, where.op, _id_text(value) if is_endpoint else value)
+        return Condition(column, where.op, id_text(value) if is_endpoint else value)
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:
         """Remove the edges that begin or end at these nodes."""
@@ -422,19 +373,3 @@ class _Mutation:
         if broken:
             raise violation_error(broken)
         return committed.relied_on
-
-
-def _column(entity: Entity, name: str) -> str:
-    """Return the column a statement means: `from` and `to` are the ends of an edge."""
-    return ENDPOINT_COLUMNS.get(name, name) if isinstance(entity, EdgeType) else name
-
-
-def _id_text(value: Any) -> Any:
-    """Return a node id as text; a parameter may give it as an integer."""
-    return str(value) if isinstance(value, int) else value
-
-
-def _null_error(entity: Entity, name: str) -> ConstraintError:
-    return ConstraintError(
-        f"{entity.name}.{name} is required and cannot be null", property=name, violation="null"
-    )
