@@ -8,10 +8,10 @@ The caller holds the locks the writer held.
 3. Otherwise classify each table (``commit/classify.py``) and roll forward or back with one publish.
 
 Every path ends with one audit row and no sidecar and, unless the branch is gone, with one commit that
-says what was done (under the writer's own commit id if it could be finished). Each step finds out whether it was already done,
-so an interrupted recovery starts over and ends the same. For example, an operation that moved
-Person from 7 to 8 but not Knows is rolled back by restoring Person as version 9, with the content
-of 7, and by publishing that pin.
+says what was done (under the writer's own commit id if it could be finished). Each step finds out whether
+it was already done, so an interrupted recovery starts over and ends the same. For example, an operation
+that moved Person from 7 to 8 but not Knows is rolled back by restoring Person as version 9, with the
+content of 7, and by publishing that pin.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ import logging
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import replace
-from typing import NamedTuple
 
 from omnigraph import failpoints
 from omnigraph.clock import stamp_us
@@ -31,20 +30,22 @@ from omnigraph.commit.classify import (
     Decision,
     Observation,
     TableClass,
-    classify,
     decide,
     is_foreign,
     is_restorable,
     restore_uuid,
 )
 from omnigraph.commit.forks import pin_at
-from omnigraph.commit.observed import observe, target_ref
+from omnigraph.commit.observed import (
+    expectations_hold,
+    live_branch,
+    observe_all,
+    target_ref,
+)
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
-from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import MAINTENANCE
-from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -109,7 +110,7 @@ def _recover(
     may_roll_back: bool,
 ) -> Recovery | None:
     """Look at the operation once and settle it; the numbered list above says how."""
-    state = _live_branch(workspace, sidecar)
+    state = live_branch(workspace, sidecar)
     if state is None:
         return _discard_orphan(workspace, sidecar)
     done = _already_published(workspace, state, sidecar)
@@ -118,7 +119,7 @@ def _recover(
     work = _Work(workspace, sidecar, held, state)
     if work.moved_by(theirs):
         raise OthersFirst
-    holds = _expectations_hold(state, sidecar)
+    holds = expectations_hold(state, sidecar)
     decision = decide(sidecar.writer, work.classes, expectations_hold=holds)
     if decision is Decision.REFUSE:
         raise StorageError(
@@ -136,35 +137,15 @@ def needs_rollback(workspace: Workspace, sidecar: Sidecar) -> bool:
 
     Without locks that is what it looks like now: another process may be settling it.
     """
-    state = _live_branch(workspace, sidecar)
+    state = live_branch(workspace, sidecar)
     if state is None or _already_published(workspace, state, sidecar) is not None:
         return False
-    classes = _observe_all(workspace, sidecar, state).classes
-    holds = _expectations_hold(state, sidecar)
+    classes = observe_all(workspace, sidecar, state).classes
+    holds = expectations_hold(state, sidecar)
     return decide(sidecar.writer, classes, expectations_hold=holds) is not Decision.ROLL_FORWARD
 
 
-def _expectations_hold(state: BranchState, sidecar: Sidecar) -> bool:
-    """Return whether everything the operation was validated against is still current."""
-    try:
-        check_expected(state.head, sidecar.expected, sidecar.head_commit_id)
-    except ExpectedVersionMismatch:
-        return False
-    return True
-
-
-# ------------------------------------------------------------------ what is there
-
-
-def _live_branch(workspace: Workspace, sidecar: Sidecar) -> BranchState | None:
-    """Return the branch the operation wrote to; None if it was deleted, or deleted and made again."""
-    if sidecar.branch == MAIN:
-        return workspace.manifest.state(MAIN)
-    live = workspace.manifest.branch(sidecar.branch)
-    if live is None or live.identifier != sidecar.pin.identifier:
-        return None
-    state = workspace.manifest.state(sidecar.branch)
-    return state if state.identifier == sidecar.pin.identifier else None
+# ------------------------------------------------------------------ what is published
 
 
 def _already_published(
@@ -194,41 +175,6 @@ def _recovery_from(sidecar: Sidecar, kind: RecoveryKind, commit: GraphCommit) ->
     )
 
 
-class _Observed(NamedTuple):
-    """The tables of an operation, in the order of its sidecar: pins, what is there, and how far it got."""
-
-    pins: list[TableState | None]
-    seen: list[Observation]
-    classes: list[TableClass]
-
-
-def _observe_all(workspace: Workspace, sidecar: Sidecar, state: BranchState) -> _Observed:
-    pins = [_pin_of(state, entry) for entry in sidecar.tables]
-    seen = [
-        Observation(None) if pin is None else observe(workspace, entry, pin.table_version)
-        for entry, pin in zip(sidecar.tables, pins, strict=True)
-    ]
-    classes = [
-        TableClass.NO_MOVEMENT
-        if pin is None
-        else classify(sidecar.writer, entry, pin.table_version, found, sidecar.operation_id)
-        for entry, pin, found in zip(sidecar.tables, pins, seen, strict=True)
-    ]
-    return _Observed(pins, seen, classes)
-
-
-def _pin_of(state: BranchState, entry: TableEntry) -> TableState | None:
-    """Return what the manifest pins now; None if the table no longer concerns this operation.
-
-    Another operation may have dropped the table, or created one where this one meant to.
-    """
-    tables = state.head.tables.values()
-    if entry.created_dataset:
-        taken = any(table.location == entry.base.location for table in tables)
-        return None if taken else entry.base
-    return next((t for t in tables if t.incarnation == entry.base.incarnation), None)
-
-
 # ------------------------------------------------------------------ forward and back
 
 
@@ -241,7 +187,7 @@ class _Work:
         self.workspace = workspace
         self.sidecar = sidecar
         self.held = held
-        self.pins, self.seen, self.classes = _observe_all(workspace, sidecar, state)
+        self.pins, self.seen, self.classes = observe_all(workspace, sidecar, state)
 
     def moved_by(self, theirs: AbstractSet[str]) -> bool:
         """Return whether a table that looks foreign was moved by transactions with these UUIDs."""
