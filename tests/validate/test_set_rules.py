@@ -12,7 +12,8 @@ from omnigraph.types import from_json
 from omnigraph.validate import committed as committed_module
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
-from omnigraph.validate.evaluate import first_set_violations, violation_error
+from omnigraph.validate.evaluate import first_set_violations
+from omnigraph.validate.violations import violation_error
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
 from tests.stored import fill

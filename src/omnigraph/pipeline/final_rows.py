@@ -36,8 +36,9 @@ from omnigraph.validate.change_set import (
     needed_columns,
 )
 from omnigraph.validate.committed import Committed
-from omnigraph.validate.evaluate import first_set_violations, violation_error
+from omnigraph.validate.evaluate import first_set_violations
 from omnigraph.validate.offenders import offending_records
+from omnigraph.validate.violations import violation_error
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,14 +11,11 @@ For example, a strict insert of Person "ann", which exists, gives ``[Violation("
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.types import PropType, Scalar, from_arrow, to_json
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import (
     ORDER,
@@ -29,11 +26,15 @@ from omnigraph.validate.change_set import (
     needed_columns,
 )
 from omnigraph.validate.committed import Committed
+from omnigraph.validate.violations import (
+    cardinality_violation,
+    endpoint_violation,
+    taken_id,
+    unique_violations,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TEXT = PropType(Scalar.STRING)
 
 
 def first_set_violations(changes: ChangeSet, committed: Committed) -> list[Violation]:
@@ -49,22 +50,6 @@ def all_set_violations(changes: ChangeSet, committed: Committed) -> list[Violati
     """Return every violation of every set rule."""
     rules_ = Evaluation(changes, committed, limit=None).rules()
     return [violation for rule in rules_ for violation in rule()]
-
-
-def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
-    """Return the error of a write that breaks a rule: the first violation, and how many follow."""
-    first = violations[0]
-    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
-    if first.kind == "key":
-        return KeyConflict(first.message + more, table_key=first.table_key, entity_id=first.row_id)
-    return ConstraintError(
-        first.message + more,
-        table_key=first.table_key,
-        row_id=first.row_id,
-        violation=first.kind,
-        violations=[violation.message for violation in violations],
-        **first.detail,
-    )
 
 
 class Evaluation:
@@ -155,8 +140,7 @@ class Evaluation:
                 continue
             frames = {"pend": delta.pending, "com": com, "gone": self.removed_ids(delta)}
             for row in self.ask(rules.taken_ids(self.limit), frames).to_pylist():
-                message = f"{entity.table_key} already has the id {row['id']!r}"
-                yield Violation("key", entity.table_key, row["id"], message, row["rec"])
+                yield taken_id(entity, row["id"], row["rec"])
 
     def unique(self) -> Iterator[Violation]:
         """Yield rows that share the values of a unique group with another row."""
@@ -185,7 +169,7 @@ class Evaluation:
             text = rules.later_of_tuple(group)
         else:
             text = rules.unique_within(group, self.limit)
-        yield from self.unique_violations(delta.entity, group, self.ask(text, frames))
+        yield from unique_violations(delta.entity, group, self.ask(text, frames))
 
     def unique_against(
         self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
@@ -197,29 +181,7 @@ class Evaluation:
             return
         frames = {"pend": pending, "com": com, "gone": self.removed_ids(delta)}
         found = self.ask(rules.unique_against(group, self.limit), frames)
-        yield from self.unique_violations(delta.entity, group, found)
-
-    def unique_violations(
-        self, entity: Entity, group: tuple[str, ...], found: pa.Table
-    ) -> Iterator[Violation]:
-        """Yield one violation for each row of the answer."""
-        place = (
-            f"{entity.name}.{group[0]}"
-            if len(group) == 1
-            else (f"{entity.name}.({', '.join(group)})")
-        )
-        columns = [
-            _json_values(entity, name, found.column(f"v{at}")) for at, name in enumerate(group)
-        ]
-        for at, row in enumerate(found.select(["row_id", "other_id", "rec"]).to_pylist()):
-            value = [column[at] for column in columns]
-            shown = ", ".join(one if isinstance(one, str) else json.dumps(one) for one in value)
-            message = (
-                f"@unique {place}: {shown} is held by both {row['other_id']!r} and "
-                f"{row['row_id']!r}"
-            )
-            detail = {"properties": list(group), "value": value, "other_id": row["other_id"]}
-            yield Violation("unique", entity.table_key, row["row_id"], message, row["rec"], detail)
+        yield from unique_violations(delta.entity, group, found)
 
     def endpoints(self) -> Iterator[Violation]:
         """Yield incoming edges whose source or target does not exist after the change."""
@@ -235,7 +197,7 @@ class Evaluation:
         for side, type_name, com in ends:
             frames = self._endpoint_frames(edges, type_name, com)
             for row in self.ask(rules.missing_endpoints(side, self.limit), frames).to_pylist():
-                yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, row["rec"])
+                yield endpoint_violation(edge, row["id"], side, row["node"], type_name, row["rec"])
 
     def _endpoint_frames(self, edges: Frame, type_name: str, com: Frame) -> dict[str, Frame]:
         """Return the frames that the SQL about endpoints reads."""
@@ -304,7 +266,7 @@ class Evaluation:
                 }
                 text = rules.stranded_edges(side, self.limit, replaced=nodes.replaced)
                 for row in self.ask(text, frames).to_pylist():
-                    yield _endpoint_violation(edge, row["id"], side, row["node"], type_name, None)
+                    yield endpoint_violation(edge, row["id"], side, row["node"], type_name, None)
 
     def edges_at(self, edge: EdgeType, side: str, nodes: Frame) -> pa.Table:
         """Return the ids of committed edges that stay as they are, with one of the nodes at that end."""
@@ -377,48 +339,3 @@ class Evaluation:
         old = self.committed.rows(self.changes, edge, ["src"], "id", ids, "id")
         frames = {"pend": pending, "gone": removed, "com": old}
         return self.runner.sql(rules.touched_sources(), frames)
-
-
-def _json_values(entity: Entity, name: str, values: pa.ChunkedArray) -> list[Any]:
-    """Return the values of a column as JSON has them."""
-    prop = entity.properties.get(name)
-    kind = TEXT if prop is None else prop.type.as_nullable(False)
-    plain = from_arrow(kind, values.cast(kind.arrow_type()))
-    # -0.0 equals 0.0, and engines answer either for both: adding zero makes it 0.0.
-    return [to_json(kind, one + 0.0 if isinstance(one, float) else one) for one in plain]
-
-
-def _endpoint_violation(
-    edge: EdgeType, row_id: str, side: str, node: str, type_name: str, record: int | None
-) -> Violation:
-    message = f"{side} {node!r} of edge {edge.name} {row_id!r}: {type_name} not found"
-    detail = {"endpoint": side, "node_type": type_name, "node_id": node}
-    return Violation("endpoint", edge.table_key, row_id, message, record, detail)
-
-
-def cardinality_violation(
-    edge: EdgeType,
-    source: str,
-    count: int,
-    row_id: str | None = None,
-    record: int | None = None,
-) -> Violation:
-    """Return the violation of a source node with too few or too many edges.
-
-    ``row_id`` and ``record`` name an edge that makes the difference.
-    """
-    bounds = edge.cardinality
-    below = count < bounds.min
-    limit = bounds.min if below else bounds.max
-    wanted = f"at least {limit}" if below else f"at most {limit}"
-    message = (
-        f"@card of {edge.name}: {edge.from_type} {source!r} would have {count} edges, and must have "
-        f"{wanted}"
-    )
-    detail = {
-        "source_id": source,
-        "count": count,
-        "bound": "min" if below else "max",
-        "limit": limit,
-    }
-    return Violation("cardinality", edge.table_key, row_id, message, record, detail)

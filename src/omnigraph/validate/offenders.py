@@ -19,7 +19,8 @@ from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import ChangeSet, TableDelta, Violation
 from omnigraph.validate.committed import Committed
-from omnigraph.validate.evaluate import Evaluation, cardinality_violation
+from omnigraph.validate.evaluate import Evaluation
+from omnigraph.validate.violations import cardinality_violation
 
 
 def offending_records(

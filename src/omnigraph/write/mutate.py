@@ -39,8 +39,9 @@ from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
-from omnigraph.validate.evaluate import first_set_violations, violation_error
+from omnigraph.validate.evaluate import first_set_violations
 from omnigraph.validate.rows import row_violations
+from omnigraph.validate.violations import violation_error
 from omnigraph.write.pending import PendingTable
 from omnigraph.write.statement_values import (
     column_of,
