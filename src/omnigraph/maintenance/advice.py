@@ -69,7 +69,7 @@ class TableFigures:
 
 @dataclass(frozen=True, slots=True)
 class GraphFigures:
-    """What advice about a whole graph rests on; ``stuck`` says why recovery has to come."""
+    """What advice about a whole graph rests on; ``stuck`` says why a recovery is needed."""
 
     most_versions: int = 0
     stuck: str | None = None

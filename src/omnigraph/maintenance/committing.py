@@ -1,4 +1,4 @@
-"""The commit of a maintenance operation: all its tables at once, or none where nothing came of it."""
+"""The commit of a maintenance operation: all its tables at once; none if nothing was done."""
 
 from __future__ import annotations
 

@@ -218,7 +218,7 @@ def optimize(
 
 
 def _telling(step: Step, told: Callable[[], object]) -> Step:
-    """Return the step, which tells when it begins."""
+    """Return the step, which reports when it begins."""
     if isinstance(step, InlineStep):
         run = step.run
         return replace(step, run=lambda table: (told(), run(table))[1])

@@ -118,7 +118,7 @@ def _refuse_dead_writers(workspace: Workspace) -> None:
 
 
 def _judge_branch(workspace: Workspace, state: BranchState) -> list[_Judged]:
-    """Judge the tables that a branch commits to; those of its parent are the parent's to look after.
+    """Judge the tables that a branch commits to; inherited ones are judged with the parent.
 
     For `main` every table has a row, also one of which it pins a state that a branch made.
     """
@@ -199,7 +199,7 @@ def _has_pinned_columns(workspace: Workspace, pin: TableState, head: Table) -> b
 def _without_live_writes(
     workspace: Workspace, before: BranchState, judged: Sequence[_Judged]
 ) -> list[_Judged]:
-    """Take a table for undrifted if a writer is at it, or got through: writers refuse drifted tables."""
+    """Count a table as not drifted if a writer works on it or just committed: they refuse drifted tables."""
     _refuse_dead_writers(workspace)
     sidecars = list_sidecars(workspace, before.head.graph_id)
     tables = workspace.manifest.state(before.name).head.tables.values()

@@ -305,7 +305,7 @@ def _indexes(table: Table) -> Iterator[IndexFigures]:
 
 
 def _stuck(workspace: Workspace) -> tuple[str | None, bool]:
-    """Return why recovery has to come, if so, and whether opening the graph for writing is enough."""
+    """Return why a recovery is needed, if it is, and whether opening the graph for writing is enough."""
     try:
         dead = dead_writers(workspace)
     except OmniGraphError as error:

@@ -1,1 +1,1 @@
-"""Writers besides loads: mutations, branches, index builds and compaction."""
+"""Writers besides loads: mutations, merges and reverts, schema changes, blobs, vectors, branches and tags."""

@@ -127,7 +127,7 @@ class BlobWrite:
 
 
 def write_blob(workspace: Workspace, request: BlobWrite, source: BlobSourceLike) -> BlobWritten:
-    """Write the blob, after finishing what dead writers left; one of a known id is only answered."""
+    """Write the blob, after finishing what dead writers left; one whose id is known is not repeated."""
     heal(workspace)
 
     def run() -> BlobWritten:

@@ -148,7 +148,8 @@ def embed(
 
     ``pin_schema`` gives the accepted schema and the hash that names it. A text that the provider
     refuses fails alone. A provider that fails for every text ends the job: with an error if nothing
-    was filled, else with what was filled so far. A job of a known operation id is only answered.
+    was filled, else with what was filled so far. A job whose operation id is known is not repeated; the first
+    answer is returned again.
     """
     heal(workspace)
 
@@ -193,7 +194,7 @@ class _Job:
     """What the last commit says of the job, if it has an operation id."""
 
     def run(self) -> EmbedResult:
-        """Fill all parts, or as many as the provider lives through."""
+        """Fill all parts, or as many as the provider makes vectors for."""
         state = self.workspace.manifest.state(self.request.branch)
         left = 0 if self.request.operation_id is None else self._count_pending(state)
         for parts in self._parts(state):
@@ -350,7 +351,7 @@ class _Job:
         return filled, attempt.commit(write)
 
     def _facts(self, state: BranchState, filled: int, *, unfinished: bool) -> dict[str, Any]:
-        """Return what a commit of so many vectors keeps, so that a repetition can be answered."""
+        """Return what a commit of ``filled`` vectors keeps, so that a repetition can be answered."""
         if self.request.operation_id is None:
             return {}
         limit = self.request.limit

@@ -131,7 +131,8 @@ class Request:
 
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
-    """Run a mutation, after finishing what dead writers left; one of a known operation id is answered.
+    """Run a mutation, after finishing what dead writers left; one whose operation id is known is not
+    repeated.
 
     A mutation that lost a race is run again on the new head. ``now()`` keeps the time of the first
     try.

@@ -17,10 +17,10 @@ from omnigraph.changes.feed.commit_changes import ChangeReader, TablePair
 from omnigraph.manifest.rows import GraphCommit
 
 _SAMPLE_BYTES: Final = 1 << 20
-"""As much of the rows is kept to see how large they are."""
+"""This many bytes of rows are kept, to see how large rows are."""
 
 _ROW_BYTES: Final = 128
-"""What a row is taken to be where none was read."""
+"""The bytes that a row is assumed to have where none was read."""
 
 
 class Weight(NamedTuple):

@@ -58,9 +58,9 @@ AFTER_TRIM = failpoints.declare("cleanup.after_trim")
 LONGEST = 10**11
 """The longest age in seconds, some 3,000 years: everything is younger."""
 PREVIEWS = 5
-"""How often a preview looks at most, because nothing stands still for it."""
+"""How often a preview starts over at most: it holds no lock, so what it reads may change."""
 FEW_VERSIONS = 3
-"""Keeping fewer versions than this is warned of."""
+"""A cleanup that keeps fewer versions than this warns."""
 
 logger = logging.getLogger(__name__)
 

@@ -35,7 +35,7 @@ class Cleaned:
     error: str | None = None
 
     def row(self, table_key: str, branch: str | None, reasons: Reasons) -> CleanupRow:
-        """Return the row of the lineage. What Lance itself holds on to is said to be Lance's."""
+        """Return the row of the lineage. Versions that only Lance keeps are marked so."""
         spared = "lance" if self.error is None else "not_removed"
         why = {**reasons, **dict.fromkeys(self.spared, (spared,))}
         shown = {version: tuple(why[version]) for version in sorted(why)}

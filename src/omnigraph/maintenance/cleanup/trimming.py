@@ -100,7 +100,7 @@ def _cut(
 ) -> int:
     """Return the version before which everything may go.
 
-    Every version that is looked at and cannot be read goes, so each is looked at once in its life.
+    Every version that is looked at and cannot be read is removed, so each is looked at only once.
     """
     for version in _until(versions, min(needed)):
         head = workspace.manifest.at_version(state.name, version)

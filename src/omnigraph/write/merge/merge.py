@@ -39,8 +39,8 @@ def merge_branches(
     """Bring what the source changed since the common base into the target.
 
     With ``delete_branch`` the source is deleted afterwards, if that function raises no error. If it
-    does, or the branch cannot be deleted, the result says so. A merge of a known operation id is only
-    answered.
+    does, or the branch cannot be deleted, the result says so. A merge whose operation id is known is not
+    repeated; the first answer is returned again.
     """
     theirs, ours = _branch(source), _branch(target)
     if theirs == ours:

@@ -26,7 +26,7 @@ def revert_commit(
 ) -> MergeResult:
     """Undo one commit on a branch as a new commit, or change nothing.
 
-    A revert of a known operation id is only answered.
+    A revert whose operation id is known is not repeated; the first answer is returned again.
     """
     name = trim_branch_name(branch)
     if not isinstance(graph_commit_id, str):
