@@ -199,7 +199,7 @@ def _misnamed_type(at: _Fault) -> Advice:
 
 
 def _variable(at: _Fault) -> Advice | None:
-    """A `$` that lacks, or lacks a proper name; a parameter where only a number is allowed."""
+    """A `$` that is missing or has no proper name; a parameter where only a number is allowed."""
     names_parameter = {"VAR", "RPAREN"} <= at.expected and at.before in {"(", ","}
     if names_parameter and at.found.isidentifier():
         return None, f"parameters and variables start with `$`: `${at.found}`"
