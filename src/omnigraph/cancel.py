@@ -38,6 +38,9 @@ Timeout = float | timedelta | None
 LONG_ITEMS = 200_000
 """Sorting or looking up this number of texts takes a noticeable part of a second on a busy machine."""
 
+SIGNAL_SECONDS = 0.2
+"""The longest time for which Ctrl-C may go unnoticed while the main thread waits for others."""
+
 _PATIENCE = 0.05
 """Seconds between two looks of a thread that waits for another one."""
 

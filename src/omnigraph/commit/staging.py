@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 
-from omnigraph.cancel import look
+from omnigraph.cancel import SIGNAL_SECONDS, look
 from omnigraph.commit.changes import StagedStep, Write
 from omnigraph.cores import usable_cores
 from omnigraph.manifest.rows import TableState
@@ -17,9 +17,6 @@ from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.staging import Staged, with_uuid
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
-
-SIGNAL_SECONDS = 0.2
-"""The longest time for which Ctrl-C may go unnoticed."""
 
 
 def needs_fork(base: TableState, branch: str) -> bool:

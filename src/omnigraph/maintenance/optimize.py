@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 
 from omnigraph import settings
+from omnigraph.cancel import SIGNAL_SECONDS
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import InlineStep, Step, TableChange
 from omnigraph.commit.drift import open_undrifted, rollback_needed
@@ -43,8 +44,6 @@ from omnigraph.storage.tables.table import Table, open_table
 PURPOSE = Purpose("optimize", slow=True)
 DRIFTS = 3
 """How often tables are looked at before one that other programs keep writing to is an error."""
-SIGNAL_SECONDS = 0.2
-"""The longest time for which Ctrl-C may go unnoticed."""
 
 Tell = Callable[[int, int], object]
 """Called with how much is done, and how much there is to do in all."""

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from omnigraph.cores import usable_cores
 from omnigraph.memory import give_back
 from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
@@ -100,7 +99,7 @@ class _Reading:
         rejects, sources = self.request.rejects, self.request.inputs.sources
         bad = BadRecords(None if rejects is None else self.directory / "bad.jsonl")
         report.tell("reading")
-        for parsed, judged in in_order(self._work(), usable_cores()):
+        for parsed, judged in in_order(self._work()):
             bad.add(judged.bad)
             self._keep(judged)
             rows = sum(typed.batch.num_rows for typed in parsed.batches)

@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.cores import usable_cores
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.engine import Incoming
 from omnigraph.pipeline.load_options import LoadMode
@@ -72,7 +71,7 @@ def _ends_exist(rows: Incoming, committed: Committed) -> bool:
             return False
         batches = known.grouped(rows.records(columns))
         asked = (partial(_are_all, known.has, group, columns) for group in batches)
-        if not all(in_order(asked, usable_cores())):
+        if not all(in_order(asked)):
             return False
     return True
 

@@ -192,7 +192,7 @@ class SpooledRows:
         if len(parts) == 1:
             return write(None)
         work = (partial(write, part) for part in parts)
-        written = in_order(work, usable_cores(), stop=self._stopped.set)
+        written = in_order(work, stop=self._stopped.set)
         fragments = [fragment for some in written for fragment in some]
         give_back()
         return fragments
