@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 import time
 
@@ -131,6 +132,9 @@ def test_ctrl_c_is_heard_while_a_function_runs():
     stopped = threading.Event()
 
     def waits():
+        main = threading.main_thread().ident
+        while sys._current_frames()[main].f_code is not threading.Condition.wait.__code__:
+            time.sleep(0.01)
         # To this thread, so that the wait of the main thread is not cut short.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         assert stopped.wait(600)
