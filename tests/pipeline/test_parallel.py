@@ -127,13 +127,22 @@ def _ctrl_c_interrupts():
     signal.signal(signal.SIGINT, before)
 
 
+def main_thread_waits():
+    """Whether it waits for the function, and not still for the thread to start."""
+    frame = sys._current_frames()[threading.main_thread().ident]
+    waits = frame.f_code is threading.Condition.wait.__code__
+    while frame is not None and frame.f_code is not parallel.in_order.__code__:
+        frame = frame.f_back
+        waits &= frame is None or frame.f_code is not threading.Thread.start.__code__
+    return waits and frame is not None
+
+
 @pytest.mark.usefixtures("two_threads", "_ctrl_c_interrupts")
 def test_ctrl_c_is_heard_while_a_function_runs():
     stopped = threading.Event()
 
     def waits():
-        main = threading.main_thread().ident
-        while sys._current_frames()[main].f_code is not threading.Condition.wait.__code__:
+        while not main_thread_waits():
             time.sleep(0.01)
         # To this thread, so that the wait of the main thread is not cut short.
         signal.pthread_kill(threading.get_ident(), signal.SIGINT)
