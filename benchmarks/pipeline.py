@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -185,7 +186,9 @@ def executors(contest: Contest) -> None:
     conf = {"spark.executor.memory": "1g", "spark.sql.shuffle.partitions": "4"}
     for count in (1, 2):
         place = contest.directory / f"executors-{count}"
-        with standalone_cluster(place, workers=count, cores=1, memory="1g") as running:
+        # Otherwise the executor of one core would use the other one beside it: for Python, Lance and Java.
+        pins = CORES[:count] if len(CORES) > 1 else ()
+        with standalone_cluster(place, workers=count, memory="1g", pins=pins) as running:
             os.environ["OMNIGRAPH_SPARK_MASTER"] = running.master
             try:
                 roots = [process.pid for process in running.processes]
@@ -355,6 +358,8 @@ def main() -> None:
         sys.exit(f"there is no part {unknown[0]}; the parts are {', '.join(PARTS)}")
     problem = spark_problem()
     os.environ.setdefault("LANCE_LOG", "error")
+    # `timeout` sends it: what was started is ended and removed then, as on Ctrl-C.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     with tempfile.TemporaryDirectory() as name:
         contest = Contest(Path(name))
         if given.small:

@@ -1,8 +1,9 @@
 """A standalone Spark cluster on this machine: one master and its workers, started for a test.
 
 Everything comes from the pip package and listens on the loopback address only. Processes are ended
-by their ids. `with standalone_cluster(path) as cluster:` leaves logs in `path`;
-`with cluster.driver() as driver:` is a process with a session on it.
+by their ids. On Linux they also end when the process that started them is gone, however it ended.
+`with standalone_cluster(path) as cluster:` leaves logs in `path`; `with cluster.driver() as driver:` is a
+process with a session on it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -44,6 +46,21 @@ for line in sys.stdin:
     except BaseException:
         failure = traceback.format_exc()
     print(json.dumps([printed.getvalue(), failure]), flush=True)
+"""
+
+
+# Run before Spark's script: the kernel ends the process when the thread that started it is gone.
+TIED = """
+import ctypes, os, signal, sys
+
+parent, core, command = int(sys.argv[1]), sys.argv[2], sys.argv[3:]
+if sys.platform == "linux":
+    PR_SET_PDEATHSIG = 1
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+    if core:
+        os.sched_setaffinity(0, {int(core)})
+if os.getppid() == parent:
+    os.execv(command[0], command)
 """
 
 
@@ -86,7 +103,7 @@ class Cluster:
             pid
             for worker in self.processes[1:]
             for pid in descendants(worker.pid)
-            if b"CoarseGrainedExecutorBackend" in _command_line(pid)
+            if b"CoarseGrainedExecutorBackend" in command_line(pid)
         )
 
 
@@ -173,14 +190,19 @@ class Driver:
 
 
 @contextlib.contextmanager
-def standalone_cluster(directory: Path, workers: int = 2, cores: int = 1, memory: str = "1g"):
-    """A master and its registered workers; all gone on leaving."""
+def standalone_cluster(
+    directory: Path, workers: int = 2, cores: int = 1, memory: str = "1g", pins: Sequence[int] = ()
+):
+    """A master and its registered workers; all gone on leaving.
+
+    With ``pins`` each worker has one core of the machine to itself, with its executor and their Python.
+    """
     directory.mkdir(parents=True, exist_ok=True)
     cluster = Cluster(directory)
     try:
         _start_master(cluster)
         for number in range(workers):
-            _start_worker(cluster, number, cores, memory)
+            _start_worker(cluster, number, cores, memory, pins[number] if pins else None)
         _wait(cluster, "workers to register", lambda: len(_alive_workers(cluster)) == workers)
         yield cluster
     finally:
@@ -211,7 +233,7 @@ def _start_master(cluster):
     cluster.web = f"http://127.0.0.1:{found['port']}"
 
 
-def _start_worker(cluster, number, cores, memory):
+def _start_worker(cluster, number, cores, memory, pin):
     work = cluster.directory / f"worker-{number}"
     _start(
         cluster,
@@ -220,12 +242,14 @@ def _start_worker(cluster, number, cores, memory):
         *("--host", "127.0.0.1", "--port", "0", "--webui-port", "0"),
         *("--cores", str(cores), "--memory", memory, "--work-dir", str(work)),
         cluster.master,
+        pin=pin,
     )
 
 
-def _start(cluster, log, *command):
+def _start(cluster, log, *command, pin=None):
     import pyspark
 
+    tied = [sys.executable, "-IS", "-c", TIED, str(os.getpid()), "" if pin is None else str(pin)]
     script = Path(pyspark.__file__).parent / "bin" / "spark-class"
     variables = {
         **os.environ,
@@ -237,7 +261,7 @@ def _start(cluster, log, *command):
     }
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [script, *command],
+            [*tied, script, *command],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
@@ -274,7 +298,7 @@ def _stop(cluster):
             process.kill()
             process.wait()
         for pid in children:
-            if str(cluster.directory).encode() in _command_line(pid) + _working_directory(pid):
+            if str(cluster.directory).encode() in command_line(pid) + _working_directory(pid):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -286,7 +310,7 @@ def leftovers(directory, seconds=300):
         left = [
             int(place.name)
             for place in Path("/proc").glob("[0-9]*")
-            if str(directory).encode() in _command_line(place.name) + _working_directory(place.name)
+            if str(directory).encode() in command_line(place.name) + _working_directory(place.name)
         ]
         if not left or time.monotonic() > deadline:
             return left
@@ -302,7 +326,8 @@ def descendants(pid):
     return found
 
 
-def _command_line(pid):
+def command_line(pid):
+    """What the process was started with; nothing if there is none, or none any more."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:

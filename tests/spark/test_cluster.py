@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import obstore
@@ -28,6 +29,7 @@ from omnigraph.storage.s3_options import S3Options
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
 from tests.sampling import runs_all, seed
+from tests.spark.cluster import command_line
 from tests.spark.document_helpers import (
     CITES,
     DOCS,
@@ -88,6 +90,31 @@ def store():
         "allow_http": "true",
     }
     server.stop()
+
+
+ABANDONED = """
+import json, sys, time
+from pathlib import Path
+from tests.spark.cluster import standalone_cluster
+
+with standalone_cluster(Path(sys.argv[1]), workers=1) as cluster:
+    print(json.dumps([process.pid for process in cluster.processes]), flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
+@pytest.mark.usefixtures("_spark_here")
+def test_a_cluster_ends_with_the_process_that_started_it(tmp_path):
+    command = [sys.executable, "-c", ABANDONED, str(tmp_path)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE) as owner:
+        started = json.loads(owner.stdout.readline())
+        assert [bool(command_line(pid)) for pid in started] == [True, True]
+        owner.kill()
+    deadline = time.monotonic() + 300
+    while left := [pid for pid in started if command_line(pid)]:
+        assert time.monotonic() < deadline, left
+        time.sleep(0.05)
 
 
 # Each task leaves a mark and holds on, so both executors have taken work when one is killed.
