@@ -122,16 +122,21 @@ def check_copy(place: Path, states: list[dict[str, int]]) -> None:
     assert numbers == sorted(set(numbers))
 
 
-def kill_a_copy(place: Path, rnd: random.Random) -> str:
-    """Start a driver that copies, and kill it at some moment; what it had done by then."""
-    batch, wait = rnd.randrange(COMMITS - 1), rnd.random()
-    driver = subprocess.Popen(
+def start_a_copy(place: Path, **variables: str) -> subprocess.Popen[bytes]:
+    """Start a driver that copies."""
+    return subprocess.Popen(
         [sys.executable, "-c", COPY, str(place)],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMNIGRAPH_SPARK_ARCHIVE": "0"},
+        env={**os.environ, "OMNIGRAPH_SPARK_ARCHIVE": "0", **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
+
+
+def kill_at_some_moment(place: Path, rnd: random.Random) -> str:
+    """Kill a driver while it copies; what it had done by then."""
+    batch, wait = rnd.randrange(COMMITS - 1), rnd.random()
+    driver = start_a_copy(place)
     try:
         wait_until((place / "cp" / "offsets" / str(batch)).exists, driver)
         time.sleep(wait)
@@ -140,10 +145,35 @@ def kill_a_copy(place: Path, rnd: random.Random) -> str:
     return f"killed {wait:.2f} s after the offset of batch {batch}"
 
 
-def test_a_copy_whose_driver_is_killed_equals_the_original(spark, tmp_path):
+def kill_at_point(place: Path, point: str) -> str:
+    """Kill a driver at a point of its first batch."""
+    driver = start_a_copy(place, OMNIGRAPH_FAILPOINTS=f"{point}=pause:{place / 'pause'}")
+    try:
+        wait_until((place / "pause.reached").exists, driver)
+    finally:
+        kill(driver)
+    return f"killed at {point}"
+
+
+@pytest.mark.sampled(1, every=())
+@pytest.mark.parametrize(
+    "when",
+    [
+        *(f"moment {number}" for number in range(5)),
+        "stream.before_write",
+        "load.before_table_commit",
+        "load.after_phase_b_before_phase_c",
+        "publish.after_write",
+        "stream.after_commit",
+    ],
+)
+def test_a_copy_whose_driver_is_killed_equals_the_original(spark, tmp_path, when):
     register(spark)
     states = history(tmp_path)
-    killed = kill_a_copy(tmp_path, random.Random(f"copy {seed()}"))
+    if "." in when:
+        killed = kill_at_point(tmp_path, when)
+    else:
+        killed = kill_at_some_moment(tmp_path, random.Random(f"copy {seed()} {when}"))
     # The checkpoint may be moved: it knows no place.
     (tmp_path / "cp").rename(tmp_path / "moved")
     copy_all(spark, tmp_path, "moved")

@@ -23,6 +23,7 @@ from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.newest_version import PROBE_AHEAD, open_newest
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
@@ -33,8 +34,6 @@ from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
-PROBE_AHEAD = 16
-"""How many newer versions are probed one by one before the directory is listed instead."""
 FEW_ROWS = 256
 """A fragment of the manifest of up to this number of rows is read whole."""
 REMADE_ATTEMPTS = 3
@@ -235,7 +234,7 @@ class Manifest:
 
     def _open(self, branch: str, identifier: str | None) -> Table:
         try:
-            return open_table(self._table_ref(branch, identifier))
+            return open_newest(self._table_ref(branch, identifier))
         except TableMissing:
             if branch == MAIN:
                 raise self._no_graph() from None
@@ -267,7 +266,7 @@ class Manifest:
             if not table.has_version(version + 1):
                 return open_table(table.ref.at(version))
             version += 1
-        return open_table(table.ref.at(None))
+        return open_newest(table.ref)
 
     def _is_unchanged(self, known: BranchState) -> bool:
         """Return whether the remembered version is still the file that was read."""

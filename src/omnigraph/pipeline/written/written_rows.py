@@ -23,6 +23,7 @@ from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.pipeline.written.task_files import Destination, Written
 from omnigraph.pipeline.written.task_images import TAKEN, image_rows
+from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import (
@@ -73,8 +74,9 @@ class WrittenRows:
         """Do nothing: there is only one table to stage."""
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
-        """Some columns that set rules look at, read from the files."""
-        return runner.frame(self._narrow(columns, as_read=as_read))
+        """Some columns that set rules look at, read from the files; those of few rows stay in memory."""
+        narrow = self._narrow(columns, as_read=as_read)
+        return runner.frame(narrow.read_all() if self.rows <= FEW_ROWS else narrow)
 
     def _narrow(self, columns: Sequence[str], *, as_read: bool) -> pa.RecordBatchReader:
         schema = self.narrow_schema(columns)
