@@ -19,6 +19,9 @@ from omnigraph.cores import usable_cores
 
 Result = TypeVar("Result")
 
+AHEAD = 2
+"""How many functions wait for a thread, beside those that run: a slow one must not leave the others idle."""
+
 
 def in_order(
     work: Iterable[Callable[[], Result]], stop: Callable[[], object] = lambda: None
@@ -35,21 +38,28 @@ def in_order(
         return
     source = iter(work)
     waiting: deque[Future[Result]] = deque()
-    ended, failure = False, None
+    ended = False
+    failure: Exception | None = None
     with _threads.shared(threads) as pool:
+
+        def submit() -> None:
+            nonlocal ended, failure
+            while not ended and len(waiting) < threads + AHEAD:
+                try:
+                    waiting.append(pool.submit(next(source)))
+                except StopIteration:
+                    ended = True
+                except Exception as error:  # noqa: BLE001 - raised below, in its turn
+                    ended, failure = True, error
+
         try:
-            while True:
-                while not ended and len(waiting) <= threads:
-                    try:
-                        waiting.append(pool.submit(next(source)))
-                    except StopIteration:
-                        ended = True
-                    except Exception as error:  # noqa: BLE001 - raised below, in its turn
-                        ended, failure = True, error
-                if not waiting:
-                    break
+            submit()
+            while waiting:
                 _wait_for(waiting[0])
-                yield waiting.popleft().result()
+                result = waiting.popleft().result()
+                submit()  # so that the threads work on while the caller looks at the result
+                yield result
+                del result
         except BaseException:
             stop()
             raise

@@ -58,18 +58,20 @@ def read_blocks(source: Source, split: Split, size: int = BLOCK_BYTES) -> Iterat
     """The lines of a split in blocks of about that size; a longer line is a block of its own."""
     with open_plain(source.location, source.compression, source.name) as stream:
         offset, data = _first_line(stream, split, size)
-        wanted = size
+        wanted, ended = size - len(data), False
         while True:
-            chunk = stream.read(_within(split, offset + len(data), wanted))
-            data += chunk
-            cut = _cut(data, offset, split.end, ended=not chunk)
+            # What came with the first line may fill a block already.
+            if wanted > 0:
+                chunk = stream.read(_within(split, offset + len(data), wanted))
+                data, ended = data + chunk, not chunk
+            cut = _cut(data, offset, split.end, ended=ended)
             if cut:
                 yield Block(source.index, offset, data[:cut])
                 offset, data, wanted = offset + cut, data[cut:], size
             else:
                 # The line is longer than all that was read so far: growing steps keep the copying linear.
                 wanted = max(size, len(data))
-            if not chunk or (split.end is not None and offset >= split.end):
+            if ended or (split.end is not None and offset >= split.end):
                 return
 
 
