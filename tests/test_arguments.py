@@ -44,6 +44,35 @@ def person(**data):
     return {"type": "Person", "data": {"name": "ada", **data}}
 
 
+# ------------------------------------------------------------------ arguments of no use
+
+ARRAY = np.array(["main", "node"])
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda g: g.mutate(ALL.replace("all", "d"), if_commit=ARRAY),
+        lambda g: g.load([person()], if_commit=g.commits.list(limit=1)[0]),
+        lambda g: g.load([person()], if_commit=7),
+        lambda g: g.branches.merge("main", granularity=ARRAY),
+        lambda g: g.edges("Knows", from_col=["from"]).to_arrow(),
+        lambda g: g.edges("Knows", to_col=None).to_arrow(),
+    ],
+)
+def test_a_value_of_another_kind_is_told_as_such(graph, call):
+    with pytest.raises(BadRequest):
+        call(graph)
+    assert read_back(graph).nodes["Person"] == {}
+
+
+@pytest.mark.parametrize("name", ["query", "explain", "nodes", "export", "snapshot"])
+def test_a_read_names_the_argument_that_it_does_not_take(graph, name):
+    given = {"query": [ALL], "explain": [ALL], "nodes": ["Person"], "export": ["out.jsonl"]}
+    with pytest.raises(TypeError, match="takes no limit; what is read is named by branch, "):
+        getattr(graph, name)(*given.get(name, []), limit=3)
+
+
 # ------------------------------------------------------------------ init and open
 
 

@@ -28,6 +28,7 @@ from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
 from omnigraph.commit.protocol import commit_under_locks, stage
 from omnigraph.commit.staging import stage_early
 from omnigraph.errors import (
+    BadRequest,
     Contention,
     ExpectedVersionMismatch,
     HistoryReclaimed,
@@ -259,7 +260,13 @@ def check_precondition(workspace: Workspace, state: BranchState, if_commit: str 
 
     Maintenance commits count as their first parent: they change no content.
     """
-    if if_commit is not None and not is_same_content(workspace.manifest, state, if_commit):
+    if if_commit is None:
+        return
+    if not isinstance(if_commit, str):
+        raise BadRequest(
+            f"if_commit is a Python {type(if_commit).__name__}; give the id of a commit, a text"
+        )
+    if not is_same_content(workspace.manifest, state, if_commit):
         raise _precondition_failed(state, if_commit)
 
 

@@ -51,7 +51,7 @@ class Access:
     def reading(self, **target: Unpack[TargetKeywords]) -> Target:
         """Return the target that a read names, if the handle is open and the actor may read it."""
         self.state.ensure_open()
-        return self.ask_read(Target.of(**target))
+        return self.ask_read(target_of(**target))
 
     def ask_read(self, target: Target, action: Action = Action.READ) -> Target:
         """Ask for the branch of a target, and return the target to go on with.
@@ -118,3 +118,14 @@ def _pinned(target: Target, commit: GraphCommit | Tag) -> Target:
     if target.tag is not None:
         return replace(target, tagged=commit.graph_commit_id)
     return Target(snapshot=commit.graph_commit_id)
+
+
+def target_of(**target: Unpack[TargetKeywords]) -> Target:
+    """Return the target that the keyword arguments of a read name; any other one is refused."""
+    known = TargetKeywords.__annotations__
+    unknown = sorted(target.keys() - known.keys())
+    if unknown:
+        raise TypeError(
+            f"this call takes no {', '.join(unknown)}; what is read is named by {', '.join(known)}"
+        )
+    return Target.of(**target)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from omnigraph.cancel import Cancel, Timeout, token_of, within
 from omnigraph.graph import frames, loads, reads, writes
-from omnigraph.graph.access import Access
+from omnigraph.graph.access import Access, target_of
 from omnigraph.graph.arguments import (
     check_flag,
     check_limits,
@@ -376,7 +376,7 @@ class Session:
         """
         names, told = check_types(types), check_progress(progress)
         with within(timeout, cancel):
-            return exports.export(self._access, out, Target.of(**target), names, engine, told)
+            return exports.export(self._access, out, target_of(**target), names, engine, told)
 
     def status(self) -> Status:
         """Return how the graph stands: branches, head, the tables of `main`, and what they need."""

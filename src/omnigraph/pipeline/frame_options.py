@@ -137,9 +137,15 @@ def _delimiter(given: object) -> str:
 
 
 def _encoding(given: object) -> str:
+    import pyarrow as pa
+
     try:
-        return codecs.lookup(given).name  # type: ignore[arg-type]
-    except (LookupError, TypeError):
+        found = codecs.lookup(given)  # type: ignore[arg-type]
+        # As Arrow will call it. Python counts compression and ciphers among its encodings.
+        if isinstance(found.incrementaldecoder().decode(pa.py_buffer(b"")), str):
+            return found.name
+        raise LookupError(given)
+    except (LookupError, TypeError, ValueError, AttributeError):
         raise BadRequest(
-            f"encoding is {given!r}, which Python does not know; give one such as latin-1"
+            f"encoding is {given!r}, which is no encoding of text that Python knows; give one such as latin-1"
         ) from None

@@ -51,7 +51,7 @@ class MergeOptions:
 
 def check_granularity(granularity: object) -> Granularity:
     """Return the granularity; refuse another word."""
-    if granularity not in GRANULARITIES:
+    if not isinstance(granularity, str) or granularity not in GRANULARITIES:
         raise BadRequest(
             f"granularity is {granularity!r}; it is `entity` (a change of different properties on "
             "both sides is a conflict) or `property` (only of the same property)"
