@@ -142,10 +142,12 @@ def _encoding(given: object) -> str:
     try:
         found = codecs.lookup(given)  # type: ignore[arg-type]
         # As Arrow will call it. Python counts compression and ciphers among its encodings.
-        if isinstance(found.incrementaldecoder().decode(pa.py_buffer(b"")), str):
-            return found.name
-        raise LookupError(given)
+        is_text = isinstance(found.incrementaldecoder().decode(pa.py_buffer(b"")), str)
     except (LookupError, TypeError, ValueError, AttributeError):
+        is_text = False
+    if not is_text:
         raise BadRequest(
-            f"encoding is {given!r}, which is no encoding of text that Python knows; give one such as latin-1"
-        ) from None
+            f"encoding is {given!r}, which is no encoding of text that Python knows; give one such "
+            "as latin-1"
+        )
+    return found.name
