@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.cancel import Cancel, watching
 from omnigraph.read.kernels import dispatch, frontier_numpy, pairs, pairs_numpy
 from omnigraph.read.kernels import frontier as dispatched
 from omnigraph.read.kernels.compiling import Compiler
@@ -329,3 +330,33 @@ def test_a_loop_that_cannot_be_kept_on_disk_is_compiled_all_the_same():
     compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
     # Numba has no place for code that has no file.
     assert compiled.compiled(eval("lambda x: x + 1"))(1) == 2
+
+
+class CountedLooks(Cancel):
+    """A token that never fires, and counts how often work looked at it."""
+
+    looks = 0
+
+    def check(self):
+        self.looks += 1
+        super().check()
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        lambda csr, rows: frontier_numpy.expand_merged(
+            csr, rows, np.array([0, len(rows)]), None, chunk=100
+        ),
+        lambda csr, rows: pairs_numpy.common_count(csr, rows, csr, rows, chunk=100),
+        lambda csr, rows: pairs_numpy.common_expand(csr, rows, csr, rows, chunk=100),
+    ],
+    ids=["expand_merged", "common_count", "common_expand"],
+)
+def test_a_timeout_is_seen_between_any_two_chunks(loop):
+    rows, columns = (part.ravel().astype(np.int32) for part in np.indices((30, 40)))
+    csr = csr_of(rows, columns, (30, 40))
+    token = CountedLooks()
+    with watching(token):
+        loop(csr, np.arange(30, dtype=np.int32).repeat(3))
+    assert token.looks >= 30 * 3 * 40 // 100

@@ -8,6 +8,7 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import (
     Adjacency,
     Codes,
@@ -161,6 +162,7 @@ def expand_merged(
         sums = np.zeros((len(part) - 1) * size, np.int64)
         seen = np.zeros(len(sums), np.bool_)
         for begin, end in cut(row_lengths(csr, rows[part[0] : part[-1]]), chunk):
+            look()
             index, targets = expand(csr, rows[part[0] + begin : part[0] + end])
             keys = group_of[begin:end].take(index)
             keys += targets

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Adjacency, Bits, Codes, Counts, Index, Mask, row_lengths
 from omnigraph.read.kernels.csr import Csr
 from omnigraph.read.kernels.frontier_numpy import CHUNK, cut, expand, starts_of_runs
@@ -101,6 +102,7 @@ def _chunks(
     lengths = np.minimum(of_left, of_right)
     pairs = np.flatnonzero(lengths)
     for first, last in cut(lengths.take(pairs), chunk):
+        look()
         part = pairs[first:last]
         yield part, swap.take(part)
 
