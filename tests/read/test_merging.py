@@ -7,6 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
+import omnigraph as og
 from omnigraph.read.kernels import pairs_numpy
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.match import merging
@@ -74,6 +75,50 @@ def test_sums_that_might_pass_64_bits_are_left_alone():
         rows = Bindings(2000, {"a": zeros, "b": zeros}, np.full(2000, weight))
         merged = merging.expand_merged(rows, frozenset({"a", "c"}), "b", csr, "c", 100)
         assert (merged is not None) == is_merged
+
+
+def test_groups_that_only_together_pass_64_bits_are_merged():
+    csr = csr_of(np.zeros(2, np.int32), np.arange(2, dtype=np.int32), (1, 2))
+    groups = np.arange(500, dtype=np.int32).repeat(4)
+    rows = Bindings(2000, {"a": groups, "b": np.zeros(2000, np.int32)}, np.full(2000, 2**58 + 1))
+    merged = merging.expand_merged(rows, frozenset({"a", "c"}), "b", csr, "c", 10**6)
+    assert merged is not None
+    (found,) = merged
+    assert found.codes["a"].tolist() == np.arange(500).repeat(2).tolist()
+    assert found.weights.tolist() == [2**60 + 4] * 1000
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """A graph in which each of 40 people knows each, themselves too."""
+    names = [f"p{number}" for number in range(40)]
+    schema = "node P { name: String @key } edge Knows: P -> P"
+    with og.init(tmp_path_factory.mktemp("full") / "g", schema) as graph:
+        people = [{"type": "P", "data": {"name": name}} for name in names]
+        known = [{"edge": "Knows", "from": one, "to": other} for one in names for other in names]
+        graph.load([*people, *known])
+        yield graph
+
+
+def around(length, shown):
+    """A circle of so many people who know the next one."""
+    known = " ".join(f"$v{at} knows $v{(at + 1) % length}" for at in range(length))
+    return f"query q() {{ match {{ $v0: P {known} }} return {{ {shown} }} }}"
+
+
+@pytest.mark.parametrize("length", [7, 11, 12, 13])
+def test_counts_between_31_and_63_bits_are_exact(full, length):
+    pairs = "$v0.name as a, $v1.name as b, count($v2) as ways"
+    # Without merging this takes years.
+    rows = full.query(around(length, pairs), timeout=300).rows
+    assert {row["ways"] for row in rows} == {40 ** (length - 2)}
+    assert len({(row["a"], row["b"]) for row in rows}) == 1600
+
+
+def test_a_count_beyond_63_bits_is_refused(full):
+    assert full.query(around(11, "count($v0) as ways")).rows == [{"ways": 40**11}]
+    with pytest.raises(og.errors.ResourceLimit, match="the largest I64"):
+        full.query(around(12, "count($v0) as ways"))
 
 
 @pytest.mark.parametrize("cells", [150, 1 << 19])

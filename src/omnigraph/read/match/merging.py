@@ -42,6 +42,14 @@ class _Groups(NamedTuple):
     codes: dict[str, Codes]
     """What a group agrees in."""
 
+    @property
+    def most(self) -> float:
+        """The largest number of rows of the match that a group stands for: no row it leads to stands for more."""
+        weights = self.rows.weights
+        if weights is None:
+            return float(self.rows.count)
+        return float(np.add.reduceat(weights.astype(float), self.starts[:-1]).max())
+
 
 def expand_merged(
     rows: Bindings, needed: frozenset[str], origin: str, csr: Csr, name: str, limit: int
@@ -55,13 +63,12 @@ def expand_merged(
         return None
     sizes = csr.degrees.take(rows.codes[origin])
     made = int(sizes.sum())
-    weights = rows.weights
-    if made < rows.count or (
-        weights is not None and float(np.dot(weights.astype(float), sizes)) >= TOO_MANY
-    ):
+    if made < rows.count:
         return None
     groups = _groups_of(rows, names, can_sort=made >= _GROWTH * rows.count)
     if groups is None or made * _SHARE < (len(groups.starts) - 1) * csr.shape[1]:
+        return None
+    if groups.most >= TOO_MANY / 2:  # Floats are not exact to the last row.
         return None
     return _expanded(groups, origin, csr, name, limit)
 
