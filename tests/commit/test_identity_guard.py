@@ -87,21 +87,23 @@ def names_a_branch(node: ast.AST) -> bool:
     return False
 
 
-def found(wrong) -> set[tuple[str, str]]:
+def found(wrong, words) -> set[tuple[str, str]]:
+    """The functions with something wrong in them; only files with one of the words are parsed."""
     return {
         (path.relative_to(SOURCE).as_posix(), name)
         for path in SOURCE.rglob("*.py")
-        for name, node in functions(ast.parse(path.read_text()))
+        if any(word in path.read_text("utf-8") for word in words)
+        for name, node in functions(ast.parse(path.read_text("utf-8")))
         if wrong(node)
     }
 
 
 def test_version_numbers_are_compared_only_where_it_is_right():
-    assert found(compares_numbers) == set(MAY_COMPARE)
+    assert found(compares_numbers, NUMBERS) == set(MAY_COMPARE)
 
 
 def test_branches_are_opened_by_their_identifier():
-    assert found(names_a_branch) == set(MAY_NAME)
+    assert found(names_a_branch, {".on("}) == set(MAY_NAME)
 
 
 @pytest.mark.parametrize("text", ["a.table_version == b", "b < a.x.manifest_version", "1 != a.table_version"])  # fmt: skip
