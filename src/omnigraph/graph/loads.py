@@ -12,6 +12,7 @@ from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_load_options
 from omnigraph.graph.state import GraphState
+from omnigraph.graph.turns import TURNS
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
@@ -112,8 +113,8 @@ def _run_load(
         schema = _schema_for(state, options.branch, options.from_branch)
         return schema.ir_hash, schema.catalog
 
-    return load(
-        state.workspace,
-        accepted,
-        LoadRequest(inputs, options, state.embedder, state.blob_policy, before_fork=before_fork),
+    request = LoadRequest(
+        inputs, options, state.embedder, state.blob_policy, before_fork=before_fork
     )
+    with TURNS.writing():
+        return load(state.workspace, accepted, request)

@@ -11,6 +11,7 @@ from omnigraph.clock import now_us
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
+from omnigraph.graph.turns import TURNS
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
@@ -41,9 +42,10 @@ def query(
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
-    return retry_if_remade(
-        target, lambda: _query(access, source, chosen, given, target, profile, limits)
-    )
+    with TURNS.reading():
+        return retry_if_remade(
+            target, lambda: _query(access, source, chosen, given, target, profile, limits)
+        )
 
 
 def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:

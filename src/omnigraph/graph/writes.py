@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
+from omnigraph.graph.turns import TURNS
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
 from omnigraph.manifest.actors import check_operation_id
@@ -64,7 +65,8 @@ def mutate(
         state.blob_policy,
         check_operation_id(options.operation_id),
     )
-    return mutate(state.workspace, request)
+    with TURNS.writing():
+        return mutate(state.workspace, request)
 
 
 def embed(
