@@ -15,12 +15,15 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.read.kernels.arrays import Bits, Codes, Counts
+from omnigraph.read.kernels.arrays import Bits, Codes, Counts, Floats, Mask
 
 Keys = npt.NDArray[np.uint64]
 
 
 _KEY_BITS = 64
+# Rows whose degrees an estimate looks at, or nearly twice as many.
+_SAMPLE = 1 << 15
+_MADE = ("degrees", "some_degrees", "is_filled", "filled")
 # Bits for all pairs are made up to this number of bytes,
 _BITS_BYTES = 1 << 26
 # up to this number of bytes for each byte of the neighbours,
@@ -29,8 +32,44 @@ _BITS_ROOM = 32
 _BITS_PAIRS = 8
 
 
+class _Rows:
+    """What is known of adjacency by its rows."""
+
+    indptr: npt.NDArray[np.int64]
+
+    @cached_property
+    def degrees(self) -> Counts:
+        """How many entries each row has."""
+        return np.diff(self.indptr)
+
+    @cached_property
+    def most(self) -> int:
+        """How many entries a row has at most."""
+        return int(self.degrees.max(initial=0))
+
+    @cached_property
+    def some_degrees(self) -> Floats:
+        """The degrees of some rows at equal distances, or of all where these are not many."""
+        return self.degrees[:: sample_step(len(self.degrees))].astype(float)
+
+    @cached_property
+    def is_filled(self) -> Mask:
+        """Which rows have an entry."""
+        return self.degrees > 0
+
+    @cached_property
+    def filled(self) -> Codes:
+        """The rows that have an entry, ascending."""
+        return np.flatnonzero(self.is_filled).astype(np.int32)
+
+
+def sample_step(count: int) -> int:
+    """At which distance items are looked at, so that these are not many."""
+    return -(-max(1, count) // _SAMPLE)
+
+
 @dataclass(frozen=True)
-class Csr:
+class Csr(_Rows):
     """Adjacency without repeats: row ``r`` has ``indices[indptr[r]:indptr[r + 1]]``, ascending."""
 
     ARRAYS: ClassVar = ("indptr", "indices")
@@ -40,20 +79,10 @@ class Csr:
     shape: tuple[int, int]
 
     @cached_property
-    def degrees(self) -> Counts:
-        """How many neighbours each row has."""
-        return np.diff(self.indptr)
-
-    @cached_property
-    def filled(self) -> Codes:
-        """The rows that have a neighbour, ascending."""
-        return np.flatnonzero(self.degrees).astype(np.int32)
-
-    @cached_property
     def function(self) -> Codes | None:
         """Where no row has two neighbours: the one of every row, or -1. Otherwise None."""
         rows = self.shape[0]
-        if len(self.indices) > rows or (len(self.indices) and int(self.degrees.max()) > 1):
+        if len(self.indices) > rows or self.most > 1:
             return None
         if len(self.indices) == rows:
             return self.indices
@@ -94,7 +123,7 @@ class Csr:
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        made = (self.__dict__.get(name) for name in ("degrees", "filled", "function", "_bits"))
+        made = (self.__dict__.get(name) for name in (*_MADE, "function", "_bits"))
         more: int = sum(one.nbytes for one in made if one is not None and one is not self.indices)
         return self.indptr.nbytes + self.indices.nbytes + more
 
@@ -132,7 +161,7 @@ class Csr:
 
 
 @dataclass(frozen=True)
-class MultiCsr:
+class MultiCsr(_Rows):
     """Adjacency with one entry per stored edge, whose position is beside it.
 
     The entries of a row ascend by neighbour.
@@ -145,20 +174,10 @@ class MultiCsr:
     positions: npt.NDArray[np.int32]
     shape: tuple[int, int]
 
-    @cached_property
-    def degrees(self) -> Counts:
-        """How many edges each row has."""
-        return np.diff(self.indptr)
-
-    @cached_property
-    def filled(self) -> Codes:
-        """The rows that have an edge, ascending."""
-        return np.flatnonzero(self.degrees).astype(np.int32)
-
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
-        made = (self.__dict__.get(name) for name in ("degrees", "filled"))
+        made = (self.__dict__.get(name) for name in _MADE)
         more: int = sum(one.nbytes for one in made if one is not None)
         return self.indptr.nbytes + self.indices.nbytes + self.positions.nbytes + more
 

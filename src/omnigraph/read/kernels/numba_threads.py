@@ -55,15 +55,16 @@ def frozen_rows(csr: Adjacency) -> tuple[Index, Targets]:
 
 def in_pieces(
     loop: Callable[..., int | None],
-    effort: npt.NDArray[np.int64],
+    effort: npt.NDArray[np.int64] | range,
     *arguments: Any,
     call: int = CALL,
 ) -> None:
     """Call ``loop(first, last, *arguments)`` over a range cut into parts of equal effort.
 
-    ``effort[i]`` is the effort before item ``i``, with the total at the end. Parts run at the same
-    time when there is enough to do, and each in calls that do not take long, with a look in between. A loop
-    whose items turn out to take more effort than given may return early, with the item it stopped at.
+    ``effort[i]`` is the effort before item ``i``, with the total at the end. It is a range from 0 if all items take
+    as long. Parts run at the same time when there is enough to do, and each in calls that do not take long, with
+    a look in between. A loop whose items turn out to take more effort than given may return early, with the item
+    it stopped at.
     """
     total = int(effort[-1] - effort[0])
     parts = _parts(total)
@@ -95,8 +96,11 @@ def in_pieces(
         raise
 
 
-def _cuts(effort: npt.NDArray[np.int64], parts: int) -> list[int]:
+def _cuts(effort: npt.NDArray[np.int64] | range, parts: int) -> list[int]:
     """The bounds of parts of equal effort."""
+    if isinstance(effort, range):
+        items = len(effort) - 1
+        return [items * part // parts for part in range(parts + 1)]
     total = int(effort[-1] - effort[0])
     cuts = np.searchsorted(effort, effort[0] + np.arange(1, parts) * total // parts)
     return [0, *cuts.tolist(), len(effort) - 1]

@@ -13,14 +13,16 @@ Worth = npt.NDArray[np.uint8] | Counts
 
 # Two rows are compared directly where both together have up to this number of targets,
 _SHORT = 64
-# or one of them up to this number.
+# or one of them up to this number;
 _FEW = 3
+# all pairs of their targets, where there are no more than this number.
+_TINY = 16
 
 
 def contains(csr: Adjacency, a: Codes, b: Codes) -> Mask:
     """For every pair whether ``b`` is a target of row ``a``."""
     found = np.empty(len(a), np.bool_)
-    effort = np.arange(0, 16 * len(a) + 1, 16)
+    effort = range(0, 16 * len(a) + 1, 16)
     in_pieces(_contains, effort, *frozen_rows(csr), frozen(a), frozen(b).view(np.uint32), found)
     return found
 
@@ -50,7 +52,7 @@ def _is_in(indices: Targets, low: int, end: int, wanted: int) -> bool:
 def marked(bits: Bits, columns: int, a: Codes, b: Codes) -> Mask:
     """For every pair whether its bit is set, where row ``a`` has ``columns`` bits."""
     found = np.empty(len(a), np.bool_)
-    effort = np.arange(0, 4 * len(a) + 1, 4)
+    effort = range(0, 4 * len(a) + 1, 4)
     in_pieces(_marked, effort, frozen(bits), columns, frozen(a), frozen(b), found)
     return found
 
@@ -115,7 +117,7 @@ def _common(
 ) -> None:
     """Short rows are compared pair by pair; the pairs of long ones are put in order first, see ``_intersect``."""
     is_long = np.zeros(len(a), np.bool_)
-    effort = np.arange(0, 16 * len(a) + 1, 16)
+    effort = range(0, 16 * len(a) + 1, 16)
     given = (*frozen_rows(left), *frozen_rows(right), frozen(a), frozen(b), worth)
     in_pieces(_compare, effort, *given, is_long, counts, targets)
     if is_long.any():
@@ -141,6 +143,14 @@ def _compare(
         x, x_end = left_indptr[a[i]], left_indptr[a[i] + 1]
         y, y_end = right_indptr[b[i]], right_indptr[b[i] + 1]
         of_left, of_right = x_end - x, y_end - y
+        if targets is None and worth is None and of_left * of_right <= _TINY:
+            # Every target with every other, without a branch on what is found.
+            found_here = np.int64(0)
+            for place in range(x, x_end):
+                for other in range(y, y_end):
+                    found_here += left_indices[place] == right_indices[other]
+            counts[i] = found_here
+            continue
         shorter = min(of_left, of_right)
         if shorter > _FEW and of_left + of_right > _SHORT:
             is_long[i] = True

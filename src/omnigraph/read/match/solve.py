@@ -113,11 +113,6 @@ def planned(
     given: Mapping[str, int],
 ) -> list[Step]:
     """The steps that list what is left; the variables are narrowed towards the one they start with."""
-
-    def ordered() -> tuple[Estimates, list[str]]:
-        estimates = Estimates(graph.candidates, graph.links, tests, given)
-        return estimates, order_of(estimates, counted)
-
     looked_at = set(kept).union(*(test.names for test in tests))
     loops = {one.ends.left for one in graph.links if one.ends.left == one.ends.right}
     counted = frozenset(
@@ -125,11 +120,14 @@ def planned(
         for name, candidates in graph.candidates.items()
         if name not in looked_at and name not in loops and not candidates.totals
     )
-    estimates, order = ordered()
-    before = {name: candidates.count for name, candidates in graph.candidates.items()}
+    estimates = Estimates(graph.candidates, graph.links, tests, given)
+    order = order_of(estimates, counted)
+    before = dict(graph.candidates)
     graph.narrow([*given, *order])
-    if any(graph.candidates[name].count * 2 < count for name, count in before.items()):
-        estimates, order = ordered()
+    if any(graph.candidates[name].count * 2 < one.count for name, one in before.items()):
+        changed = [name for name, one in before.items() if graph.candidates[name] is not one]
+        estimates.forget(changed)
+        order = order_of(estimates, counted)
     return steps_of(estimates, order, counted)
 
 

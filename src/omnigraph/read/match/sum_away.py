@@ -53,8 +53,25 @@ class VariableGraph:
             # smallest one is left at the end.
             _, _, name = max(free)
             look()
-            self.remove(name)
+            self.remove(self._looked_up(name, {one for _, _, one in free}))
         self.candidates = {name: candidates.alive() for name, candidates in self.candidates.items()}
+
+    def _looked_up(self, name: str, free: set[str]) -> str:
+        """Which of the last two variables to remove: the one that the other looks up, rather than sweeps over.
+
+        `$r replyOf $m` where a message answers one at most: the weight of its $m is an entry of an array for
+        each $r, while the $r of each $m have to be collected.
+        """
+        links = self.links.at(name)
+        child = self.candidates[name]
+        if child.is_full or child.totals or len(links) != 1 or not isinstance(links[0], EdgeLink):
+            return name
+        (link,) = links
+        other = link.ends.other(name)
+        if other not in free or other == name or self.candidates[other].totals:
+            return name
+        by_look_up = link.function(other) is None and link.function(name) is not None
+        return other if by_look_up else name
 
     def _is_end(self, name: str) -> bool:
         """Whether at most one other variable is next to it, by links that send messages."""

@@ -109,7 +109,7 @@ class EdgeLink:
         rows = self.rows(parent)
         if child.is_full:
             degrees = rows.degrees if at.codes is None else rows.degrees.take(at.codes)
-            return Message(None, degrees, {}, len(rows.indices))
+            return Message(None, degrees, {}, rows.most)
         back = self.rows(self.ends.other(parent))
         refuse_wrap(child, lambda part: _pulled(rows, child.spread_out(part)))
         sweep = len(rows.indices)
@@ -130,10 +130,8 @@ class EdgeLink:
             if len(rows.filled) == rows.shape[0]:
                 return at
             if at.is_full:
-                return Candidates(at.size, rows.filled)
-            if at.codes is None:
-                return at.only(rows.degrees > 0)
-            return at.only_listed(rows.degrees.take(at.codes) > 0)
+                return Candidates(at.size, rows.filled, members=rows.is_filled)
+            return at.only(rows.is_filled)
         alive = child.alive()
         back = self.rows(self.ends.other(parent))
         if alive.codes is not None:
@@ -170,6 +168,12 @@ def _present(index: Index, count: int) -> Mask:
 
 def _swept(rows: Csr | MultiCsr, at: Candidates, child: Candidates) -> Message:
     """One sweep over all edges, for every code of the parent."""
+    is_one = isinstance(rows, Csr) and rows.function is not None
+    if is_one and at.codes is None and child.weights is not None and not child.totals:
+        # One neighbour at most, so that nothing is added up: only the codes that have it are listed.
+        found = child.spread_out(child.weights).take(rows.indices)
+        every = len(rows.indices) == rows.shape[0]
+        return Message(None if every else rows.filled, found, {}, child.at_most)
     chosen = slice(None) if at.codes is None else at.codes
     if child.weights is None:
         weights = _counted(rows, child.mask())[chosen]
@@ -180,7 +184,7 @@ def _swept(rows: Csr | MultiCsr, at: Candidates, child: Candidates) -> Message:
         return measure.swept(rows, child.spread_out(entries, measure.neutral))[chosen]
 
     totals = {key: entry.each(swept) for key, entry in child.totals.items()}
-    return Message(None, weights, totals)
+    return Message(None, weights, totals, child.most if is_one else None)
 
 
 def _pulled(rows: Csr | MultiCsr, x: Counts) -> Counts:

@@ -13,16 +13,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
-import numpy as np
-
-from omnigraph.read.kernels.arrays import Counts, Floats
+from omnigraph.read.kernels.arrays import Floats
+from omnigraph.read.kernels.csr import sample_step
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link
 from omnigraph.read.match.order.steps import RowTest
 
-# Codes whose degrees are looked at; more are sampled at equal distances.
-_SAMPLE = 1 << 15
 # A hop search looks at far more than it finds, and so does a test whether it joins two nodes.
 _SEARCH = 8.0
 _MOST = 1e300
@@ -42,10 +39,24 @@ class LinkEstimate:
     def degrees(self, name: str) -> Floats | None:
         """The degrees of the candidates of that end, or of a sample; None where they are not known."""
         if name not in self._degrees:
-            every = self.link.degrees(name)
-            known = None if every is None else _sampled(self._candidates[name], every)
-            self._degrees[name] = known
+            self._degrees[name] = self._some_degrees(name)
         return self._degrees[name]
+
+    def _some_degrees(self, name: str) -> Floats | None:
+        codes = self._candidates[name].codes
+        if codes is None and isinstance(self.link, EdgeLink):
+            return self.link.rows(name).some_degrees
+        every = self.link.degrees(name)
+        if every is None:
+            return None
+        chosen = every if codes is None else every.take(codes[:: sample_step(len(codes))])
+        return chosen.astype(float)
+
+    def forget(self, name: str) -> None:
+        """Work out anew what depends on the candidates of that end."""
+        self._degrees.pop(name, None)
+        self._means.pop(name, None)
+        self.__dict__.pop("pairs", None)
 
     def mean(self, name: str) -> float:
         """How many neighbours a candidate of that end has on average, candidates or not."""
@@ -90,6 +101,13 @@ class Estimates:
                 if name in self.at:
                     self.at[name].append(one)
         self._skews: dict[tuple[str, frozenset[LinkEstimate]], float] = {}
+
+    def forget(self, names: Iterable[str]) -> None:
+        """Work out anew what depends on these variables: they have other candidates now."""
+        for name in names:
+            for one in self.at[name]:
+                one.forget(name)
+            self._skews = {key: skew for key, skew in self._skews.items() if key[0] != name}
 
     def ready(self, name: str, bound: frozenset[str]) -> list[LinkEstimate]:
         """The links from what is bound to this variable, the least growth first."""
@@ -154,11 +172,3 @@ def _skew_of(degrees: list[Floats]) -> float:
         product = product * one
         expected *= float(one.mean())
     return float(product.mean()) / expected if expected else 1.0
-
-
-def _sampled(candidates: Candidates, degrees: Counts) -> Floats:
-    """The degrees of some candidates at equal distances, or of all where these are not many."""
-    step = -(-max(1, candidates.count) // _SAMPLE)
-    if candidates.codes is None:
-        return np.asarray(degrees[::step], float)
-    return np.asarray(degrees[candidates.codes[::step]], float)
