@@ -26,7 +26,7 @@ class ViewThresholds:
     """The ends of an edge table of at least this number of rows are read by two threads."""
     batch_rows: int = 1 << 15
     """Each of the two threads reads batches of this number of rows."""
-    chunk_rows: int = 4_000_000
+    chunk_rows: int = 1_000_000
     """Each of the two threads holds the ids of about this number of rows as text at a time."""
     nodes_per_id: int = 256
     """Ids are searched for one by one where there are more than this number of nodes for each."""

@@ -7,7 +7,7 @@ For example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -20,6 +20,9 @@ from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.row_changes import RowChanges
+
+
+Find = Callable[[pa.ChunkedArray], Codes]
 
 
 class Ends(NamedTuple):
@@ -85,12 +88,14 @@ def read_ends(
     if pinned.row_count < thresholds.threaded_rows:
         return ends_of(pinned.table.read(["src", "dst"], with_row_id=True), sources, targets)
 
+    near, far = _finders(pinned, sources, targets)
+
     def targets_only() -> Codes:
-        chunks = _read_end(pinned, "dst", targets, thresholds, with_row_id=False)
+        chunks = _read_end(pinned, "dst", far, thresholds, with_row_id=False)
         return np.concatenate([codes for codes, _ in chunks])
 
     with Beside(targets_only) as other:
-        chunks = list(_read_end(pinned, "src", sources, thresholds, with_row_id=True))
+        chunks = list(_read_end(pinned, "src", near, thresholds, with_row_id=True))
         src = np.concatenate([codes for codes, _ in chunks])
         row_ids = np.concatenate([found for _, found in chunks if found is not None])
         dst = other.result()
@@ -118,9 +123,9 @@ def write_ends(
     False where that is not possible: the rows are not in the order of their ids, or an end is missing.
     """
 
-    def write(column: str, nodes: NodeSpace, *, with_row_id: bool) -> int:
+    def write(column: str, find: Find, *, with_row_id: bool) -> int:
         count, newest = 0, -1
-        for codes, row_ids in _read_end(pinned, column, nodes, thresholds, with_row_id=with_row_id):
+        for codes, row_ids in _read_end(pinned, column, find, thresholds, with_row_id=with_row_id):
             if not codes.size:
                 continue
             if codes.min() < 0:
@@ -134,22 +139,30 @@ def write_ends(
             count += codes.size
         return count
 
-    with Beside(lambda: write("dst", targets, with_row_id=False)) as other:
-        count = write("src", sources, with_row_id=True)
+    near, far = _finders(pinned, sources, targets)
+    with Beside(lambda: write("dst", far, with_row_id=False)) as other:
+        count = write("src", near, with_row_id=True)
         return other.result() == count == pinned.row_count
+
+
+def _finders(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> tuple[Find, Find]:
+    """How the sources and the targets of all edges are looked up."""
+    near = sources.finder(pinned.row_count)
+    is_same = sources.node_ids is targets.node_ids
+    return near, near if is_same else targets.finder(pinned.row_count)
 
 
 def _read_end(
     pinned: PinnedTable,
     column: str,
-    nodes: NodeSpace,
+    find: Find,
     thresholds: ViewThresholds,
     *,
     with_row_id: bool,
 ) -> Iterator[tuple[Codes, npt.NDArray[np.uint64] | None]]:
     """One end of all stored edges; the text of a bounded number of them is in memory at a time."""
     for rows in _chunks(pinned, column, thresholds, with_row_id=with_row_id):
-        codes = nodes.ordinals_of(rows.column(column))
+        codes = find(rows.column(column))
         yield codes, rows.column("_rowid").to_numpy() if with_row_id else None
 
 

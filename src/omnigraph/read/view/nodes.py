@@ -22,6 +22,7 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
+from omnigraph.read.view.id_index import IdIndex
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import RowChanges
@@ -286,6 +287,12 @@ class NodeSpace:
         )
         codes: Codes = one_array(found).fill_null(-1).to_numpy()
         return codes.astype(np.int32, copy=False)
+
+    def finder(self, count: int) -> Callable[[pa.ChunkedArray], Codes]:
+        """A way to get the ordinals of ``count`` ids in parts: as `ordinals_of`, with an index made once."""
+        is_few = count * self._nodes_per_id < self.size
+        index = None if is_few else IdIndex.of(self.id_array)
+        return self.ordinals_of if index is None else index.find
 
     def ordinals_of_row_ids(self, row_ids: npt.NDArray[np.uint64]) -> Codes:
         """The ordinals of rows; -1 for those that are not there."""
