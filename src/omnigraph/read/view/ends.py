@@ -21,7 +21,6 @@ from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.row_changes import RowChanges
 
-
 Find = Callable[[pa.ChunkedArray], Codes]
 
 

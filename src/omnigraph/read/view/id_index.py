@@ -34,15 +34,14 @@ _MIXING: Final = np.uint64(0x9E3779B97F4A7C15)
 class IdIndex:
     """The places of distinct ids. Several threads may ask at once."""
 
-    def __init__(self, kind: pa.DataType, count: int, longest: int) -> None:
-        self._type = kind
+    def __init__(self, count: int, longest: int) -> None:
         # The length of a text is in the last byte of its last word.
         words = longest // _BYTES + 1
         # Drawn anew, so that nobody can choose ids that are all looked for in one place.
         self._seeds = np.random.default_rng().integers(1 << 63, size=words, dtype=np.uint64) | 1
         self._bits = max(1, (2 * count - 1).bit_length())
         self._places = np.full(1 << self._bits, -1, np.int32)
-        self._words = [np.empty(count, np.uint64) for _ in range(words)]
+        self._words = [np.zeros(max(1, count), np.uint64) for _ in range(words)]
 
     @staticmethod
     def of(ids: pa.Array) -> IdIndex | None:
@@ -50,7 +49,7 @@ class IdIndex:
         texts = _Texts(ids)
         if texts.longest > _LONGEST:
             return None
-        index = IdIndex(ids.type, len(ids), texts.longest)
+        index = IdIndex(len(ids), texts.longest)
         for part in _pieces(len(ids)):
             look()
             words = texts.words(part, len(index._words))
@@ -82,7 +81,7 @@ class IdIndex:
         """The places of these texts; -1 for null and for one that is not there."""
         if isinstance(texts, pa.ChunkedArray):
             return np.concatenate([np.empty(0, np.int32), *map(self.find, texts.chunks)])
-        asked = _Texts(texts if texts.type == self._type else texts.cast(self._type))
+        asked = _Texts(texts)
         found = np.empty(len(texts), np.int32)
         for part in _pieces(len(texts)):
             look()
@@ -131,6 +130,8 @@ class _Texts:
     """The bytes of an array of text."""
 
     def __init__(self, texts: pa.Array) -> None:
+        if not pa.types.is_string(texts.type) and not pa.types.is_large_string(texts.type):
+            texts = texts.cast(pa.large_string())
         _, offsets, data = texts.buffers()
         width = np.int64 if pa.types.is_large_string(texts.type) else np.int32
         if offsets is None or not len(texts):
