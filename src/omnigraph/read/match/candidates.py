@@ -186,14 +186,13 @@ class Candidates:
 
     def _at(self, rows: Codes | Mask) -> Candidates:
         """The listed codes at these places, or those that a mask selects."""
-        if rows.dtype == np.bool_:
-            # Places and `take` are some times as fast as a mask in brackets.
-            rows = np.flatnonzero(rows)
+        # Places and `take` are some times as fast as a mask in brackets.
+        places = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
         return Candidates(
             self.size,
-            np.asarray(rows, np.int32) if self.codes is None else self.codes.take(rows),
-            None if self.weights is None else self.weights.take(rows),
-            {at: totals.at(rows) for at, totals in self.totals.items()},
+            np.asarray(places, np.int32) if self.codes is None else self.codes.take(places),
+            None if self.weights is None else self.weights.take(places),
+            {at: totals.at(places) for at, totals in self.totals.items()},
             at_most=self.at_most,
         )
 

@@ -64,9 +64,11 @@ class VariableGraph:
         """
         links = self.links.at(name)
         child = self.candidates[name]
-        if child.is_full or child.totals or len(links) != 1 or not isinstance(links[0], EdgeLink):
+        if child.is_full or child.totals or len(links) != 1:
             return name
         (link,) = links
+        if not isinstance(link, EdgeLink):
+            return name
         other = link.ends.other(name)
         if other not in free or other == name or self.candidates[other].totals:
             return name

@@ -105,7 +105,7 @@ class IdIndex:
 
     def _is_other(self, words: list[Words], places: Codes) -> Mask:
         """Whether another id is at a place; False where there is none."""
-        different = self._words[0].take(places) != words[0]
+        different: Mask = self._words[0].take(places) != words[0]
         for stored, one in zip(self._words[1:], words[1:], strict=True):
             different |= stored.take(places) != one
         different &= places >= 0
@@ -117,8 +117,8 @@ class IdIndex:
             mixed += one * seed
         mixed ^= mixed >> np.uint64(32)
         mixed *= _MIXING
-        mixed >>= np.uint64(64 - self._bits)
-        return mixed.view(np.int64)
+        slots: Index = (mixed >> np.uint64(64 - self._bits)).view(np.int64)
+        return slots
 
     def _next(self, slots: Index) -> Index:
         slots += 1
