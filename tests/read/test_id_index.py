@@ -38,15 +38,14 @@ def test_texts_are_found_where_they_stand(ids, asked, kind, other):
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 26, 36, 62])
-def test_many_ids_of_one_length_in_several_pieces(length, monkeypatch):
-    monkeypatch.setattr("omnigraph.read.view.id_index._PIECE", 100)
+def test_many_ids_of_one_length_in_several_pieces(length):
     rng = random.Random(length)
     letters = "0123456789abcdefghijklmnopqrstuvwxyz"
     every = {"".join(rng.choices(letters, k=length)) for _ in range(1500)}
     ids = sorted(every)[::2]
     asked = [*every, *(one + "\0" for one in every), *(one[:-1] for one in every), "x" * 300, None]
     rng.shuffle(asked)
-    index = IdIndex.of(pa.array(ids))
+    index = IdIndex.of(pa.array(ids), piece=100)
     assert index is not None
     assert index.find(pa.array(asked)).tolist() == by_hand(ids, asked)
 

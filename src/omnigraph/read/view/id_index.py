@@ -34,7 +34,8 @@ _MIXING: Final = np.uint64(0x9E3779B97F4A7C15)
 class IdIndex:
     """The places of distinct ids. Several threads may ask at once."""
 
-    def __init__(self, count: int, longest: int) -> None:
+    def __init__(self, count: int, longest: int, piece: int) -> None:
+        self._piece = piece
         # The length of a text is in the last byte of its last word.
         words = longest // _BYTES + 1
         # Drawn anew, so that nobody can choose ids that are all looked for in one place.
@@ -44,13 +45,16 @@ class IdIndex:
         self._words = [np.zeros(max(1, count), np.uint64) for _ in range(words)]
 
     @staticmethod
-    def of(ids: pa.Array) -> IdIndex | None:
-        """An index of distinct ids without nulls. None where there is no good one: ids are too long."""
+    def of(ids: pa.Array, piece: int = _PIECE) -> IdIndex | None:
+        """An index of distinct ids without nulls, which works on ``piece`` texts at a time.
+
+        None where there is no good one: ids are too long.
+        """
         texts = _Texts(ids)
         if texts.longest > _LONGEST:
             return None
-        index = IdIndex(len(ids), texts.longest)
-        for part in _pieces(len(ids)):
+        index = IdIndex(len(ids), texts.longest, piece)
+        for part in _pieces(len(ids), piece):
             look()
             words = texts.words(part, len(index._words))
             for stored, one in zip(index._words, words, strict=True):
@@ -83,7 +87,7 @@ class IdIndex:
             return np.concatenate([np.empty(0, np.int32), *map(self.find, texts.chunks)])
         asked = _Texts(texts)
         found = np.empty(len(texts), np.int32)
-        for part in _pieces(len(texts)):
+        for part in _pieces(len(texts), self._piece):
             look()
             found[part] = self._find(asked.words(part, len(self._words)))
         if texts.null_count:
@@ -167,6 +171,6 @@ class _Texts:
         return found
 
 
-def _pieces(count: int) -> Iterator[slice]:
-    for start in range(0, count, _PIECE):
-        yield slice(start, min(start + _PIECE, count))
+def _pieces(count: int, piece: int) -> Iterator[slice]:
+    for start in range(0, count, piece):
+        yield slice(start, min(start + piece, count))
