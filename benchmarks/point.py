@@ -341,14 +341,14 @@ def show(times: dict[str, dict[str, float]], rates: dict[str, dict[str, Rate]]) 
         f"\n{'reads per second (cores in use)':36}{'1 thread':>16}{f'{THREADS} threads':>16}"
         f"{'ratio':>8}   bar"
     )
-    for name, case in rates.items():
-        one, many = case["1"], case[str(THREADS)]
-        cells = "".join(f"{rate.reads:10.0f} ({rate.cores:.1f})" for rate in (one, many))
+    for name, rate in rates.items():
+        one, many = rate["1"], rate[str(THREADS)]
+        cells = "".join(f"{each.reads:10.0f} ({each.cores:.1f})" for each in (one, many))
         ratio, least = many.reads / one.reads, BARS.get(name)
         bar = f"   {least} x  {'pass' if ratio >= least else 'FAIL'}" if least else ""
         print(f"{name:36}{cells}{ratio:8.2f}{bar}")
-    many = rates["queries"][str(THREADS)].reads / rates["Lance"][str(THREADS)].reads
-    print(f"{THREADS} threads of queries against as many of Lance calls: {many:.2f} x the reads")
+    against = rates["queries"][str(THREADS)].reads / rates["Lance"][str(THREADS)].reads
+    print(f"{THREADS} threads of queries against as many of Lance calls: {against:.2f} x the reads")
 
 
 def show_beside(rates: dict[str, Any]) -> None:
