@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from omnigraph.storage.row_versions import encoded, runs_of
 from omnigraph.storage.tables.lance_import import lance_module
 
 if TYPE_CHECKING:
@@ -39,47 +40,11 @@ class RowStamps:
         import pyarrow as pa
 
         stamps = {name: np.concatenate(seen) for name, seen in self._seen.items()}
-        ids = lance_module("fragment").RowIdSequence(pa.array(stamps[ROW_ID], pa.uint64()))
+        lance_fragment = lance_module("fragment")
+        ids = lance_fragment.RowIdSequence(pa.array(stamps[ROW_ID], pa.uint64()))
         fragment.row_id_meta = ids.to_inline_metadata()
-        fragment.created_at_version_meta = _versions(stamps[CREATED])
-        fragment.last_updated_at_version_meta = _versions(stamps[CHANGED])
-
-
-def _versions(versions: npt.NDArray[np.uint64]) -> Any:
-    """Versions row by row in the form Lance stores them: a run of rows, then their version.
-
-    A run is the protobuf message `{1: {1: {2: number of rows}}, 2: version}`; the sequence has its
-    runs in field 1. There is no other way to make one in pylance 14. There may be as many runs as
-    rows, but few different ones, so each is encoded once.
-    """
-    import numpy as np
-
-    starts = np.flatnonzero(np.r_[True, versions[1:] != versions[:-1]])
-    counts = np.diff(np.r_[starts, len(versions)]).astype(np.uint64)
-    # Both numbers have at most 32 bits: those of the rows of a file, and of the versions of a table.
-    different, which = np.unique(counts << np.uint64(32) | versions[starts], return_inverse=True)
-    texts = [_run_text(key >> 32, key & 0xFFFF_FFFF) for key in different.tolist()]
-    runs = np.array(texts, dtype=object)[which].tolist()
-    return lance_module("fragment").RowDatasetVersionMeta.from_json(
-        f'{{"inline": [{",".join(runs)}]}}'
-    )
-
-
-def _run_text(count: int, version: int) -> str:
-    """The bytes of one run as JSON lists them."""
-    rows = _field(1, _field(1, b"\x10" + _varint(count)))
-    return ",".join(map(str, _field(1, rows + b"\x10" + _varint(version))))
-
-
-def _field(number: int, value: bytes) -> bytes:
-    """A length-delimited field of a protobuf message."""
-    return bytes([number << 3 | 2]) + _varint(len(value)) + value
-
-
-def _varint(value: int) -> bytes:
-    encoded = bytearray()
-    while value > 0x7F:
-        encoded.append(value & 0x7F | 0x80)
-        value >>= 7
-    encoded.append(value)
-    return bytes(encoded)
+        created, changed = (
+            lance_fragment.RowDatasetVersionMeta.from_json(encoded(runs_of(stamps[name])))
+            for name in (CREATED, CHANGED)
+        )
+        fragment.created_at_version_meta, fragment.last_updated_at_version_meta = created, changed

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.row_versions import decoded, encoded, in_groups
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
@@ -94,9 +95,9 @@ def stage_rewritten(table: Table, results: Sequence[Merged]) -> Staged:
     """Put the results of compaction tasks in place, as one version.
 
     The table may have got index versions since the tasks ran, no others. The new fragments carry row
-    ids and the versions in which rows were created and changed; fragments written in any other way
-    would reset them. They are numbered here: Lance would number them only after it had recorded them in
-    the indexes, as number 0.
+    ids and the versions in which rows were created and changed, old ones in groups (``row_versions``);
+    fragments written in any other way would reset them. They are numbered here: Lance would number them
+    only after it had recorded them in the indexes, as number 0.
     """
     operation = lance().LanceOperation
     number = last_fragment_number(table)
@@ -110,6 +111,7 @@ def stage_rewritten(table: Table, results: Sequence[Merged]) -> Staged:
         for fragment in merged.new:
             number += 1
             fragment.id = number
+            _group_old_versions(fragment, table.version)
         groups.append(
             operation.RewriteGroup([there[one] for one in merged.fragment_ids], list(merged.new))
         )
@@ -117,6 +119,19 @@ def stage_rewritten(table: Table, results: Sequence[Merged]) -> Staged:
     return Staged(
         table.ref, lance().Transaction(table.version, rewrite), Operation.REWRITE, RowCounts()
     )
+
+
+def _group_old_versions(fragment: Any, version: int) -> None:
+    """Keep the versions of a merged fragment's rows in few runs; ``version`` is that of the table before."""
+    stored = fragment.created_at_version_meta, fragment.last_updated_at_version_meta
+    if None in stored:
+        return
+    created, changed = (decoded(sequence.json()) for sequence in stored)
+    grouped = created and changed and in_groups(created, changed, version)
+    if grouped:
+        made = lance_module("fragment").RowDatasetVersionMeta.from_json
+        fragment.created_at_version_meta = made(encoded(grouped[0]))
+        fragment.last_updated_at_version_meta = made(encoded(grouped[1]))
 
 
 def stage_restore(table: Table, version: int) -> Staged:

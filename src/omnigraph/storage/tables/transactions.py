@@ -15,12 +15,12 @@ import enum
 import hashlib
 import re
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
 from omnigraph.errors import StorageError
+from omnigraph.storage.protobuf import read_fields
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 
@@ -97,7 +97,6 @@ _TRANSACTION_SECTION = 23
 _OF_CONTENT = frozenset({_FRAGMENT, _VERSION, _TIMESTAMP, _TRANSACTION_FILE, _NEXT_ROW_ID})
 _HEAD_BYTES = 1024
 _FILE_NAME = re.compile(rb"([0-9]{1,20})-([\x21-\x7e]+)\.txn")
-_LONGEST_VARINT = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +139,7 @@ def content_fingerprint(table: Table) -> str:
     table, or in one that was made again, has another one.
     """
     found = hashlib.sha256()
-    for number, value in _fields(table.dataset._ds.serialized_manifest()):  # noqa: SLF001
+    for number, value in read_fields(table.dataset._ds.serialized_manifest()):  # noqa: SLF001
         if number in _OF_CONTENT:
             part = value if isinstance(value, bytes) else str(value).encode()
             found.update(b"%d:%d:" % (number, len(part)) + part)
@@ -166,7 +165,7 @@ def _transaction_file(table: Table, fields: ManifestFields) -> tuple[int, str]:
 
 
 def _operation(table: Table, fields: ManifestFields) -> Operation:
-    for number, _ in _fields(_transaction_head(table, fields)):
+    for number, _ in read_fields(_transaction_head(table, fields)):
         if number >= _FIRST_OPERATION_FIELD:
             return _BY_FIELD.get(number, Operation.UNKNOWN)
     return Operation.UNKNOWN
@@ -181,7 +180,7 @@ def _transaction_head(table: Table, fields: ManifestFields) -> bytes:
         # A ranged read past the end of a file may fail: ask only for what is there.
         length = int.from_bytes(_read_manifest(table, position, 4), "little")
         head = _read_manifest(table, position + 4, min(length, _HEAD_BYTES))
-        if length <= _HEAD_BYTES or any(n >= _FIRST_OPERATION_FIELD for n, _ in _fields(head)):
+        if length <= _HEAD_BYTES or any(n >= _FIRST_OPERATION_FIELD for n, _ in read_fields(head)):
             return head
         # Long transaction properties come first in the message.
         return _read_manifest(table, position + 4, length)
@@ -208,42 +207,4 @@ def _transaction_file_bytes(table: Table, fields: ManifestFields) -> bytes:
 
 def _manifest_fields(table: Table) -> ManifestFields:
     """The manifest's top-level fields; for a repeated field, its last value."""
-    return dict(_fields(table.dataset._ds.serialized_manifest()))  # noqa: SLF001 - no public way
-
-
-def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """The (number, value) pairs of a protobuf message; a value cut off at the end is shortened."""
-    at = 0
-    while at < len(message):
-        tag, at = _varint(message, at)
-        match tag & 7:
-            case 0:
-                value, at = _varint(message, at)
-                yield tag >> 3, value
-            case 1:
-                yield tag >> 3, message[at : at + 8]
-                at += 8
-            case 2:
-                length, at = _varint(message, at)
-                yield tag >> 3, message[at : at + length]
-                at += length
-            case 5:
-                yield tag >> 3, message[at : at + 4]
-                at += 4
-            case _:
-                raise _unreadable()
-
-
-def _varint(message: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
-        value |= (byte & 0x7F) << (7 * place)
-        if byte < 0x80:
-            return value, at + place + 1
-    if at + _LONGEST_VARINT <= len(message):
-        raise _unreadable()
-    return value, len(message)
-
-
-def _unreadable() -> StorageError:
-    return StorageError("a Lance manifest or transaction is not readable protobuf")
+    return dict(read_fields(table.dataset._ds.serialized_manifest()))  # noqa: SLF001 - no public way

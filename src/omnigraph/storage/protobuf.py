@@ -1,0 +1,67 @@
+"""Protobuf messages as Lance stores them, read and written field by field."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from omnigraph.errors import StorageError
+
+_LONGEST_VARINT: Final = 10
+
+
+def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
+    """The (number, value) pairs of a message; a value cut off at the end is shortened."""
+    at = 0
+    while at < len(message):
+        tag, at = _read_varint(message, at)
+        match tag & 7:
+            case 0:
+                value, at = _read_varint(message, at)
+                yield tag >> 3, value
+            case 1:
+                yield tag >> 3, message[at : at + 8]
+                at += 8
+            case 2:
+                length, at = _read_varint(message, at)
+                yield tag >> 3, message[at : at + length]
+                at += length
+            case 5:
+                yield tag >> 3, message[at : at + 4]
+                at += 4
+            case _:
+                raise _unreadable()
+
+
+def number_field(number: int, value: int) -> bytes:
+    """A field of a message that holds a number."""
+    return _varint(number << 3) + _varint(value)
+
+
+def bytes_field(number: int, value: bytes) -> bytes:
+    """A field of a message that holds bytes or another message."""
+    return _varint(number << 3 | 2) + _varint(len(value)) + value
+
+
+def _varint(value: int) -> bytes:
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)
+
+
+def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    value = 0
+    for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at + place + 1
+    if at + _LONGEST_VARINT <= len(message):
+        raise _unreadable()
+    return value, len(message)
+
+
+def _unreadable() -> StorageError:
+    return StorageError("a Lance manifest or transaction is not readable protobuf")

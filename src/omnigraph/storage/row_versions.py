@@ -1,0 +1,133 @@
+"""The versions of a table in which rows were created and last changed, as Lance keeps them.
+
+A fragment has one sequence of each kind, in runs: so many rows, then the version they share. Every
+manifest of the table holds all sequences, so whoever opens or commits a version pays for every run. A
+table that gets one row with each commit would have two runs for each of its rows.
+
+So when fragments are merged, rows that have not changed for ``EXACT_VERSIONS`` are put into a few
+groups. All rows of a group count as created in the version of the one created first, and as changed in
+that of the one changed last:
+
+    rows            a    b    c    d              one group
+    created in      2    3    4    4    becomes   2
+    changed in      2    3    7    4    becomes   7
+
+For a delta since a version before the group or after it, nothing is different. Since one within it (a
+version more than ``EXACT_VERSIONS`` older than the merge) all rows of the group count as changed: some
+of them did not change, and some are new. So whoever reads such a delta looks at the rows themselves.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from omnigraph.storage.protobuf import bytes_field, number_field, read_fields
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+EXACT_VERSIONS: Final = 64
+"""A delta since one of this many newest versions says exactly which rows are new and which changed."""
+
+MOST_GROUPS: Final = 32
+"""How many groups of rows that have not changed for a while a fragment has at most."""
+
+
+class Runs(NamedTuple):
+    """A sequence of versions: numbers of rows, and the version that so many rows share."""
+
+    counts: npt.NDArray[np.int64]
+    versions: npt.NDArray[np.int64]
+
+    def at(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        """The versions of the rows just before these ends."""
+        import numpy as np
+
+        return self.versions[np.searchsorted(np.cumsum(self.counts), ends)]
+
+
+def runs_of(versions: npt.NDArray[np.uint64]) -> Runs:
+    """The sequence of versions that are given row by row."""
+    import numpy as np
+
+    starts = np.flatnonzero(np.r_[True, versions[1:] != versions[:-1]])
+    counts = np.diff(np.r_[starts, len(versions)])
+    return Runs(counts, versions[starts].astype(np.int64))
+
+
+def encoded(runs: Runs) -> str:
+    """A sequence as JSON, from which Lance makes what it stores (``RowDatasetVersionMeta.from_json``).
+
+    A run is the protobuf message `{1: {1: {2: number of rows}}, 2: version}`; the sequence has its
+    runs in field 1. There is no other way to make one in pylance 14. There may be as many runs as
+    rows, but few different ones, so each is encoded once.
+    """
+    import numpy as np
+
+    # Both numbers have at most 32 bits: those of the rows of a file, and of the versions of a table.
+    different, which = np.unique(runs.counts << 32 | runs.versions, return_inverse=True)
+    texts = [_run_text(key >> 32, key & 0xFFFF_FFFF) for key in different.tolist()]
+    listed = np.array(texts, dtype=object)[which].tolist()
+    return f'{{"inline": [{",".join(listed)}]}}'
+
+
+def decoded(sequence: str) -> Runs | None:
+    """The sequence of such a JSON; None if it lies in a file of its own or is written in another way."""
+    import numpy as np
+
+    stored = json.loads(sequence).get("inline")
+    if stored is None:
+        return None
+    found = [_read_run(value) for _, value in read_fields(bytes(stored))]
+    if not found or None in found:
+        return None
+    return Runs(*np.array(found, np.int64).T)
+
+
+def in_groups(created: Runs, changed: Runs, version: int) -> tuple[Runs, Runs] | None:
+    """Both sequences of a merged fragment with rows in groups, where they have not changed for a while.
+
+    ``version`` is that of the table before the fragment becomes part of it. None: there are few runs of
+    such rows, which stay as they are.
+    """
+    import numpy as np
+
+    ends = np.union1d(np.cumsum(created.counts), np.cumsum(changed.counts))
+    first, last = created.at(ends), changed.at(ends)
+    old = last <= version - EXACT_VERSIONS
+    runs = int(old.sum())
+    if runs <= MOST_GROUPS:
+        return None
+    # By rows, not by runs: otherwise the oldest group would soon hold most rows.
+    rows = np.where(old, np.diff(ends, prepend=0), 0)
+    group = (np.cumsum(rows) - rows) * MOST_GROUPS // rows.sum()
+    starts = np.flatnonzero(
+        np.r_[True, (group[1:] != group[:-1]) | (old[1:] != old[:-1]) | ~old[1:]]
+    )
+    counts = np.diff(np.r_[0, ends[starts[1:] - 1], ends[-1]])
+    return (
+        Runs(counts, np.minimum.reduceat(first, starts)),
+        Runs(counts, np.maximum.reduceat(last, starts)),
+    )
+
+
+def _run_text(count: int, version: int) -> str:
+    """The bytes of one run as JSON lists them."""
+    rows = bytes_field(1, bytes_field(1, number_field(2, count)))
+    return ",".join(map(str, bytes_field(1, rows + number_field(2, version))))
+
+
+def _read_run(message: int | bytes) -> tuple[int, int] | None:
+    """(number of rows, version); None if the rows of the run are described in another way."""
+    try:
+        run = dict(read_fields(message))  # type: ignore[arg-type]
+        ((kind, span),) = read_fields(run[1])  # type: ignore[arg-type]
+        ((number, count),) = read_fields(span)  # type: ignore[arg-type]
+    except (KeyError, TypeError, ValueError):
+        return None
+    version = run.get(2, 0)
+    if (kind, number) != (1, 2) or not isinstance(count, int) or not isinstance(version, int):
+        return None
+    return count, version
