@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.changes import candidates
-from omnigraph.storage import row_versions
+from omnigraph.storage.lance_format import row_versions
 from tests.changes.comparing import check, side_of
 from tests.changes.histories import SCHEMA, History
 

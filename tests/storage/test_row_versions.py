@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from omnigraph.changes import candidates
 from omnigraph.read.thresholds import ViewThresholds
-from omnigraph.storage.protobuf import bytes_field, number_field, read_fields
-from omnigraph.storage.row_versions import (
+from omnigraph.storage.lance_format.protobuf import bytes_field, number_field, read_fields
+from omnigraph.storage.lance_format.row_versions import (
     EXACT_VERSIONS,
     MOST_GROUPS,
     decoded,

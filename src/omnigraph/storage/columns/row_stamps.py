@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.storage.row_versions import encoded, runs_of
+from omnigraph.storage.lance_format.row_versions import encoded, runs_of
 from omnigraph.storage.tables.lance_import import lance_module
 
 if TYPE_CHECKING:

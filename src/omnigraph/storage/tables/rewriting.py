@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.row_versions import decoded, encoded, in_groups
+from omnigraph.storage.lance_format.row_versions import decoded, encoded, in_groups
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table

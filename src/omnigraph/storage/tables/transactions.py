@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.protobuf import read_fields
+from omnigraph.storage.lance_format.protobuf import read_fields
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 

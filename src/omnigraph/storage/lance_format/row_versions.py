@@ -22,7 +22,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from omnigraph.storage.protobuf import bytes_field, number_field, read_fields
+from omnigraph.storage.lance_format.protobuf import bytes_field, number_field, read_fields
 
 if TYPE_CHECKING:
     import numpy as np
