@@ -1,5 +1,6 @@
 """Hop bounds against the search of the oracle."""
 
+import tracemalloc
 from dataclasses import replace
 from functools import partial
 
@@ -98,6 +99,11 @@ def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
         )
         assert counted(weights, marks=chunk).tolist() == expected
         assert counted(None, marks=chunk).tolist() == counts.tolist()
+        found, nodes = hops_numpy.emitted(
+            case.csr, starts, case.least, most, case.loops, case.inverse, hops.CHUNK, targets=2
+        )
+        assert found.tolist() == counts.tolist()
+        assert nodes.tolist() == [y for some in reached for y in some]
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -203,3 +209,20 @@ def test_hubs_are_expected_to_cost_much():
     star = csr_of(np.concatenate([hub, leaves]), np.concatenate([leaves, hub]), (size, size))
     assert hops._followed(star, 1, 1) < 3
     assert hops._followed(star, 1, 2) > size / 4
+
+
+def test_searches_look_at_some_neighbours_at_a_time():
+    size = 250
+    rows, columns = (part.ravel().astype(np.int32) for part in np.indices((size, size)))
+    csr = csr_of(rows, columns, (size, size))
+    loops = np.ones(size, np.bool_)
+    tracemalloc.start()
+    try:
+        counts = hops_numpy.counted(csr, np.arange(size, dtype=np.int32), 1, 3, loops, False, None)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    # A node with a loop emits itself.
+    assert counts.tolist() == [size] * size
+    # All neighbours of the second step at once would be 15.6 million, of 28 bytes each.
+    assert peak < 100 << 20

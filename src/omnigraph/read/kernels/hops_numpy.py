@@ -6,18 +6,27 @@ import numpy as np
 
 from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
-from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask
+from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask, row_lengths
+from omnigraph.read.kernels.frontier_numpy import CHUNK, cut
 
 # Pairs of start and node to hold marks for.
 MARKS = 1 << 22
 
 
 def emitted(
-    csr: Adjacency, starts: Codes, least: int, most: int, loops: Mask, inverse: bool, chunk: int
+    csr: Adjacency,
+    starts: Codes,
+    least: int,
+    most: int,
+    loops: Mask,
+    inverse: bool,
+    chunk: int,
+    targets: int = CHUNK,
 ) -> tuple[Counts, Codes]:
     """What the first starts emit, as many starts as make about ``chunk`` nodes, at least one.
 
-    Answers how many nodes each of them emits, and the nodes.
+    Answers how many nodes each of them emits, and the nodes. ``targets`` bounds the neighbours looked at
+    together.
     """
     size = csr.shape[0]
     starts = starts[: max(1, min(MARKS, chunk) // max(size, 1))]
@@ -37,12 +46,24 @@ def emitted(
             looped = loops[starts[search] if inverse else node]
             marked[keys[looped]] = True
         if distance < most:
-            place, targets = frontier.expand(csr, node)
-            following = search[place] * size + targets
-            following = np.unique(following[~visited[following]])
-            search, node = _split(following, size)
+            search, node = _split(_following(csr, search, node, visited, targets), size)
     search, node = _split(np.flatnonzero(marked), size)
     return np.bincount(search, minlength=len(starts)), node
+
+
+def _following(csr: Adjacency, search: Index, node: Codes, visited: Mask, targets: int) -> Index:
+    """The nodes one step on that their search has not visited yet, which it has from now on."""
+    size = csr.shape[0]
+    found = [np.zeros(0, np.int64)]
+    for begin, end in cut(row_lengths(csr, node), targets):
+        look()
+        place, near = frontier.expand(csr, node[begin:end])
+        keys = search[begin:end].take(place) * size
+        keys += near
+        keys = np.unique(keys[~visited.take(keys)])
+        visited[keys] = True
+        found.append(keys)
+    return np.sort(np.concatenate(found))
 
 
 def _split(keys: Index, size: int) -> tuple[Index, Codes]:
