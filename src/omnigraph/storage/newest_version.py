@@ -28,7 +28,10 @@ def open_newest(ref: TableRef) -> Table:
     """Open a table, or a branch of it, at its newest version; there must be no gaps between versions."""
     place = ref.dataset_uri
     # A store lists the newest version first; asking it for two files would take longer.
-    version = _newest_on_disk(Path(place)) if place.startswith("/") else None
+    version = None
+    if place.startswith("/"):
+        with suppress(OSError):  # Lance says better what is wrong
+            version = _newest_on_disk(Path(place))
     if version is not None:
         with suppress(VersionMissing):  # cleanup took it meanwhile
             return open_table(ref.at(version))
@@ -40,7 +43,7 @@ def _newest_on_disk(place: Path) -> int | None:
     try:
         with (place / HINT).open("rb") as file:
             version = json.loads(file.read(HINT_BYTES))["version"]
-    except (OSError, ValueError, LookupError, TypeError):
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
         return None
     if type(version) is not int or not 0 < version < 2**63:
         return None
