@@ -63,7 +63,8 @@ def _following(csr: Adjacency, search: Index, node: Codes, visited: Mask, target
         keys = np.unique(keys[~visited.take(keys)])
         visited[keys] = True
         found.append(keys)
-    return np.sort(np.concatenate(found))
+    # Parts that are in order each are merged.
+    return np.sort(np.concatenate(found), kind="stable")
 
 
 def _split(keys: Index, size: int) -> tuple[Index, Codes]:
