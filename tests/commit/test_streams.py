@@ -10,7 +10,7 @@ from omnigraph.commit.protocol import commit
 from omnigraph.commit.replays.batches import BatchRepeated, is_published, publish_once
 from omnigraph.errors import BadRequest
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest import publisher
+from omnigraph.manifest import tidying
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.streams import StreamBatch, StreamRecord, find_stream
 from tests.commit.synthetic import PERSON, TEAM, contents, dying_at, prepare, write
@@ -200,7 +200,7 @@ def test_the_record_of_a_running_stream_is_read_from_the_newest_fragments(graph,
         looks.append(len(fragments))
         return metadata(self, state, column, value, fragments)
 
-    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 1000)
+    monkeypatch.setattr(tidying, "COMPACT_AT_FRAGMENTS", 1000)
     for number in range(12):
         send(graph, number)
         send(graph, number, "clicks")

@@ -15,7 +15,7 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import WRITERS
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest.publisher import COMPACT_AT_FRAGMENTS
+from omnigraph.manifest.tidying import COMPACT_AT_FRAGMENTS
 from tests.commit.synthetic import ALL, PERSON, TEAM, Died, prepare, write
 from tests.manifest.publishing import advance, new_graph
 from tests.opened import workspace_of

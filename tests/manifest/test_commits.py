@@ -17,7 +17,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest import publisher
+from omnigraph.manifest import tidying
 from omnigraph.manifest.publisher import Changes, publish
 from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
 from tests.opened import workspace_of
@@ -264,7 +264,7 @@ def test_versions_of_a_branch_start_at_its_fork(graph):
 
 def test_a_version_between_two_commits_is_the_older_one(graph, monkeypatch):
     """Compaction makes versions of its own, which no commit has."""
-    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 2)
+    monkeypatch.setattr(tidying, "COMPACT_AT_FRAGMENTS", 2)
     first = advance(workspace_of(graph).manifest, PERSON)
     second = advance(workspace_of(graph).manifest, PERSON)
     third = advance(workspace_of(graph).manifest, PERSON)

@@ -172,7 +172,7 @@ def test_threads_share_one_handle(tmp_path):
 
 
 def test_a_state_that_cleanup_removes_while_it_is_read_is_no_damage(tmp_path, monkeypatch):
-    monkeypatch.setattr("omnigraph.manifest.publisher.COMPACT_AT_FRAGMENTS", 2)
+    monkeypatch.setattr("omnigraph.manifest.tidying.COMPACT_AT_FRAGMENTS", 2)
     with og.init(tmp_path / "g", "node Person { name: String @key }") as graph:
         manifest = workspace_of(graph).manifest
         graph.load([{"type": "Person", "data": {"name": "ada"}}])

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
-from omnigraph.manifest import publisher, rows
+from omnigraph.manifest import rows, tidying
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.rows import TableState
@@ -143,7 +143,7 @@ def test_fragments_do_not_pile_up_and_nothing_is_lost(graph):
         commits.append(advance(manifest, PERSON))
         most = max(most, len(manifest.state("main").table.fragments()))
     # 80 publishes made ten larger fragments on their way: of those eight became one.
-    assert most < 2 * publisher.COMPACT_AT_FRAGMENTS
+    assert most < 2 * tidying.COMPACT_AT_FRAGMENTS
     state = manifest.state("main")
     records = manifest.commits(state)
     assert [records[commit.graph_commit_id] for commit in commits] == commits
@@ -197,20 +197,20 @@ def sized(*sizes):
     ],
 )
 def test_fragments_are_merged_the_smallest_first_and_with_the_newest(sizes, merged):
-    assert publisher.mergeable(sized(*sizes)) == merged
+    assert tidying.mergeable(sized(*sizes)) == merged
 
 
 def test_what_is_merged_has_another_size():
     for smallest in (1, 8, 64, 512):
-        many = sized(*[smallest] * publisher.COMPACT_AT_FRAGMENTS)
+        many = sized(*[smallest] * tidying.COMPACT_AT_FRAGMENTS)
         one = sum(fragment.num_rows for fragment in many)
-        others = sized(*[smallest] * (publisher.COMPACT_AT_FRAGMENTS - 1), one)
-        assert publisher.mergeable(many) != []
-        assert publisher.mergeable(others) == []
+        others = sized(*[smallest] * (tidying.COMPACT_AT_FRAGMENTS - 1), one)
+        assert tidying.mergeable(many) != []
+        assert tidying.mergeable(others) == []
 
 
 def test_a_failing_compaction_does_not_fail_the_publish(manifest, monkeypatch):
-    monkeypatch.setattr(publisher, "COMPACT_AT_FRAGMENTS", 1)
+    monkeypatch.setattr(tidying, "COMPACT_AT_FRAGMENTS", 1)
     with failpoints.arm("publish.before_compact") as point:
         commit = advance(manifest, PERSON)
     assert point.fired == 1

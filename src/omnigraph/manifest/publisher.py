@@ -14,11 +14,9 @@ row, one commit row and a head row with {Person: 8, Knows: 3}.
 
 from __future__ import annotations
 
-import logging
 import random
 import time
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -40,25 +38,15 @@ from omnigraph.manifest.migrations import migrate, read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
 from omnigraph.manifest.streams import StreamRecord
 from omnigraph.manifest.table_rows import former_keys, without_purge
-from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
-from omnigraph.storage.tables.table import Table
-from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.manifest.tidying import tidy
+from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision, TableMoved
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 PUBLISHER_RETRY_BUDGET = 5
 
-# Every publish adds one small fragment, and every later publish looks into all of them. So many of like
-# size become one, which is of the next size: a row is rewritten a few times in the life of a graph, and
-# the fragments stay few, whatever the length of its history. Those of the final size are left alone.
-COMPACT_AT_FRAGMENTS = 8
-FINAL_FRAGMENT_ROWS = 4096
-
 BEFORE_WRITE = failpoints.declare("publish.before_write")
 AFTER_WRITE = failpoints.declare("publish.after_write")
-BEFORE_COMPACT = failpoints.declare("publish.before_compact")
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,41 +368,3 @@ def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[st
     for incarnation, table_key in changes.renamed.items():
         states[incarnation] = replace(states[incarnation], table_key=table_key)
     return {table.table_key: table for table in sorted(states.values(), key=lambda t: t.table_key)}
-
-
-def tidy(table: Table) -> None:
-    """Merge fragments of the manifest if there are too many of one size.
-
-    A failure is only logged, so that it never makes a user's write fail.
-    """
-    if table.count_fragments() < COMPACT_AT_FRAGMENTS:
-        return
-    chosen = mergeable(table.fragments())
-    if not chosen:
-        return
-    try:
-        failpoints.hit(BEFORE_COMPACT)
-        merged = Merged.of(chosen, run_task(table, merge_task(table, chosen)))
-        commit_staged(stage_rewritten(table, [merged]), table)
-    except OmniGraphError as error:
-        logger.debug("manifest not compacted: %s", error)
-
-
-def mergeable(fragments: Sequence[Any]) -> list[int]:
-    """Return the ids of fragments to merge: once there are enough of one size, those and all smaller ones.
-
-    Sizes are 1 to 7 rows, 8 to 63, 64 to 511, 512 to 4095: what enough fragments of one make is of the
-    next. The newest fragment is always among them. It holds the head row, so the merge collides with every other
-    publish, and none is rebased over it.
-    """
-    small = {
-        fragment.id: max(0, fragment.num_rows.bit_length() - 1) // 3
-        for fragment in fragments
-        if fragment.num_rows < FINAL_FRAGMENT_ROWS
-    }
-    counted = Counter(small.values())
-    for size in sorted(counted):
-        if counted[size] >= COMPACT_AT_FRAGMENTS:
-            chosen = {number for number in small if small[number] <= size}
-            return sorted(chosen | {max(fragment.id for fragment in fragments)})
-    return []

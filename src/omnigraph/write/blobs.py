@@ -34,7 +34,6 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.manifest.blob_selector import BlobSelector
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -44,6 +43,7 @@ from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import shown_place
+from omnigraph.write.blob_selector import BlobSelector
 from omnigraph.write.pending import PendingTable
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest import publisher
+from omnigraph.manifest import tidying
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
@@ -82,7 +82,7 @@ def measured(tmp_path_factory):
                 grow(graph, depth)
                 found[depth] = {}
                 with pytest.MonkeyPatch.context() as uncompacted:
-                    uncompacted.setattr(publisher, "COMPACT_AT_FRAGMENTS", 100)
+                    uncompacted.setattr(tidying, "COMPACT_AT_FRAGMENTS", 100)
                     for name, operation in operations(graph):
                         with counting(graph.uri) as told:
                             operation()

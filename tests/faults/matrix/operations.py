@@ -28,8 +28,8 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.manifest.publisher import mergeable
 from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.tidying import mergeable
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import from_arrow

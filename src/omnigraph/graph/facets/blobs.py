@@ -12,7 +12,6 @@ from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.manifest.actors import check_operation_id
-from omnigraph.manifest.blob_selector import BlobSelector, Kind
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.snapshot import Target, TargetKeywords
 from omnigraph.policy.checker import Action
@@ -23,6 +22,7 @@ from omnigraph.storage.tables.blobs.reading import (
     find_blob,
     open_blob,
 )
+from omnigraph.write.blob_selector import BlobSelector, Kind
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
