@@ -120,14 +120,18 @@ def _run_text(count: int, version: int) -> str:
 
 
 def _read_run(message: int | bytes) -> tuple[int, int] | None:
-    """(number of rows, version); None if the rows of the run are described in another way."""
+    """(number of rows, version); None if the rows of the run are described in another way.
+
+    Lance describes them by a range {1: start, 2: end}, of which only the length counts: the rows of a run
+    begin where the run before it ends.
+    """
     try:
         run = dict(read_fields(message))  # type: ignore[arg-type]
         ((kind, span),) = read_fields(run[1])  # type: ignore[arg-type]
-        ((number, count),) = read_fields(span)  # type: ignore[arg-type]
+        limits = dict(read_fields(span))  # type: ignore[arg-type]
     except (KeyError, TypeError, ValueError):
         return None
-    version = run.get(2, 0)
-    if (kind, number) != (1, 2) or not isinstance(count, int) or not isinstance(version, int):
+    start, end, version = limits.get(1, 0), limits.get(2, 0), run.get(2, 0)
+    if kind != 1 or not all(isinstance(one, int) for one in (start, end, version)):
         return None
-    return count, version
+    return end - start, version  # type: ignore[operator, return-value]
