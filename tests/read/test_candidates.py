@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -10,9 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.errors import OmniGraphError
+from omnigraph.errors import OmniGraphError, ResourceLimit
+from omnigraph.read.kernels import frontier_numpy
+from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
-from omnigraph.read.match.measures import COUNT, GREATEST, LEAST, WHOLE_SUM
+from omnigraph.read.match.measures import COUNT, GREATEST, LEAST, WHOLE_SUM, times
 from omnigraph.read.match.totals import Totals
 from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, Scalar
@@ -184,3 +187,34 @@ def test_weights_that_pass_64_bits_are_refused():
         refuse_wrap(huge, lambda part: part.sum(keepdims=True))
     refuse_wrap(huge, lambda part: part)
     assert huge.join(np.array([1, 1], np.int64), {}).weights.tolist() == [2**62, 2**62]
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 76, 900])
+def test_counts_close_to_the_bound_are_exact(beyond):
+    """Sums and products that floats cannot tell from the largest count."""
+    rng = np.random.default_rng(3)
+    for count in (3, 17, 130, 1000):
+        for _ in range(40):
+            weights = rng.integers(2**62 // count, 2**63 // count, count)
+            weights[0] += 2**63 + beyond - sum(map(int, weights))
+            assert sum(map(int, weights)) == 2**63 + beyond
+            given = Candidates(count, None, weights)
+            everything = csr_of(*np.array([[0] * count, range(count)], np.int32), (1, count))
+            if beyond < 0:
+                assert given.total() == 2**63 - 1
+                refuse_wrap(given, partial(frontier_numpy.pull, everything))
+                continue
+            with pytest.raises(ResourceLimit):
+                given.total()
+            with pytest.raises(ResourceLimit):
+                refuse_wrap(given, partial(frontier_numpy.pull, everything))
+
+
+@pytest.mark.parametrize("factor", [2, 3, 5, 7, 11, 1000, 2**31 + 11, 2**53 + 1])
+def test_products_close_to_the_bound_are_exact(factor):
+    largest = (2**63 - 1) // factor
+    right = np.array([factor])
+    assert times(np.array([largest]), right).tolist() == [largest * factor]
+    for more in (1, 100):
+        with pytest.raises(ResourceLimit):
+            times(np.array([largest + more]), right)

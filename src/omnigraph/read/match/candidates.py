@@ -20,7 +20,7 @@ import numpy as np
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask
 from omnigraph.read.match.measures import TOO_MANY, times
 from omnigraph.read.match.totals import Totals
-from omnigraph.read.values.numbers import too_many
+from omnigraph.read.values.numbers import MAX_COUNT, too_many
 
 Aligned = TypeVar("Aligned", Codes, Counts, Floats)
 
@@ -102,9 +102,13 @@ class Candidates:
         """How many bindings there are."""
         if self.weights is None:
             return self.count
-        if not self.fits and float(self.weights.sum(dtype=float)) >= TOO_MANY:
+        if self.fits or float(self.weights.sum(dtype=float)) < TOO_MANY / 2:
+            return int(self.weights.sum())
+        # Floats are not exact near the bound; sums of halves are.
+        found = (int((self.weights >> 32).sum()) << 32) + int((self.weights & 0xFFFFFFFF).sum())
+        if found > MAX_COUNT:
             raise too_many()
-        return int(self.weights.sum())
+        return found
 
     @property
     def most(self) -> int | None:
@@ -217,7 +221,7 @@ def refuse_wrap(child: Candidates, add: Callable[[Counts], Counts]) -> None:
     Halves of 32 bits cannot wrap. They are added up only where all weights together are too many.
     """
     weights = child.weights
-    if child.fits or weights is None or float(weights.sum(dtype=float)) < TOO_MANY:
+    if child.fits or weights is None or float(weights.sum(dtype=float)) < TOO_MANY / 2:
         return
     high, low = add(weights >> 32), add(weights & 0xFFFFFFFF)
     if (high + (low >> 32) >= 2**31).any():

@@ -299,6 +299,7 @@ def times(left: Counts, right: Counts, at_most: int | None = None) -> Counts:
     is_small = at_most is not None and at_most < TOO_MANY
     if not is_small and left.size and right.size:
         bound = float(left.max()) * float(right.max())
-        if bound >= TOO_MANY and (left.astype(np.float64) * right >= TOO_MANY).any():
+        # Floats are not exact: near the bound products are divided again.
+        if bound >= TOO_MANY / 2 and (left > MAX_COUNT // np.maximum(right, 1)).any():
             raise too_many()
     return left * right
