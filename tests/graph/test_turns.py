@@ -54,7 +54,7 @@ def readers(turns):
 
 
 def test_without_a_write_all_read_at_once():
-    with readers(Turns(longest=math.inf)) as those:
+    with readers(Turns(longest=math.inf, together=1)) as those:
         those.start("one")
         those.wait_for("one")
         those.start("two")
@@ -62,7 +62,7 @@ def test_without_a_write_all_read_at_once():
 
 
 def test_beside_a_write_one_reads_after_the_other():
-    turns = Turns(longest=60)
+    turns = Turns(longest=60, together=1)
     with readers(turns) as those, turns.writing():
         those.start("one")
         those.wait_for("one")
@@ -73,8 +73,22 @@ def test_beside_a_write_one_reads_after_the_other():
         those.wait_for("one", "two")
 
 
+def test_with_more_cores_more_read_at_once():
+    turns = Turns(longest=60, together=2)
+    with readers(turns) as those, turns.writing():
+        those.start("one")
+        those.wait_for("one")
+        those.start("two")
+        those.wait_for("one", "two")
+        those.start("three")
+        time.sleep(0.2)  # enough for a reader that need not wait
+        those.wait_for("one", "two")
+        those.leave["two"].set()
+        those.wait_for("one", "two", "three")
+
+
 def test_who_waits_goes_on_when_the_write_ends():
-    turns = Turns(longest=60)
+    turns = Turns(longest=60, together=1)
     with readers(turns) as those:
         with turns.writing():
             those.start("one")
@@ -85,7 +99,7 @@ def test_who_waits_goes_on_when_the_write_ends():
 
 
 def test_a_long_write_holds_nobody_up():
-    turns = Turns(longest=0.01)
+    turns = Turns(longest=0.01, together=1)
     with readers(turns) as those, turns.writing():
         those.start("one")
         those.wait_for("one")
@@ -94,7 +108,7 @@ def test_a_long_write_holds_nobody_up():
 
 
 def test_a_write_that_fails_ends_its_turn():
-    turns = Turns(longest=60)
+    turns = Turns(longest=60, together=1)
     with pytest.raises(ZeroDivisionError), turns.writing():
         raise ZeroDivisionError
     with readers(turns) as those:
@@ -106,7 +120,7 @@ def test_a_write_that_fails_ends_its_turn():
 
 def test_one_write_after_the_other_holds_nobody_up():
     """A reader that waits is not put off again by each new write."""
-    turns, stopped = Turns(longest=0.2), threading.Event()
+    turns, stopped = Turns(longest=0.2, together=1), threading.Event()
 
     def write():
         while not stopped.is_set():
@@ -128,7 +142,7 @@ def test_one_write_after_the_other_holds_nobody_up():
 
 def test_a_query_inside_a_write_gets_its_turn(tmp_path, monkeypatch):
     """As of an embedder that asks the graph: whoever writes must not wait for itself."""
-    turns = Turns(longest=0.05)
+    turns = Turns(longest=0.05, together=1)
     monkeypatch.setattr(reads, "TURNS", turns)
     monkeypatch.setattr(writes, "TURNS", turns)
     with omnigraph.init(tmp_path / "g", SCHEMA) as graph, turns.writing(), turns.reading():

@@ -2,8 +2,9 @@
 
 All threads of a process share Python's interpreter lock. A commit lets go of it some sixty times, for files and
 for Lance, and each time has to get it back from the threads that query: the more there are, the longer it takes.
-So from the moment a write begins, one query runs at a time, and others wait for it. That ends with the write, and
-soon in any case: no write goes first for longer than ``LONGEST``, and no query waits longer than that.
+So from the moment a write begins, one core is left to it: as many queries run at a time as there are other cores,
+and further ones wait for them. That ends with the write, and soon in any case: no write goes first for longer than
+``LONGEST``, and no query waits longer than that.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from time import monotonic
 
+from omnigraph.cores import usable_cores
+
 LONGEST = 0.1
 """Seconds for which a write goes first, and for which a query waits at most."""
 
@@ -20,8 +23,9 @@ LONGEST = 0.1
 class Turns:
     """Whose turn it is among the threads of a process."""
 
-    def __init__(self, longest: float = LONGEST) -> None:
+    def __init__(self, longest: float = LONGEST, together: int | None = None) -> None:
         self._longest = longest
+        self._together = max(1, usable_cores() - 1) if together is None else together
         self._changed = threading.Condition()
         self._writes: dict[object, float] = {}
         """The writes under way, and until when each goes first."""
@@ -58,7 +62,7 @@ class Turns:
                 self._changed.notify()
 
     def _wait(self, patience: float) -> None:
-        while self._reading and self._writes:
+        while self._reading >= self._together and self._writes:
             left = min(patience, max(self._writes.values())) - monotonic()
             if left <= 0:
                 return
