@@ -174,7 +174,7 @@ class Driver:
     def _started(self):
         with self._errors.open("ab") as errors:
             return subprocess.Popen(
-                [sys.executable, "-W", "error", "-c", DRIVER, json.dumps(self._conf)],
+                [*_tied(), sys.executable, "-W", "error", "-c", DRIVER, json.dumps(self._conf)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -249,7 +249,6 @@ def _start_worker(cluster, number, cores, memory, pin):
 def _start(cluster, log, *command, pin=None):
     import pyspark
 
-    tied = [sys.executable, "-IS", "-c", TIED, str(os.getpid()), "" if pin is None else str(pin)]
     script = Path(pyspark.__file__).parent / "bin" / "spark-class"
     variables = {
         **os.environ,
@@ -261,7 +260,7 @@ def _start(cluster, log, *command, pin=None):
     }
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [*tied, script, *command],
+            [*_tied(pin), script, *command],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
@@ -269,6 +268,11 @@ def _start(cluster, log, *command, pin=None):
             start_new_session=True,
         )
     cluster.processes.append(process)
+
+
+def _tied(pin=None):
+    """Begin the command of a process that ends with this one, and may have one core of its own."""
+    return [sys.executable, "-IS", "-c", TIED, str(os.getpid()), "" if pin is None else str(pin)]
 
 
 def _alive_workers(cluster):
