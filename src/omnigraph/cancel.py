@@ -48,7 +48,7 @@ _CURRENT: ContextVar[Cancel | None] = ContextVar("omnigraph_cancel", default=Non
 
 
 class Cancelled(KeyboardInterrupt):
-    """The caller gave up. As after Ctrl-C, the caller has given up and does not handle the error."""
+    """The caller gave up, as after Ctrl-C, and will not handle the error."""
 
 
 class Cancel:

@@ -148,3 +148,14 @@ def test_a_query_inside_a_write_gets_its_turn(tmp_path, monkeypatch):
     with omnigraph.init(tmp_path / "g", SCHEMA) as graph, turns.writing(), turns.reading():
         graph.mutate(INSERT)
         assert graph.query(COUNT).rows == [{"n": 1}]
+
+
+def test_what_is_forgotten_after_a_fork_holds_nobody_up():
+    turns = Turns(longest=math.inf, together=1)
+    turns.writing().__enter__()  # by a thread that is not there in the child
+    turns.forget()
+    with readers(turns) as those:
+        those.start("one")
+        those.wait_for("one")
+        those.start("two")
+        those.wait_for("one", "two")

@@ -9,6 +9,7 @@ and further ones wait for them. That ends with the write, and soon in any case: 
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,6 +27,10 @@ class Turns:
     def __init__(self, longest: float = LONGEST, together: int | None = None) -> None:
         self._longest = longest
         self._together = max(1, usable_cores() - 1) if together is None else together
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew, as in a process that was forked: no other thread reads or writes there."""
         self._changed = threading.Condition()
         self._writes: dict[object, float] = {}
         """The writes under way, and until when each goes first."""
@@ -71,3 +76,5 @@ class Turns:
 
 TURNS = Turns()
 """Those of this process."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=TURNS.forget)

@@ -7,7 +7,7 @@
 5. Build the indexes that are missing.
 6. Fold the BTREEs: those that do not cover the merged fragments, and those that were built in parts.
 
-Nothing of this changes rows, row ids or the versions in which rows changed. The merged fragments are
+Nothing of this changes rows or row ids. The versions in which rows changed stay as exact as `row_versions` says. The merged fragments are
 written beforehand, without locks, for the indexes as they will be after step 3. Each step is made for
 the table as it finds it, and is left out when it fails: the tables are complete then, and only less compact.
 """

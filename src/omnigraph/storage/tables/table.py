@@ -222,6 +222,9 @@ class Table:
     def delta(self, base: int) -> Delta:
         """What changed after version ``base``, at the cost of what changed.
 
+        Exact since the newest versions. Since an older one, rows that fragments were merged with may count as
+        updated although they did not change, or are new (``lance_format/row_versions.py``).
+
         On a branch ``base`` cannot lie before its fork: compare the parent's handle for that part.
         """
         with lance_errors(f"comparing {self.ref} with version {base}"):
