@@ -251,9 +251,9 @@ def test_more_partitions_than_places_can_number_are_refused():
     def rows(part):
         return iter([pa.record_batch({PART: [part]})])
 
-    assert FramePart.of(rows(MAX_PARTS - 1)) is not None
+    assert FramePart.of(rows(MAX_PARTS - 1), []) is not None
     with pytest.raises(BadRequest, match="more than 32768 partitions; coalesce it"):
-        FramePart.of(rows(MAX_PARTS))
+        FramePart.of(rows(MAX_PARTS), [])
 
 
 # ------------------------------------------------------------------ rules

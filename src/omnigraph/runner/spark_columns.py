@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.errors import InputError
 from omnigraph.runner.names import encoded
 from omnigraph.types import portable_type, returned_type
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyspark.sql.types import DataType, StructType
 
 
 def portable(batch: pa.RecordBatch, columns: Sequence[str] | None = None) -> pa.RecordBatch:
@@ -38,6 +40,34 @@ def spark_schema(schema: pa.Schema) -> Any:
     from pyspark.sql.pandas.types import from_arrow_schema
 
     return from_arrow_schema(pa.schema([field.with_nullable(True) for field in schema]))
+
+
+def columns_of_frame(schema: StructType) -> pa.Schema:
+    """Return the columns of a caller's frame as Arrow has them; refuse those that Python cannot be given."""
+    import pyarrow as pa
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    columns = []
+    for field in schema:
+        try:
+            arrow = to_arrow_type(_nullable(field.dataType), timezone="UTC")
+            columns.append(pa.field(field.name, arrow))
+        except (PySparkException, pa.ArrowException) as error:
+            raise InputError(
+                f'the column "{field.name}" of the frame is of the type '
+                f"{field.dataType.simpleString()}, which Spark does not hand over to Python; cast it, "
+                "or drop it",
+                column=field.name,
+            ) from error
+    return pa.schema(columns)
+
+
+def _nullable(type: DataType) -> DataType:
+    """Return a list with elements that may be null: those of an empty ``array()`` are, but say they are not."""
+    from pyspark.sql.types import ArrayType
+
+    return ArrayType(_nullable(type.elementType)) if isinstance(type, ArrayType) else type
 
 
 def from_portable(table: pa.Table) -> pa.Table:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from omnigraph.spark.columns import arrow_schema
+from omnigraph.runner.spark_columns import columns_of_frame
 from omnigraph.spark.opening import open_graph
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def plan_rows(
     from omnigraph.pipeline.datasource.write import base_branch, plan_write
 
     with open_graph(asked.graph, store, mode="r") as graph:
-        state, columns = state_of(graph), arrow_schema(schema)
+        state, columns = state_of(graph), columns_of_frame(schema)
         schemas = state.schemas.of(base_branch(state.workspace, asked))
         accepted = schemas.ir_hash, schemas.catalog
         return plan_write(state.workspace, accepted, asked, columns, overwrite=overwrite)

@@ -100,11 +100,12 @@ def read_spark_frame(
     number: int,
     source: Source,
     layout: Layout,
+    names: Sequence[str],
     rules: RowRules,
     counter: Counter = None,
 ) -> Batches:
     """Check the rows of a partition of a DataFrame and yield them as payload rows."""
-    part = FramePart.of(batches)
+    part = FramePart.of(batches, names)
     if part is not None:
         task = number + part.part
         yield from counted_records(packed(task, part.blocks(layout, source), rules), counter)

@@ -24,7 +24,7 @@ from omnigraph.pipeline.spark.executor_tasks import (
     read_spark_frame,
     read_task,
 )
-from omnigraph.pipeline.spark.frame_part import MAX_PARTS, PART
+from omnigraph.pipeline.spark.frame_part import MAX_PARTS, numbered_parts
 from omnigraph.pipeline.spark.one_pass.first_pass import (
     TOLD,
     FirstPass,
@@ -132,15 +132,15 @@ class ReadPlan:
     def _of_spark_frame(
         self, number: int, task: FrameTask, read: Callable[..., Any], schema: str
     ) -> DataFrame:
-        from pyspark.sql import functions
-
         layout = task.layout(self.rules.catalog)
-        layout.check(task.frame.columns, "the frame")
-        run = partial(read, number=number, source=task.source, layout=layout, counter=self.counter)
+        names = task.frame.columns
+        layout.check(names, "the frame")
+        of = {"number": number, "source": task.source, "layout": layout, "names": names}
+        run = partial(read, **of, counter=self.counter)
         name = f"omnigraph_{self.rules.operation_id}_{number}"
         # The frame belongs to another session; global views are how sessions of one context share.
-        numbered = task.frame.withColumn(PART, functions.spark_partition_id())
-        numbered.mapInArrow(run, schema).createOrReplaceGlobalTempView(name)
+        rows = numbered_parts(task.frame).mapInArrow(run, schema)
+        rows.createOrReplaceGlobalTempView(name)
         data = self.session.table(f"global_temp.{name}").select("*")
         self.session.catalog.dropGlobalTempView(name)
         return data

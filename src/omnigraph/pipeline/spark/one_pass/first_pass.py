@@ -107,11 +107,12 @@ def write_spark_frame(
     number: int,
     source: Source,
     layout: Layout,
+    names: Sequence[str],
     first_pass: FirstPass,
     counter: Counter = None,
 ) -> Batches:
     """Judge and write the rows of a partition of a DataFrame, numbered as ``read_spark_frame`` does."""
-    part = FramePart.of(batches)
+    part = FramePart.of(batches, names)
     if part is None:
         return
     task = number + part.part
