@@ -4,6 +4,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.storage.tables.blobs.columns import blob_field
+from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.loose_files import (
     LooseFile,
     data_files,
@@ -11,7 +12,7 @@ from omnigraph.storage.tables.loose_files import (
     remove_loose_files,
 )
 from omnigraph.storage.tables.staging import stage_append_fragments, write_fragments
-from omnigraph.storage.tables.table import create_table
+from omnigraph.storage.tables.table import Table, create_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -72,21 +73,37 @@ def test_files_no_version_names_are_removed_with_their_blobs(tmp_path):
     doomed, kept = write_fragments(table, rows), write_fragments(table, rows)
     loose = write(table, ROWS)
     assert len(files(tmp_path)) == 5
-    remove_loose_files(table.ref, [*data_files(doomed), loose])
+    remove_loose_files(table.ref, [loose], doomed)
     (name,) = data_files(kept)
     assert [file for file in files(tmp_path) if file.endswith(".lance")] == [name]
     assert len(files(tmp_path)) == 2
 
 
-def test_a_file_that_any_later_version_names_is_kept(table, tmp_path):
-    early = table.ref
-    mine = write_fragments(table, ROWS)
-    landed = commit_staged(stage_append_fragments(table, mine))
-    commit_staged(stage_append_fragments(landed, write_fragments(landed, ROWS)))
-    loose = write(table, ROWS)
+@pytest.mark.parametrize("before_mine", [0, 2])
+@pytest.mark.parametrize("cleaned", [False, True])
+def test_a_file_that_any_later_version_names_is_kept(table, tmp_path, before_mine, cleaned):
+    early = newest = table
+    mine, never = write_fragments(early, ROWS), write_fragments(early, ROWS)
+    for number in range(3):
+        wrote = mine if number == before_mine else write_fragments(newest, ROWS)
+        newest = commit_staged(stage_append_fragments(newest, wrote))
+    if cleaned:  # the version right after the one that the files were written for is not there
+        cleanup_versions(newest, [early.version + 1])
+    loose = write(early, ROWS)
     before = files(tmp_path)
-    remove_loose_files(early, [*data_files(mine), loose])
+    remove_loose_files(early.ref, [loose], mine)
     assert files(tmp_path) == [name for name in before if name != loose]
+    remove_loose_files(early.ref, [], [*mine, *never])
+    assert set(before) - set(files(tmp_path)) == {loose, *data_files(never)}
+
+
+def test_files_of_the_next_version_are_found_without_a_list_of_versions(table, monkeypatch):
+    mine = write_fragments(table, ROWS)
+    commit_staged(stage_append_fragments(table, mine))
+    monkeypatch.setattr(Table, "versions", None)
+    remove_loose_files(table.ref, [write(table, ROWS)], mine)
+    with pytest.raises(TypeError):
+        remove_loose_files(table.ref, [], write_fragments(table, ROWS))
 
 
 def test_files_that_are_gone_and_tables_that_are_gone_are_no_failure(table, tmp_path):
@@ -94,4 +111,5 @@ def test_files_that_are_gone_and_tables_that_are_gone_are_no_failure(table, tmp_
     remove_loose_files(table.ref, [name])
     remove_loose_files(table.ref, [name])
     remove_loose_files(TableRef(str(tmp_path / "nowhere"), 1), [name])
+    assert not (tmp_path / "nowhere").exists()
     assert files(tmp_path) == []

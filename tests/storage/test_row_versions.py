@@ -6,6 +6,7 @@ import json
 
 import numpy as np
 import pyarrow as pa
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -77,14 +78,55 @@ def run_of(span):
     return json.dumps({"inline": list(bytes_field(1, bytes_field(1, span) + number_field(2, 7)))})
 
 
-def test_of_the_range_of_a_run_only_the_length_counts():
-    from_three = bytes_field(1, number_field(1, 3) + number_field(2, 5))
-    assert by_row(decoded(run_of(from_three))).tolist() == [7, 7]
+THREE_TO_NINE = number_field(1, 3) + number_field(2, 9)
 
 
-def test_a_sequence_in_a_file_or_with_other_spans_is_left_alone():
+@pytest.mark.parametrize(
+    ("numbers", "size"),
+    [
+        (bytes_field(1, THREE_TO_NINE), 6),
+        (bytes_field(2, THREE_TO_NINE + bytes_field(3, bytes_field(1, bytes_field(2, b"\4\0\5\0")))), 4),
+        (bytes_field(3, THREE_TO_NINE + bytes_field(3, b"\x25")), 3),
+        (bytes_field(4, bytes_field(2, number_field(1, 3) + bytes_field(2, bytes(12)))), 3),
+        (bytes_field(5, bytes_field(3, bytes_field(2, bytes(16)))), 2),
+    ],
+    ids=["range", "with holes", "with bits", "sorted list", "list"],
+)  # fmt: skip
+def test_of_the_numbers_of_a_run_only_how_many_there_are_counts(numbers, size):
+    assert by_row(decoded(run_of(numbers))).tolist() == [7] * size
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        bytes_field(2, THREE_TO_NINE),
+        bytes_field(6, THREE_TO_NINE),
+        bytes_field(1, number_field(1, 9) + number_field(2, 3)),
+        bytes_field(4, bytes_field(2, bytes_field(2, bytes(13)))),
+        bytes_field(4, bytes_field(4, bytes_field(2, bytes(12)))),
+    ],
+)
+def test_a_sequence_that_is_written_in_another_way_is_left_alone(numbers):
+    assert decoded(run_of(numbers)) is None
+
+
+def test_a_sequence_in_a_file_is_left_alone():
     assert decoded('{"external": {"path": "x", "offset": 0, "size": 1}}') is None
-    assert decoded(run_of(bytes_field(2, number_field(2, 5)))) is None
+
+
+@pytest.mark.parametrize("every", [2, 3, 40])
+def test_a_sequence_is_that_of_the_rows_whichever_of_them_were_deleted(tmp_path, every):
+    table = new_table(TableRef(str(tmp_path / "table")))
+    for start in (0, 50, 100):
+        ids = [f"{number:03}" for number in range(start, start + 50)]
+        table = commit_staged(stage_append(table, rows(ids, start=start)))
+    gone = [f"{number:03}" for number in range(1, 150) if number % every == 0]
+    table = compact(commit_staged(stage_delete_keys(table, pa.array(gone))))
+    (fragment,) = table.fragments()
+    runs = decoded(fragment.created_at_version_meta.json())
+    stored = table.read(["_row_created_at_version"])["_row_created_at_version"].to_pylist()
+    assert by_row(runs).tolist() == stored
+    assert len(stored) == 150 - len(gone)
 
 
 def test_fields_are_read_as_they_were_written():

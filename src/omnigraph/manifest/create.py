@@ -98,9 +98,10 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
         tables=dict(sorted(states.items())),
     )
     shape = rows.arrow_schema(INTERNAL_SCHEMA_VERSION)
-    first = [rows.table_row(state) for state in states.values()]
+    first = [rows.schema_row(schema)]  # in the first place, where readers look for it
+    first += [rows.table_row(state) for state in states.values()]
     first += [rows.version_row(state) for state in states.values()]
-    first += [rows.schema_row(schema), rows.commit_row(commit), rows.head_row(head)]
+    first += [rows.commit_row(commit), rows.head_row(head)]
     ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
     try:
         create_table(ref, shape, rows.to_table(first, shape))

@@ -36,6 +36,8 @@ from omnigraph.storage.uris import Root
 
 FEW_ROWS = 256
 """A fragment of the manifest of up to this number of rows is read whole."""
+FIRST_ROW_ID = 0
+"""The row id of the first row of a table."""
 REMADE_ATTEMPTS = 3
 """How many times a branch may be deleted and made again under a read before the read fails."""
 
@@ -332,13 +334,13 @@ class Manifest:
             return self._schema_row(open_table(self._table_ref(branch, identifier).at(version)))
 
     def _schema_row(self, table: Table) -> SchemaRow:
-        found = _metadata(table, "object_id", rows.SCHEMA_ID)
-        if not found:
+        found = _schema_text(table)
+        if found is None:
             raise StorageError(
                 f"the manifest of {self.root.canonical} has no schema row; restore the graph from "
                 "a copy"
             )
-        return rows.read_schema(found[0])
+        return rows.read_schema(found)
 
     def table_rows(self, state: BranchState, kinds: Sequence[str] = rows.OF_TABLES) -> list[Row]:
         """Return the rows about tables: registrations, published versions, tombstones."""
@@ -402,6 +404,20 @@ def _head_in(table: Table, fragment: Any) -> list[Any]:
     # Planning a filter takes longer than reading what one publish wrote.
     read = table.read(["object_id", "metadata"], None, fragment_ids=[fragment.id]).to_pylist()
     return [row["metadata"] for row in read if row["object_id"] == rows.HEAD_ID]
+
+
+def _schema_text(table: Table) -> str | None:
+    """Return the metadata of the schema row, at a cost that does not grow with the history.
+
+    It is the first row of a graph, and an update leaves a row its row id, on every branch. In a graph of
+    an older release it is another one, and is searched for.
+    """
+    import pyarrow as pa
+
+    first = table.find(pa.array([FIRST_ROW_ID], pa.uint64()), ["object_id", "metadata"])
+    found = [row["metadata"] for row in first.to_pylist() if row["object_id"] == rows.SCHEMA_ID]
+    found = found or _metadata(table, "object_id", rows.SCHEMA_ID)
+    return found[0] if found else None
 
 
 def _no_manifest(table: Table) -> StorageError:

@@ -23,7 +23,7 @@ from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.pipeline.written.task_images import TaskImages
-from omnigraph.storage.tables.loose_files import LooseFile, data_files, remove_loose_files
+from omnigraph.storage.tables.loose_files import LooseFile, remove_loose_files
 from omnigraph.storage.tables.staging import write_fragments
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
@@ -155,8 +155,7 @@ class TaskFiles:
 
 def discard_files(ref: TableRef, fragments: Iterable[Any], loose: Iterable[str | None]) -> None:
     """Remove the files of a task, except those that a version of the table names."""
-    names = [name for name in loose if name is not None]
-    remove_loose_files(ref, [*data_files(fragments), *names])
+    remove_loose_files(ref, [name for name in loose if name is not None], fragments)
 
 
 class _Fragments:

@@ -23,7 +23,7 @@ from omnigraph.storage.tables.indexes import (
     stage_create_index,
 )
 from omnigraph.storage.tables.lance_import import lance, lance_module
-from omnigraph.storage.tables.loose_files import data_files, remove_loose_files
+from omnigraph.storage.tables.loose_files import remove_loose_files
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
@@ -64,7 +64,7 @@ def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table],
                 for written in _rewritten(table, fragment, columns):
                     new[fragment.id].append(written)
     except BaseException:
-        remove_loose_files(table.ref, data_files(one for group in new.values() for one in group))
+        remove_loose_files(table.ref, (), (one for group in new.values() for one in group))
         raise
     return (lambda shortened: _stage(shortened, new)) if new else None
 

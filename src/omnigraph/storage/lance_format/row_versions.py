@@ -41,6 +41,11 @@ class Runs(NamedTuple):
     counts: npt.NDArray[np.int64]
     versions: npt.NDArray[np.int64]
 
+    @property
+    def rows(self) -> int:
+        """How many rows the sequence is for."""
+        return int(self.counts.sum())
+
     def at(self, ends: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         """The versions of the rows just before these ends."""
         import numpy as np
@@ -120,18 +125,50 @@ def _run_text(count: int, version: int) -> str:
 
 
 def _read_run(message: int | bytes) -> tuple[int, int] | None:
-    """(number of rows, version); None if the rows of the run are described in another way.
+    """(number of rows, version); None if it is written in another way.
 
-    Lance describes them by a range {1: start, 2: end}, of which only the length counts: the rows of a run
-    begin where the run before it ends.
+    A run says by a set of numbers where its rows are, of which only the size counts: the rows of a run begin
+    where those of the run before it end.
     """
     try:
         run = dict(read_fields(message))  # type: ignore[arg-type]
-        ((kind, span),) = read_fields(run[1])  # type: ignore[arg-type]
-        limits = dict(read_fields(span))  # type: ignore[arg-type]
+        ((kind, numbers),) = read_fields(run[1])  # type: ignore[arg-type]
+        count, version = _size(kind, numbers), run.get(2, 0)
     except (KeyError, TypeError, ValueError):
         return None
-    start, end, version = limits.get(1, 0), limits.get(2, 0), run.get(2, 0)
-    if kind != 1 or not all(isinstance(one, int) for one in (start, end, version)):
-        return None
-    return end - start, version  # type: ignore[operator, return-value]
+    return (count, version) if isinstance(version, int) and count >= 0 else None
+
+
+def _size(kind: int, numbers: int | bytes) -> int:
+    """How many numbers a set has, which Lance writes in one of five ways.
+
+    A range {1: start, 2: end}; one with holes {3: list}; one with a bit for each number that belongs to
+    it {3: bits}; a sorted list; a list.
+    """
+    if kind in (_SORTED_LIST, _LIST):
+        return _length(numbers)
+    limits = dict(read_fields(numbers))  # type: ignore[arg-type]
+    size: int = limits.get(2, 0) - limits.get(1, 0)  # type: ignore[operator]
+    match kind:
+        case 1:
+            return size
+        case 2:
+            return size - _length(limits[3])
+        case 3:
+            bits = int.from_bytes(limits[3], "little")  # type: ignore[arg-type]
+            return (bits & ((1 << size) - 1)).bit_count()
+    raise ValueError(kind)
+
+
+def _length(numbers: int | bytes) -> int:
+    """How many numbers a list has: {1 | 2 | 3: {2: bytes}}, with 2, 4 or 8 bytes for each."""
+    ((width, values),) = read_fields(numbers)  # type: ignore[arg-type]
+    listed = dict(read_fields(values)).get(2, b"")  # type: ignore[arg-type]
+    length, rest = divmod(len(listed), _BYTES_OF_NUMBER[width])  # type: ignore[arg-type]
+    if rest:
+        raise ValueError(rest)
+    return length
+
+
+_SORTED_LIST, _LIST = 4, 5
+_BYTES_OF_NUMBER: Final = {1: 2, 2: 4, 3: 8}

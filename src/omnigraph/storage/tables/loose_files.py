@@ -8,11 +8,17 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, file_session, open_table
-from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, lance_errors
+from omnigraph.storage.tables.table_errors import (
+    BranchReplaced,
+    TableMissing,
+    VersionMissing,
+    lance_errors,
+)
 from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
@@ -68,16 +74,17 @@ def data_files(fragments: Iterable[Any]) -> list[str]:
     return [file.path for fragment in fragments for file in fragment.files]
 
 
-def remove_loose_files(ref: TableRef, names: Iterable[str]) -> None:
-    """Remove files written since the version of ``ref``, except those that a version refers to.
+def remove_loose_files(ref: TableRef, names: Iterable[str], fragments: Iterable[Any] = ()) -> None:
+    """Remove loose files, and the files of fragments that were written since the version of ``ref``.
 
-    What cannot be removed is left for cleanup; so is everything when the versions cannot be read.
+    Fragments that a version refers to keep their files. What cannot be removed is left for cleanup; so is
+    everything when the versions cannot be read.
     """
     doomed = set(names)
-    if not doomed:
-        return
     try:
-        doomed -= _named_since(ref)
+        doomed |= _unnamed(ref, set(data_files(fragments)))
+        if not doomed:
+            return
         session = file_session(ref)
         for name in sorted(doomed):
             # The bytes of large blobs are in a directory with the file's name.
@@ -90,14 +97,20 @@ def remove_loose_files(ref: TableRef, names: Iterable[str]) -> None:
         logger.warning("files of a write that failed stay until cleanup: %s", error)
 
 
-def _named_since(ref: TableRef) -> set[str]:
-    newest = open_table(ref.at(None))
-    versions = [number for number in newest.versions() if number > (ref.version or 0)]
-    return {
-        name
-        for number in versions
-        for name in data_files(open_table(ref.at(number)).fragments())
-    }  # fmt: skip
+def _unnamed(ref: TableRef, names: set[str]) -> set[str]:
+    """Return those files that no version after that of ``ref`` refers to."""
+    if names and ref.version is not None:
+        # Mostly it is the very write that the files are of. To list all versions takes longer with each.
+        with suppress(VersionMissing):
+            names -= _files_at(ref, ref.version + 1)
+    if names:
+        newer = (one for one in open_table(ref.at(None)).versions() if one > (ref.version or 0))
+        names = names.difference(*(_files_at(ref, version) for version in newer))
+    return names
+
+
+def _files_at(ref: TableRef, version: int) -> set[str]:
+    return set(data_files(open_table(ref.at(version)).fragments()))
 
 
 def _path(name: str) -> str:

@@ -127,7 +127,11 @@ def _group_old_versions(fragment: Any, version: int) -> None:
     if None in stored:
         return
     created, changed = (decoded(sequence.json()) for sequence in stored)
-    grouped = created and changed and in_groups(created, changed, version)
+    if created is None or changed is None:
+        return
+    if not created.rows == changed.rows == fragment.physical_rows:
+        return
+    grouped = in_groups(created, changed, version)
     if grouped:
         made = lance_module("fragment").RowDatasetVersionMeta.from_json
         fragment.created_at_version_meta = made(encoded(grouped[0]))
