@@ -20,6 +20,7 @@ from types import ModuleType
 from typing import Any
 
 from omnigraph.cores import usable_cores
+from omnigraph.storage import layout
 
 
 class _HidePandas(MetaPathFinder):
@@ -70,33 +71,65 @@ def lance_module(name: str) -> Any:
     return importlib.import_module(f"lance.{name}")
 
 
-@functools.cache
-def session() -> Any:
-    """The session of nearly all handles: metadata and index caches that they share."""
-    return _new_session()
+class _Sessions:
+    """The Lance sessions of some tables: metadata and index caches that their handles share.
 
-
-def branch_session(place: str, identifier: str) -> Any:
-    """The session for a branch of a table, by its directory and its identifier.
-
-    Lance (pylance 14) caches where rows are by directory and version. A branch that was deleted and
-    made again has both in common with the old one: an upsert through the old cache does not find
-    rows that are there, and inserts them a second time. So the new one gets a session of its own.
+    ``opens``: after so many the caches begin empty again. They keep every version that was opened, and a
+    table that gets a new one with each commit soon fills them; once they are full, Lance takes new versions
+    in slowly, and every handle reads them again.
     """
-    with _lock:
-        known = _branches.get(place)
-        if known is None or known[0] != identifier:
-            if known is None and len(_branches) == _MAX_BRANCHES:
-                forget_sessions()
-            known = identifier, session() if known is None else _new_session()
-            _branches[place] = known
-        return known[1]
+
+    def __init__(self, opens: int | None = None) -> None:
+        self._most = opens
+        self._lock = threading.Lock()
+        self._opened = 0
+        self._shared: Any = None
+        self._branches: dict[str, tuple[str, Any]] = {}
+
+    def of(self, place: str, identifier: str | None) -> Any:
+        """The session to open a table with; ``identifier`` is that of its branch, None for main.
+
+        Lance (pylance 14) caches where rows are by directory and version. A branch that was deleted and
+        made again has both in common with the old one: an upsert through the old cache does not find
+        rows that are there, and inserts them a second time. So the new one gets a session of its own.
+        """
+        with self._lock:
+            self._opened += 1
+            if self._most is not None and self._opened > self._most:
+                self._forget()
+            if self._shared is None:
+                self._shared = _new_session()
+            if identifier is None:
+                return self._shared
+            known = self._branches.get(place)
+            if known is None or known[0] != identifier:
+                if known is None and len(self._branches) == _MAX_BRANCHES:
+                    self._forget()
+                    self._shared = _new_session()
+                known = identifier, self._shared if known is None else _new_session()
+                self._branches[place] = known
+            return known[1]
+
+    def forget(self) -> None:
+        """Begin with empty caches; handles that are open keep theirs."""
+        with self._lock:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._branches.clear()
+        self._shared, self._opened = None, 0
+
+
+def session(place: str, identifier: str | None = None) -> Any:
+    """The session to open a table with: by its directory, and by the identifier of its branch."""
+    kept = _of_manifests if f"/{layout.MANIFEST}/" in f"{place}/" else _of_tables
+    return kept.of(place, identifier)
 
 
 def forget_sessions() -> None:
     """Begin with empty caches, for example because another table may be where one was before."""
-    _branches.clear()
-    session.cache_clear()
+    _of_tables.forget()
+    _of_manifests.forget()
 
 
 def _new_session() -> Any:
@@ -105,8 +138,10 @@ def _new_session() -> Any:
     )
 
 
-_lock = threading.Lock()
-_branches: dict[str, tuple[str, Any]] = {}
+MANIFESTS_OPENED = 256
+"""After so many versions of manifests what Lance keeps of them is dropped: some 10 MB."""
 _MAX_BRANCHES = 10_000
 _INDEX_CACHE_BYTES = 2 * 1024**3
 _METADATA_CACHE_BYTES = 512 * 1024**2
+_of_tables = _Sessions()
+_of_manifests = _Sessions(MANIFESTS_OPENED)

@@ -15,7 +15,7 @@ from omnigraph.cancel import aside, current, look
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
-from omnigraph.storage.tables.lance_import import branch_session, lance, lance_module, session
+from omnigraph.storage.tables.lance_import import lance, lance_module, session
 from omnigraph.storage.tables.table_errors import (
     TableMissing,
     VersionMissing,
@@ -325,12 +325,11 @@ def open_table(ref: TableRef) -> Table:
 
 
 def _open(ref: TableRef) -> Any:
-    place, identifier = ref.dataset_uri, ref.branch_id
     return lance().dataset(
-        place,
+        ref.dataset_uri,
         version=ref.version,
         storage_options=None if ref.storage_options is None else dict(ref.storage_options),
-        session=session() if identifier is None else branch_session(place, identifier),
+        session=session(ref.dataset_uri, ref.branch_id),
     )
 
 
@@ -369,6 +368,6 @@ def create_table(ref: TableRef, schema: pa.Schema, rows: pa.Table | None = None)
             enable_stable_row_ids=True,
             data_storage_version=DATA_STORAGE_VERSION,
             storage_options=None if ref.storage_options is None else dict(ref.storage_options),
-            session=session(),
+            session=session(ref.dataset_uri),
         )
     return Table(ref, dataset)
