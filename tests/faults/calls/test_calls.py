@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from omnigraph.commit.protocol import commit
@@ -20,6 +21,7 @@ from omnigraph.storage.tables.table_commits import commit_staged
 from tests.commit.synthetic import PERSON, prepare, rows_of
 from tests.faults.calls.counting import Calls, counting
 from tests.opened import workspace_of
+from tests.pipeline.stream_helpers import run_tasks, sink
 
 SCHEMA = """
 node Person { name: String @key  age: I64? }
@@ -62,6 +64,28 @@ def operations(graph):
         yield "second write on a branch", lambda: graph.mutate(UPDATE.replace("1", "2"), branch="b")
         yield "merge", merge
         yield "list five commits", lambda: graph.commits.list(limit=5)
+        yield from micro_batches(uri)
+
+
+def micro_batches(uri):
+    """The steps of a stream, each in a graph that is opened for it, as a process of Spark's does."""
+    rows = pa.record_batch({"name": ["p0", "s0"]})
+    for number, mode in enumerate(("append", "merge")):
+        some = rows[1:] if mode == "append" else rows
+        options = {"type": "Person", "merge": str(mode == "merge").lower()}
+        outputs = []
+
+        def write(some=some, options=options, outputs=outputs):
+            with open_graph(uri, mode="r") as graph:
+                outputs += run_tasks(sink(graph, some.schema, **options), [some])
+
+        def commit_batch(number=number, options=options, outputs=outputs):
+            with open_graph(uri) as graph:
+                committing = sink(graph, rows.schema, **options)
+                assert committing.commit(workspace_of(graph), outputs, number) is not None
+
+        yield f"write a micro-batch, {mode}", write
+        yield f"commit a micro-batch, {mode}", commit_batch
 
 
 @pytest.fixture(scope="module")
