@@ -35,7 +35,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
 FEW_ROWS = 256
-"""A fragment of the manifest of up to this number of rows is read whole."""
+"""Fragments of the manifest of up to this number of rows are read whole."""
 FIRST_ROW_ID = 0
 """The row id of the first row of a table."""
 REMADE_ATTEMPTS = 3
@@ -296,7 +296,7 @@ class Manifest:
         return rows.read_commit(found[0]) if found else None
 
     def metadata(
-        self, state: BranchState, column: str, value: str, fragments: list[int] | None = None
+        self, state: BranchState, column: str, value: str, fragments: Sequence[Any] | None = None
     ) -> list[str | None]:
         """Return the metadata of the rows whose column has this value, as this branch knows them.
 
@@ -387,23 +387,11 @@ def read_head_row(table: Table) -> Head:
     """Return the head row. Every publish rewrites it, so the newest fragment is read first."""
     if not {"object_id", "metadata"} <= set(table.schema.names):
         raise _no_manifest(table)
-    for fragment in table.fragments()[-1:]:
-        found = _head_in(table, fragment)
-        if found:
-            return rows.read_head(found[0])
-    found = _metadata(table, "object_id", rows.HEAD_ID)
+    found = _metadata(table, "object_id", rows.HEAD_ID, table.fragments()[-1:])
+    found = found or _metadata(table, "object_id", rows.HEAD_ID)
     if not found:
         raise _no_manifest(table)
     return rows.read_head(found[0])
-
-
-def _head_in(table: Table, fragment: Any) -> list[Any]:
-    """Return the metadata of the head row if it is in this fragment."""
-    if fragment.physical_rows > FEW_ROWS:
-        return _metadata(table, "object_id", rows.HEAD_ID, [fragment.id])
-    # Planning a filter takes longer than reading what one publish wrote.
-    read = table.read(["object_id", "metadata"], None, fragment_ids=[fragment.id]).to_pylist()
-    return [row["metadata"] for row in read if row["object_id"] == rows.HEAD_ID]
 
 
 def _schema_text(table: Table) -> str | None:
@@ -428,10 +416,17 @@ def _no_manifest(table: Table) -> StorageError:
 
 
 def _metadata(
-    table: Table, column: str, value: str, fragment_ids: list[int] | None = None
+    table: Table, column: str, value: str, fragments: Sequence[Any] | None = None
 ) -> list[Any]:
-    """Return the metadata texts of the rows whose column has this value."""
+    """Return the metadata texts of the rows whose column has this value; ``fragments`` are those to look at."""
+    if fragments is None:
+        options = {}
+    else:
+        options = {"fragment_ids": [fragment.id for fragment in fragments]}
+        if sum(fragment.physical_rows for fragment in fragments) <= FEW_ROWS:
+            # Planning a filter takes longer than reading what a few publishes wrote.
+            read = table.read([column, "metadata"], None, **options).to_pylist()
+            return [row["metadata"] for row in read if row[column] == value]
     where = filter_expression(table.schema, [Condition(column, "=", value)])
-    options = {} if fragment_ids is None else {"fragment_ids": fragment_ids}
     found: list[Any] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
     return found

@@ -88,7 +88,7 @@ def find_stream(manifest: Manifest, state: BranchState, app_id: str) -> StreamRe
 
     Every batch writes the row again, so that of a running stream is in one of the newest fragments.
     """
-    for some in _newest_first([fragment.id for fragment in state.table.fragments()]):
+    for some in _newest_first(state.table.fragments()):
         found = manifest.metadata(state, "object_id", _object_id(app_id), some)
         if found and found[0] is not None:
             return rows.decode(rows.STREAM, found[0], _record)
@@ -121,7 +121,7 @@ def _is_newer(record: StreamRecord, than: StreamRecord | None) -> bool:
     return than is None or record.batch.batch_id > than.batch.batch_id
 
 
-def _newest_first(fragments: list[int]) -> Iterator[list[int]]:
+def _newest_first(fragments: list[Any]) -> Iterator[list[Any]]:
     """Yield the fragments in growing groups, from the newest on."""
     end, size = len(fragments), FIRST_LOOK
     while end > 0:
