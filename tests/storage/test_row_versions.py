@@ -87,10 +87,11 @@ THREE_TO_NINE = number_field(1, 3) + number_field(2, 9)
         (bytes_field(1, THREE_TO_NINE), 6),
         (bytes_field(2, THREE_TO_NINE + bytes_field(3, bytes_field(1, bytes_field(2, b"\4\0\5\0")))), 4),
         (bytes_field(3, THREE_TO_NINE + bytes_field(3, b"\x25")), 3),
+        (bytes_field(3, number_field(2, 1 << 63) + bytes_field(3, b"\x25")), 3),
         (bytes_field(4, bytes_field(2, number_field(1, 3) + bytes_field(2, bytes(12)))), 3),
         (bytes_field(5, bytes_field(3, bytes_field(2, bytes(16)))), 2),
     ],
-    ids=["range", "with holes", "with bits", "sorted list", "list"],
+    ids=["range", "with holes", "with bits", "with few bits", "sorted list", "list"],
 )  # fmt: skip
 def test_of_the_numbers_of_a_run_only_how_many_there_are_counts(numbers, size):
     assert by_row(decoded(run_of(numbers))).tolist() == [7] * size
@@ -101,6 +102,8 @@ def test_of_the_numbers_of_a_run_only_how_many_there_are_counts(numbers, size):
     [
         bytes_field(2, THREE_TO_NINE),
         bytes_field(6, THREE_TO_NINE),
+        bytes_field(1, number_field(2, 1 << 63)),
+        bytes_field(3, number_field(2, 1 << 63) + number_field(3, 5)),
         bytes_field(1, number_field(1, 9) + number_field(2, 3)),
         bytes_field(4, bytes_field(2, bytes_field(2, bytes(13)))),
         bytes_field(4, bytes_field(4, bytes_field(2, bytes(12)))),

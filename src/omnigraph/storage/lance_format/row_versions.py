@@ -71,7 +71,7 @@ def encoded(runs: Runs) -> str:
     """
     import numpy as np
 
-    # Both numbers have at most 32 bits: those of the rows of a file, and of the versions of a table.
+    # Both numbers have at most 32 bits (``_NUMBERS``).
     different, which = np.unique(runs.counts << 32 | runs.versions, return_inverse=True)
     texts = [_run_text(key >> 32, key & 0xFFFF_FFFF) for key in different.tolist()]
     listed = np.array(texts, dtype=object)[which].tolist()
@@ -134,9 +134,10 @@ def _read_run(message: int | bytes) -> tuple[int, int] | None:
         run = dict(read_fields(message))  # type: ignore[arg-type]
         ((kind, numbers),) = read_fields(run[1])  # type: ignore[arg-type]
         count, version = _size(kind, numbers), run.get(2, 0)
+        fits = 0 <= count < _NUMBERS and 0 <= version < _NUMBERS  # type: ignore[operator]
     except (KeyError, TypeError, ValueError):
         return None
-    return (count, version) if isinstance(version, int) and count >= 0 else None
+    return (count, version) if fits else None  # type: ignore[return-value]
 
 
 def _size(kind: int, numbers: int | bytes) -> int:
@@ -155,8 +156,9 @@ def _size(kind: int, numbers: int | bytes) -> int:
         case 2:
             return size - _length(limits[3])
         case 3:
-            bits = int.from_bytes(limits[3], "little")  # type: ignore[arg-type]
-            return (bits & ((1 << size) - 1)).bit_count()
+            bits: bytes = limits[3]  # type: ignore[assignment]
+            of_range = (1 << min(size, 8 * len(bits))) - 1
+            return (int.from_bytes(bits, "little") & of_range).bit_count()
     raise ValueError(kind)
 
 
@@ -170,5 +172,7 @@ def _length(numbers: int | bytes) -> int:
     return length
 
 
+_NUMBERS: Final = 1 << 32
+"""Rows of a file and versions of a table are fewer, so that both fit into one number."""
 _SORTED_LIST, _LIST = 4, 5
 _BYTES_OF_NUMBER: Final = {1: 2, 2: 4, 3: 8}
