@@ -19,6 +19,7 @@ from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.storage import layout
+from omnigraph.storage.lance_format.row_versions import decoded
 from omnigraph.storage.locks.leases import Leases
 from omnigraph.storage.locks.lock_files import LockFiles
 from omnigraph.storage.locks.read_leases import live_leases, remove_dead_leases
@@ -283,3 +284,29 @@ def _lance_manifest(_place: Path) -> Parser:
         _field(11, 2**64),
     )
     return Parser(lambda chance: damaged(chance, MANIFESTS, words), read, (errors.StorageError,))
+
+
+_SPANS = (
+    _field(1, _field(1, 3) + _field(2, 9)),
+    _field(2, _field(2, 9) + _field(3, _field(1, _field(1, 2) + _field(2, b"\1\0\2\0")))),
+    _field(3, _field(1, 1) + _field(2, 4) + _field(3, b"\5")),
+    _field(4, _field(2, _field(2, bytes(8)))),
+    _field(5, _field(3, _field(2, bytes(16)))),
+)
+RUNS = tuple(
+    _field(1, _field(1, span) + _field(2, 7)) + _field(1, _field(1, _SPANS[0])) for span in _SPANS
+)
+
+
+@parser
+def _version_runs(_place: Path) -> Parser:
+    """The versions of rows, as a fragment lists them in runs."""
+
+    def read(data: bytes) -> None:
+        runs = decoded(json.dumps({"inline": list(data)}))
+        if runs is not None:
+            assert runs.rows >= 0
+            assert (runs.versions >= 0).all()
+
+    words = (*ODD_BYTES, b"\x80", b"\xff" * 9, *_SPANS, _field(2, 2**63))
+    return Parser(lambda chance: damaged(chance, RUNS, words), read, (errors.StorageError,))
