@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
 from omnigraph.changes.change_filter import Op
+from omnigraph.errors import StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.tables.table import open_table
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +47,12 @@ class Meter:
     """
 
     def __init__(self, workspace: Workspace) -> None:
-        # Lance counts per store, and all tables of a graph are in one.
-        self._dataset = workspace.manifest.state(MAIN).table.dataset
+        # Lance counts per session: that of manifests, and that of all tables.
+        state = workspace.manifest.state(MAIN)
+        self._counted = [state.table.dataset]
+        for pin in list(state.head.tables.values())[:1]:
+            with suppress(StorageError):  # whoever needs that table is told
+                self._counted.append(open_table(workspace.pinned(pin)).dataset)
         self.inserts = 0
         self.updates = 0
         self.deletes = 0
@@ -87,7 +93,7 @@ class Meter:
             self._bytes_read += self._began[1] - read
 
     def _read_so_far(self) -> int:
-        return int(self._dataset.io_stats_snapshot().read_bytes)
+        return sum(dataset.io_stats_snapshot().read_bytes for dataset in self._counted)
 
     def stats(self) -> Stats:
         """Return the counts so far."""
