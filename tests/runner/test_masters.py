@@ -71,11 +71,16 @@ def test_what_runs_here_listens_here_and_is_sized_to_its_cores():
     assert settings["spark.ui.enabled"] == "false"
 
 
-def test_a_cluster_elsewhere_must_reach_the_driver():
-    settings = masters.defaults("spark://h:7077", Path("/scratch"))
+@pytest.mark.parametrize(
+    "master", ["spark://h:7077", "k8s://https://h:443", "k8s://https://127.0.0.1:6443", "yarn"]
+)
+def test_a_cluster_elsewhere_must_reach_the_driver(master):
+    """Pods are elsewhere even where their Kubernetes listens on this machine."""
+    settings = masters.defaults(master, Path("/scratch"))
     assert "spark.driver.host" not in settings
+    assert "spark.driver.bindAddress" not in settings
     assert "spark.sql.shuffle.partitions" not in settings
-    assert "SPARK_LOCAL_IP" not in masters.environment("spark://h:7077", {})
+    assert "SPARK_LOCAL_IP" not in masters.environment(master, {})
 
 
 def test_all_cores_are_those_this_process_may_use():

@@ -174,7 +174,7 @@ class Driver:
     def _started(self):
         with self._errors.open("ab") as errors:
             return subprocess.Popen(
-                [*_tied(), sys.executable, "-W", "error", "-c", DRIVER, json.dumps(self._conf)],
+                [*tied(), sys.executable, "-W", "error", "-c", DRIVER, json.dumps(self._conf)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=errors,
@@ -260,7 +260,7 @@ def _start(cluster, log, *command, pin=None):
     }
     with log.open("wb") as stream:
         process = subprocess.Popen(
-            [*_tied(pin), script, *command],
+            [*tied(pin), script, *command],
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
@@ -270,7 +270,7 @@ def _start(cluster, log, *command, pin=None):
     cluster.processes.append(process)
 
 
-def _tied(pin=None):
+def tied(pin=None):
     """Begin the command of a process that ends with this one, and may have one core of its own."""
     return [sys.executable, "-IS", "-c", TIED, str(os.getpid()), "" if pin is None else str(pin)]
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -76,3 +78,13 @@ def cluster(_spark_here, tmp_path_factory):
         assert len(leftovers(directory, seconds=0)) >= 2, "workers are seen while they run"
         yield running
     assert leftovers(directory) == []
+
+
+@pytest.fixture(scope="session")
+def built_wheel(tmp_path_factory):
+    """The wheel of these sources."""
+    built = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(built)]
+    subprocess.run(command, cwd=Path(__file__).parents[2], check=True, capture_output=True)
+    (found,) = built.glob("*.whl")
+    return found

@@ -105,10 +105,13 @@ def local_cores(master: str) -> int | None:
 
 
 def _on_this_machine(master: str) -> bool:
-    addresses = list(_addresses(master))
-    if not addresses:
-        return local_cores(master) is not None
-    return all(host in {LOOPBACK, "localhost", "::1"} for host, _ in addresses)
+    """Say whether executors reach the driver at the loopback address.
+
+    Pods do not, even where Kubernetes itself answers at a port of this machine (kind, minikube).
+    """
+    if master.startswith("spark://"):
+        return all(host in {LOOPBACK, "localhost", "::1"} for host, _ in _addresses(master))
+    return local_cores(master) is not None
 
 
 def _addresses(master: str) -> Iterator[tuple[str, int]]:
