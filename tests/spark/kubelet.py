@@ -30,6 +30,8 @@ QUICKLY = {
     "spark.sql.codegen.wholeStage": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
 }
+# Where Spark is in its own images.
+IMAGE_HOME = str(Path("/", "opt", "spark"))
 # What is not of the pod: Java and Python may need these of the machine.
 INHERITED = ("PATH", "JAVA_HOME", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 
@@ -40,7 +42,7 @@ class Kubernetes:
     def __init__(self, directory, image):
         self.directory = directory
         self.image = {
-            "/opt/spark": str(spark_home()),
+            IMAGE_HOME: str(spark_home()),
             **{path: str(to) for path, to in image.items()},
         }
         self.api = Api(self.stop_pod)
