@@ -252,6 +252,27 @@ def test_rows_with_one_of_many_values_are_found_here_or_by_executors(spark, tabl
     runner.close()
 
 
+def test_a_query_over_many_queries_is_planned_like_one_over_a_table(spark):
+    """Spark looks at the whole plan of every frame that a query names, so it must not grow."""
+    runner = SparkRunner.on(spark)
+    frame = runner.of(runner.data(runner.frame(NUMBERS)))
+    gone, sizes = runner.frame(pa.table({"m": pa.array([1, 2], pa.int64())})), []
+    for least in range(1, 6):
+        text = (
+            f"SELECT f.n FROM f WHERE n >= {least} AND NOT EXISTS (SELECT 1 FROM g WHERE g.m = f.n)"
+        )
+        frames = {"f": frame, "g": gone}
+        sizes.append(
+            len(runner.query(text, frames)._jdf.queryExecution().analyzed().toString().split("\n"))
+        )
+        frame = runner.sql(text, frames)
+    assert runner.count(frame) == 995
+    assert sizes[-1] == sizes[1]
+    frame.data.unpersist(blocking=True)
+    assert sorted(runner.collect(frame).column("n").to_pylist()) == list(range(5, 1000))
+    runner.close()
+
+
 def test_what_fails_is_one_line_of_ours_or_comes_out_as_itself(runner):
     with pytest.raises(StorageError, match=r"engine failed: .*nowhere") as caught:
         runner.sql("SELECT * FROM nowhere", {})

@@ -24,7 +24,7 @@ from omnigraph.runner.spark_columns import (
     spark_schema,
 )
 from omnigraph.runner.spark_errors import spark_errors
-from omnigraph.runner.spark_tasks import Batches, executor_task, sent_frame, task_frame
+from omnigraph.runner.spark_tasks import Batches, executor_task, kept_frame, sent_frame, task_frame
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.fragment_groups import (
     fragment_sizes,
@@ -263,8 +263,8 @@ class SparkRunner:
         self._kept.clear()
 
     def _keep(self, data: DataFrame) -> SparkFrame:
-        self._kept.append(data.persist())
-        return self.of(data)
+        self._kept.append(kept_frame(data))
+        return self.of(self._kept[-1])
 
     def query(self, text: str, frames: Mapping[str, Frame]) -> DataFrame:
         """Return a query as a DataFrame, not run and not cached; it may be used after this runner.

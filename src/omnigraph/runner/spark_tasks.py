@@ -3,6 +3,7 @@
 `task_frame` gives one Spark task to each item and leaves the rows on the executors: loads read their
 input this way, and the Spark runner scans tables. `run_tasks` brings a small result of each item
 here: index builds and compactions. `executor_task` marks a function that maps batches there.
+`kept_frame` caches rows that are asked about more than once.
 
 ```python
 outcomes = run_tasks(session, build_part, parts, at_once=8)
@@ -72,6 +73,22 @@ def sent_frame(session: SparkSession, rows: Any, schema: Any) -> DataFrame:
     """Return rows of this process as a DataFrame; the caller's session stays the active one."""
     with active_session_kept(session):
         return session.createDataFrame(rows, schema)
+
+
+def kept_frame(data: DataFrame) -> DataFrame:
+    """Return the rows as a cached frame whose plan is a single leaf.
+
+    Spark analyses the whole plan of a frame in every query about it, cached or not: of frames that
+    are made from each other, each query would take longer than the one before. Rows that an
+    executor loses are computed again, as for any cached frame.
+    """
+    from pyspark.sql import DataFrame as Frames
+
+    session: Any = data.sparkSession
+    java: Any = data._jdf  # noqa: SLF001
+    rows = java.queryExecution().toRdd()
+    leaf = session._jsparkSession.internalCreateDataFrame(rows, java.schema(), False)  # noqa: SLF001
+    return Frames(leaf, session).persist()
 
 
 def task_frame(

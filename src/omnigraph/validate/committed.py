@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
@@ -38,6 +38,7 @@ class Committed:
         self.relied_on: set[str] = set()
         self._scanned: dict[tuple[str, ...], Frame] = {}
         self._empty: dict[pa.Schema, Frame] = {}
+        self._distinct: dict[tuple[int, str], tuple[Frame, list[Any] | None]] = {}
 
     def rows(
         self,
@@ -55,7 +56,7 @@ class Committed:
         schema = entity.arrow_schema()
         if changes.delta(entity).replaced or pin.row_count == 0:
             return self._empty_rows(schema, names)
-        wanted = distinct(self.runner, keys, key_column, KEY_LIMIT)
+        wanted = self._few_values(keys, key_column)
         if wanted is None:
             return self._scan_among(entity, names, column, keys, key_column)
         if not wanted:
@@ -71,7 +72,7 @@ class Committed:
         self.relied_on.add(edge.table_key)
         if pin.row_count == 0:
             return self._empty_rows(edge.arrow_schema(), names)
-        where = filter_by_ends(self.runner, edge, keys)
+        where = filter_by_ends(edge, lambda side: self._few_values(keys, side))
         if where is None:
             return self._scan_among(edge, names, "src", keys, "src")
         return self.runner.scan(self.locate(pin), names, where)
@@ -81,6 +82,18 @@ class Committed:
         self.relied_on.add(entity.table_key)
         names = list(dict.fromkeys(["id", *columns]))
         return self._scan(entity, names)
+
+    def _few_values(self, keys: Frame, column: str) -> list[Any] | None:
+        """Return the distinct values of a column; None if there are many.
+
+        Rules ask for the same ones, and for rows that are elsewhere every question is a job.
+        """
+        if self.runner.in_memory(keys) is not None:
+            return distinct(self.runner, keys, column, KEY_LIMIT)
+        asked = (id(keys), column)
+        if asked not in self._distinct:
+            self._distinct[asked] = (keys, distinct(self.runner, keys, column, KEY_LIMIT))
+        return self._distinct[asked][1]
 
     def _empty_rows(self, schema: pa.Schema, names: Sequence[str]) -> Frame:
         """Return a frame of these columns without rows."""
@@ -118,11 +131,11 @@ def _is_exact(keys: pa.ChunkedArray, entity: Entity, column: str) -> bool:
     return bool(keys.type == kind and not pa.types.is_floating(kind))
 
 
-def filter_by_ends(runner: Runner, edge: EdgeType, keys: Frame) -> Pushdown | None:
-    """Return a filter for edges whose ends are among those of the keys; None if there are too many.
+def filter_by_ends(edge: EdgeType, values: Callable[[str], list[Any] | None]) -> Pushdown | None:
+    """Return a filter for edges by the values of their ends; None if these are too many.
 
     If only one end has too many different values, the filter is on the other end alone.
     """
-    ends = [(side, distinct(runner, keys, side, KEY_LIMIT)) for side in ("src", "dst")]
+    ends = [(side, values(side)) for side in ("src", "dst")]
     few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
     return filter_expression(edge.arrow_schema(), few) if few else None

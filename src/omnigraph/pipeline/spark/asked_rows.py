@@ -22,6 +22,7 @@ from omnigraph.runner.protocol import Frame
 from omnigraph.runner.spark_columns import portable_schema, spark_schema
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
+from omnigraph.runner.spark_tasks import kept_frame
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 
@@ -96,7 +97,7 @@ class AskedRows:
                 self._changed = runner.sql(text, frames)
             else:
                 with spark_errors():
-                    self._changed = runner.of(runner.query(text, frames).persist())
+                    self._changed = runner.of(kept_frame(runner.query(text, frames)))
         return self._changed
 
     def take_ids(self, runner: SparkRunner, taken: SparkFrame) -> bool:
@@ -111,7 +112,7 @@ class AskedRows:
         self._free_taken()
         if now is not None and now.table is None:
             with spark_errors():
-                now = runner.of(now.data.select("*").persist())
+                now = runner.of(kept_frame(now.data))
         self.taken = now
         return changed
 
@@ -188,7 +189,7 @@ class AskedRows:
             shown = portable_schema(pa.schema([*fields, pa.field(TASK, pa.int64())]))
             run = partial(narrow_rows, spellings=self.spellings)
             data = self.payloads.select("task", "narrow").mapInArrow(run, spark_schema(shown))
-            self._narrow = data.persist()
+            self._narrow = kept_frame(data)
         return self._narrow
 
 

@@ -18,12 +18,13 @@ from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.rows.images import Images, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.protocol import distinct
 from omnigraph.storage.tables.loose_files import LooseFile, data_files, read_data_file
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
-from omnigraph.validate.committed import filter_by_ends
+from omnigraph.validate.committed import KEY_LIMIT, filter_by_ends
 
 TAKEN = "0taken"
 """The column with the id that an edge took; `id` beside it is the one that was made for it."""
@@ -85,7 +86,7 @@ def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array |
     runner = LocalRunner()
     try:
         pending = runner.frame(pa.Table.from_batches([rows.select(narrow_columns(entity))]))
-        where = filter_by_ends(runner, entity, pending)
+        where = filter_by_ends(entity, lambda side: distinct(runner, pending, side, KEY_LIMIT))
         held = runner.scan(table.ref, ["id", *entity.identity], where)
         text = rules.identified_edges(entity.identity)
         taken = runner.ask(text, {"pend": pending, "com": held})
