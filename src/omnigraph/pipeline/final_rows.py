@@ -121,10 +121,9 @@ class _Attempt:
     def run(self) -> FinalRows:
         incoming = self.search.incoming
         if self.skips:
+            # What an earlier attempt left out may be valid now.
             for key, rows in incoming.items():
-                self._gone(
-                    key, rows
-                )  # Nothing yet: what an earlier attempt left out may be valid now.
+                self._gone(key, rows)
         if self.mode in {"append", "overwrite"} and self.search.engine.proves_rules(
             self.runner, incoming, self.mode, self.committed
         ):

@@ -59,16 +59,17 @@ def later_of_tuple(members: Sequence[str]) -> str:
     names = ", ".join(_q(name) for name in members)
     values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
     present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
-    same, equal = (
-        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "cd"
+    same, equal, first = (
+        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "cdf"
     )
     return (
         "WITH held AS (SELECT p.*, CASE WHEN c.id IS NULL THEN p.`0rec` ELSE -1 END AS `0at` "
         f"FROM pend p LEFT JOIN com c ON c.id = p.id AND {same} WHERE {present}), "
-        f"firsts AS (SELECT {names}, MIN(`0at`) AS `0at`, MIN_BY(id, `0at`) AS `0id` FROM held "
+        f"firsts AS (SELECT {names}, MIN(`0at`) AS `0at` FROM held "
         f"GROUP BY {names} HAVING COUNT(*) > 1) "
-        f"SELECT d.`0id` AS other_id, p.id AS row_id, p.`0rec` AS rec, {values} "
-        f"FROM held p JOIN firsts d ON {equal} WHERE p.`0at` > d.`0at`"
+        f"SELECT f.id AS other_id, p.id AS row_id, p.`0rec` AS rec, {values} "
+        f"FROM held p JOIN firsts d ON {equal} JOIN held f ON {first} AND f.`0at` = d.`0at` "
+        "WHERE p.`0at` > d.`0at`"
     )
 
 
@@ -96,11 +97,14 @@ def winning_rows() -> str:
 def unique_within(members: Sequence[str], limit: int | None = SHOWN) -> str:
     """Find incoming rows that share one tuple of values; a tuple with a null member is exempt."""
     names = ", ".join(_q(name) for name in members)
-    values = ", ".join(f"{_q(name)} AS v{at}" for at, name in enumerate(members))
+    values = ", ".join(f"g.{_q(name)} AS v{at}" for at, name in enumerate(members))
     present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
     return (
-        "SELECT MIN_BY(id, `0rec`) AS other_id, MAX_BY(id, `0rec`) AS row_id, MAX(`0rec`) AS rec, "
-        f"{values} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1 "
+        # Only the ids of the few repeated tuples are fetched: comparing all ids takes longer.
+        f"WITH repeated AS (SELECT {names}, MIN(`0rec`) AS `0first`, MAX(`0rec`) AS `0last` FROM pend "
+        f"WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1) "
+        f"SELECT f.id AS other_id, l.id AS row_id, l.`0rec` AS rec, {values} FROM repeated g "
+        "JOIN pend f ON f.`0rec` = g.`0first` JOIN pend l ON l.`0rec` = g.`0last` "
         f"ORDER BY rec{_limit(limit)}"
     )
 
