@@ -204,6 +204,8 @@ def test_the_program_to_submit(driver, tmp_path):
         assert json.loads(rejects.read_text())["record"]["name"] == "b"
         ends = ("--from-col", "who", "--to-col", "whom")
         driver.run(program, graph.uri, "Knows", tmp_path / "k.parquet", *ends, "--branch", "main")
+        with pytest.raises(AssertionError, match=r"SystemExit: .*there is no graph at"):
+            driver.run(program, tmp_path / "none", "Person", tmp_path / "p.parquet")
         tables = graph.snapshot().tables
         assert {key: table.row_count for key, table in tables.items()} == {
             "node:Person": 1,

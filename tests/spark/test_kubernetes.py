@@ -228,6 +228,8 @@ def test_the_command_of_the_page(cluster, store, tmp_path):
         submitted.kill()
         submitted.wait()
     assert len(killed) == 1
+    (driver,) = cluster.api.objects.chosen("pods", "spark-app-name=load-orders,spark-role=driver")
+    assert driver["status"]["phase"] == "Succeeded", cluster.logs()
     made = [one for _, kind, what, one in cluster.api.objects.events if what == "ADDED"]
     with og.open("s3a://lake/shop", storage_options=options) as graph:
         assert graph.snapshot().tables["node:Order"].row_count == 2000
