@@ -190,6 +190,8 @@ def test_what_spark_adds_to_a_table_is_not_the_users():
         ({"pushdown": "true"}, "give conditions with the option `filter`"),
         ({"partition_rows": "0"}, "a whole number from 1 on"),
         ({"path": "/other"}, "give one of them"),
+        ({"paths": '["/g", "/h"]'}, "of one graph, .*; read them one by one"),
+        ({"type": ""}, 'add .option."type", …., or .option."feed"'),
     ],
 )
 def test_wrong_options_of_a_read(options, said):

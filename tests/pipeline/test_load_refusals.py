@@ -259,6 +259,15 @@ def test_more_partitions_than_places_can_number_are_refused():
 # ------------------------------------------------------------------ rules
 
 
+@pytest.mark.parametrize(("taken", "said"), [(3, "(and 2 more)"), (25, "(and at least 19 more)")])
+def test_the_number_of_broken_rows_is_told_as_far_as_it_is_known(graph, taken, said):
+    records = [person(f"p{number}") for number in range(taken)]
+    graph.load(records, mode="append")
+    with pytest.raises(KeyConflict) as refused:
+        graph.load(records, mode="append")
+    assert str(refused.value).endswith(said)
+
+
 @pytest.mark.parametrize("mode", ["merge", "append", "overwrite"])
 @pytest.mark.parametrize("address", ["s3://bucket/key", "file:///etc/hosts", "plain", ""])
 def test_blobs_kept_elsewhere_are_refused(graph, mode, address):

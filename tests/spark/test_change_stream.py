@@ -52,6 +52,25 @@ def offset(checkpoint, number):
     return json.loads((checkpoint / "offsets" / str(number)).read_text("utf-8").splitlines()[-1])
 
 
+def test_what_a_stream_is_refused_for_is_said(spark, tmp_path):
+    """Spark 4.3 drops what a source raises when it is asked for its reader of a stream."""
+    register(spark)
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        load(graph, "ann")
+        plain = spark.readStream.format("omnigraph").option("graph", graph.uri)
+        with pytest.raises(Exception, match=r'`type` is missing; .*, or .option\("feed", BRANCH\)'):
+            plain.load()
+        of_type = plain.option("type", "Person")
+        known, started = 'add .option\\("feed", BRANCH\\)', tmp_path / "started"
+        for checkpoint in (tmp_path / "fresh", started):
+            if checkpoint == started:
+                run(spark, graph, started)
+            query = of_type.load().writeStream.format("noop").trigger(availableNow=True)
+            with pytest.raises(StreamingQueryException, match=known) as refused:
+                run_to_end(query.option("checkpointLocation", str(checkpoint)).start)
+            assert "Traceback" not in str(refused.value)
+
+
 def test_queries_go_on_where_they_ended(spark, tmp_path):
     register(spark)
     checkpoint = tmp_path / "checkpoint"

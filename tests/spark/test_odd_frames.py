@@ -68,3 +68,24 @@ def test_a_type_that_python_cannot_be_given_is_refused_by_name(spark, graph, sto
         store(graph, frame, ignore_extra=extra)
     assert "Traceback" not in str(failure.value)
     assert graph.snapshot().commit == before
+
+
+@WAYS
+def test_a_version_that_cleanup_removes_meanwhile_is_a_lost_race(spark, graph, store):
+    graph.load([{"type": "Item", "data": {"code": "a"}}])
+    uri = graph.uri
+
+    def overtake(batches):
+        with og.open(uri) as own:
+            own.load([{"type": "Item", "data": {"code": "b"}}])
+            own.cleanup(keep_versions=1)
+        yield from batches
+
+    frame = spark.sql("SELECT 'x1' AS code").mapInArrow(overtake, "code string")
+    with pytest.raises(
+        Exception, match=r"of node:Item, .* removed meanwhile, .*; run the write again"
+    ):
+        store(graph, frame)
+    assert set(read_back(graph).nodes["Item"]) == {"a", "b"}
+    store(graph, spark.sql("SELECT 'x1' AS code"))
+    assert set(read_back(graph).nodes["Item"]) == {"a", "b", "x1"}

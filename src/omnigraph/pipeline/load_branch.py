@@ -10,13 +10,15 @@ from omnigraph.commit.attempts import check_precondition
 from omnigraph.errors import BranchExists, BranchNotFound, OmniGraphError, StorageError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
-from omnigraph.manifest.lost_races import branch_remade
+from omnigraph.manifest.lost_races import branch_remade, schema_changed, version_removed
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.engine import LoadTarget
 from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.rejects import prepare_rejects
+from omnigraph.storage.tables.table_errors import VersionMissing
+from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.branches import create_branch, discard_branch
 
 
@@ -83,6 +85,7 @@ class RowsPlace:
         self.ir_hash = ir_hash
         self.branch_id: str | None = None
         """The identifier of the branch that rows are written for; None: for none yet."""
+        self._places: dict[str, TableRef] = {}
 
     def find(self) -> LoadTarget:
         """The tables that rows may be written to while they are read, and how large the largest table is.
@@ -105,18 +108,25 @@ class RowsPlace:
         if any(pins[key].table_branch != branch for key in keys):
             return LoadTarget({}, largest)
         self.branch_id = state.identifier
-        return LoadTarget({key: self.workspace.pinned(pins[key]) for key in keys}, largest)
+        self._places = {key: self.workspace.pinned(pins[key]) for key in keys}
+        return LoadTarget(self._places, largest)
 
     @contextmanager
     def unless_remade(self) -> Iterator[None]:
-        """Raise a clearer error where rows cannot be written because their branch was deleted or replaced."""
+        """Raise a clearer error where rows cannot be written because their branch or its version is gone."""
         try:
             yield
-        except StorageError:
-            branch = self.request.options.branch
-            if self.branch_id is None or self._identifier(branch) == self.branch_id:
+        except StorageError as error:
+            if not self._places:
                 raise
-            raise branch_remade(branch) from None
-
-    def _identifier(self, branch: str) -> str | None:
-        return self.workspace.manifest.state(branch).identifier
+            branch = self.request.options.branch
+            state = self.workspace.manifest.state(branch)
+            if self.branch_id is not None and state.identifier != self.branch_id:
+                raise branch_remade(branch) from None
+            if not isinstance(error, VersionMissing):
+                raise
+            if state.head.ir_hash != self.ir_hash:
+                raise schema_changed() from None
+            where = {place.dataset_uri: key for key, place in self._places.items()}
+            table = error.details["table"]
+            raise version_removed(where.get(table, table), error.details["version"]) from None

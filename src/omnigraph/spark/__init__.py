@@ -128,9 +128,19 @@ class OmniGraphSource(DataSource):
         return stream_writer(self.options, schema, self._store, complete=overwrite)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Return a reader of these columns of the change feed."""
-        with short_errors():
+        """Return a reader of these columns of the change feed, or one that tells why there is none."""
+        from omnigraph.spark.feed import RefusedFeed
+
+        try:
+            if not self._is_feed:
+                raise BadRequest(
+                    'a stream reads the change feed of a branch; add .option("feed", BRANCH), with the '
+                    "option `types` in place of `type`",
+                    option=_FEED,
+                )
             return self._feed().reader(schema)
+        except OmniGraphError as error:
+            return RefusedFeed(error)
 
     @property
     def _is_feed(self) -> bool:

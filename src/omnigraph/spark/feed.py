@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import (
@@ -16,7 +16,7 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type
 from omnigraph.spark.opening import open_graph
@@ -51,6 +51,33 @@ class PinnedFeed:
                 raise BadRequest(f"the stream has no column `{field.name}`; {hint}")
             check_type("the stream", known[field.name], field)
         return _Reader(self, [known[name] for name in schema.fieldNames()], schema)
+
+
+class RefusedFeed(DataSourceStreamReader):
+    """Tells why there is no stream, at the first question of a query.
+
+    What `streamReader` itself raises is lost: Spark 4.3 then fails with an error of its own.
+    """
+
+    def __init__(self, why: OmniGraphError) -> None:
+        self._why = why
+
+    def initialOffset(self) -> NoReturn:
+        """Raise what is wrong."""
+        with short_errors():
+            raise self._why
+
+    def latestOffset(self, *_: Any) -> NoReturn:
+        """Raise it; a query that goes on from a checkpoint asks this first."""
+        self.initialOffset()
+
+    def partitions(self, *_: Any) -> NoReturn:
+        """Raise it; a query that repeats a batch asks this first."""
+        self.initialOffset()
+
+    def read(self, *_: Any) -> NoReturn:
+        """Raise it; no task gets this far."""
+        self.initialOffset()
 
 
 class _Commits(InputPartition):

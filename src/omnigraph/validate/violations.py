@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import PropType, Scalar, from_arrow, to_json
-from omnigraph.validate.change_set import Violation
+from omnigraph.validate.change_set import SHOWN, Violation
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,9 +18,13 @@ TEXT = PropType(Scalar.STRING)
 
 
 def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
-    """Return the error of a write that breaks a rule: the first violation, and how many follow."""
-    first = violations[0]
-    more = f" (and {len(violations) - 1} more)" if len(violations) > 1 else ""
+    """Return the error of a write that breaks a rule: the first violation, and how many follow.
+
+    Queries about rules answer ``SHOWN`` violations at most, so from that many on there may be more.
+    """
+    first, others = violations[0], len(violations) - 1
+    least = "at least " if len(violations) >= SHOWN else ""
+    more = f" (and {least}{others} more)" if others else ""
     if first.kind == "key":
         return KeyConflict(first.message + more, table_key=first.table_key, entity_id=first.row_id)
     return ConstraintError(

@@ -50,11 +50,12 @@ def check_known(
     return given
 
 
-def require(given: Mapping[str, str], name: str) -> str:
-    """Return an option that must be there."""
+def require(given: Mapping[str, str], name: str, instead: str = "") -> str:
+    """Return an option that must be there; ``instead`` tells what else could have been meant."""
     value = given.get(name, "").strip()
     if not value:
-        raise BadRequest(f'the option `{name}` is missing; add .option("{name}", …)', option=name)
+        add = f'add .option("{name}", …)' + (f", {instead}" if instead else "")
+        raise BadRequest(f"the option `{name}` is missing; {add}", option=name)
     return value
 
 

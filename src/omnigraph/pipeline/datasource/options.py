@@ -130,7 +130,7 @@ def read_options(options: Mapping[str, str], *, table: bool = False) -> ReadOpti
     version = given.get("version")
     return ReadOptions(
         graph_address(given),
-        require(given, "type"),
+        require(given, "type", 'or .option("feed", BRANCH) for a stream'),
         Target.of(
             given.get("branch"),
             given.get("snapshot"),
@@ -154,6 +154,11 @@ def _refuse_others(options: Mapping[str, str]) -> None:
                 "Spark would use the filters of one query for others of the same frame, so none of its own "
                 "are taken; give conditions with the option `filter`",
                 option="pushdown",
+            )
+        if name.lower() == "paths":
+            raise BadRequest(
+                "a frame is of one graph, and load was given several; read them one by one, and unite them",
+                option="paths",
             )
         if name.lower() in _OF_WRITES:
             raise BadRequest(

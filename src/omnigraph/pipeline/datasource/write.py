@@ -20,7 +20,7 @@ from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.lost_races import branch_remade
+from omnigraph.manifest.lost_races import branch_remade, version_removed
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type, refuse_ends
@@ -41,6 +41,7 @@ from omnigraph.pipeline.written.task_files import (
 from omnigraph.storage import layout
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import read_branch
+from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
@@ -177,10 +178,10 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
 
 @contextmanager
 def _on_its_branch(plan: WritePlan) -> Iterator[None]:
-    """Report failures because the branch that the write was planned for was deleted or replaced."""
+    """Report failures because the branch or the version that the write was planned for is gone."""
     try:
         yield
-    except StorageError:
+    except StorageError as error:
         branch = plan.options.branch if plan.made_from is None else plan.made_from
         if branch != MAIN:
             store = open_store(Root.parse(plan.options.graph), given=plan.ref.storage_options)
@@ -189,6 +190,8 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
                 raise branch_not_found(branch) from None
             if plan.made_from is None and found.identifier != plan.branch_identifier:
                 raise branch_remade(branch) from None
+        if isinstance(error, VersionMissing):
+            raise version_removed(plan.table_key, error.details["version"]) from None
         raise
 
 
