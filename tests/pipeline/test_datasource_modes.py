@@ -74,5 +74,5 @@ def test_wrong_options(options, said):
 
 
 def test_a_patch_does_not_overwrite(graph):
-    with pytest.raises(BadRequest, match="patch=true goes with mode append"):
+    with pytest.raises(BadRequest, match=r"patch=true goes with mode append, .*; give patch=false"):
         plan(graph, [batch(name=["a"])], overwrite=True, patch="true")

@@ -70,7 +70,9 @@ def test_tables_and_views_are_read_and_written_by_sql(spark, graph):
             for options in ("", "WITH (branch = 'day')")
         ]
         assert counted == [2, 3]
-        with pytest.raises(Exception, match="merge=true goes with mode append"):
+        with pytest.raises(
+            Exception, match=r"merge=true goes with mode append, .*; give merge=false"
+        ):
             spark.sql("INSERT OVERWRITE people SELECT * FROM people")
         spark.sql(
             "INSERT OVERWRITE people WITH (merge = 'false') SELECT * FROM people WHERE name = 'bob'"

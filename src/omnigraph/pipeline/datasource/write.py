@@ -105,9 +105,15 @@ def plan_write(
     ir_hash, catalog = accepted
     entity = find_type(catalog, options.type)
     if overwrite and options.merge:
-        raise BadRequest("merge=true goes with mode append, where it replaces rows of the same id")
+        raise BadRequest(
+            "merge=true goes with mode append, where it replaces rows of the same id; give merge=false "
+            "to replace all rows"
+        )
     if overwrite and options.patch:
-        raise BadRequest("patch=true goes with mode append, where it changes rows of the same id")
+        raise BadRequest(
+            "patch=true goes with mode append, where it changes rows of the same id; give patch=false "
+            "to replace all rows"
+        )
     _check_columns(entity, options, schema)
     base = base_branch(workspace, options)
     state = workspace.manifest.state(base)
