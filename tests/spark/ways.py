@@ -116,7 +116,9 @@ def _people(rnd, count, mode, *, messy):
 
 def _links(rnd, count, *, messy):
     pairs = [(f"p{a}", f"p{b}") for a in range(4) for b in range(4)]
-    chosen = [rnd.choice(pairs) for _ in range(count)] if messy else rnd.sample(pairs[4:], count)
+    # Three edges of each source that has none yet: so many it may have.
+    valid = [(f"p{a}", f"p{b}") for a in range(1, 4) for b in range(4) if (a + b) % 4]
+    chosen = [rnd.choice(pairs) for _ in range(count)] if messy else rnd.sample(valid, count)
     if messy:
         chosen[rnd.randrange(count)] = ("p0", "nobody")
     columns = {
