@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from functools import partial
 
 import pyarrow as pa
 import pytest
@@ -182,6 +183,29 @@ def test_rejects_hold_the_records_of_a_broken_set_rule(graph, tmp_path):
     (entry,) = map(json.loads, rejects.read_text("utf-8").splitlines())
     assert entry["line"] == 2
     assert "not found" in entry["reason"]
+
+
+def test_rejects_hold_all_records_that_break_a_set_rule_with_their_values(graph, tmp_path):
+    rejects = tmp_path / "rejects.jsonl"
+
+    def refused(load, kind):
+        with pytest.raises(kind, match="at least 19 more"):
+            load(rejects=rejects, mode="append")
+        lines = [json.loads(line) for line in rejects.read_text("utf-8").splitlines()]
+        return {line["row"]: line["record"] for line in lines}
+
+    twice = pa.table({"name": [f"p{n % 30}" for n in range(60)], "age": range(60)})
+    found = refused(partial(graph.load_nodes, "Person", twice), ConstraintError)
+    assert {row: (values["name"], values["age"]) for row, values in found.items()} == {
+        row: (f"p{row - 31}", row - 1) for row in range(31, 61)
+    }
+    graph.load_nodes("Person", twice.slice(0, 30), mode="append")
+    found = refused(partial(graph.load_nodes, "Person", twice.slice(2, 25)), KeyConflict)
+    assert sorted(found) == list(range(1, 26))
+    lost = pa.table({"from": ["p1"] * 40, "to": ["p2", "nobody"] * 20})
+    found = refused(partial(graph.load_edges, "Knows", lost), ConstraintError)
+    assert sorted(found) == list(range(2, 41, 2))
+    assert {(values["from"], values["to"]) for values in found.values()} == {("p1", "nobody")}
 
 
 def test_rejects_of_many_sources_keep_the_order_of_the_input(graph, tmp_path):

@@ -8,7 +8,7 @@ broken rule and starts again, until all rules hold: then it is as if they had no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
@@ -139,9 +139,11 @@ class _Attempt:
             broken = first_set_violations(changes, self.committed)
             if not broken:
                 return final
-            found = self._offenders(changes, broken[0]) if self.skips else []
-            if not found:
-                self._refuse(broken)
+            rejects = self.search.request.rejects
+            wanted = self.skips or rejects is not None
+            found = self._offenders(changes, broken[0]) if wanted else []
+            if not found or not self.skips:
+                self._refuse(broken, found)
             self._leave_out(found)
 
     def _offenders(self, changes: ChangeSet, broken: Violation) -> list[Violation]:
@@ -212,11 +214,31 @@ class _Attempt:
             if all_left_out > left_out:
                 pending = runner.sql(rules.winning_rows(), {"pend": pending, "losers": lost})
             return pending, all_left_out, []
-        text = rules.later_of_id() if self.skips else rules.repeated_ids()
-        repeats = _repeat_violations(incoming, runner.ask(text, {"pend": pending}))
-        if repeats and not self.skips:
-            self._refuse(repeats)
-        return pending, left_out, repeats
+        if self.skips:
+            return pending, left_out, self._repeats(incoming, pending, rules.later_of_id())
+        broken = self._repeats(incoming, pending, rules.repeated_ids())
+        if broken:
+            wanted = self.search.request.rejects is not None
+            found = self._repeats(incoming, pending, rules.later_of_id()) if wanted else []
+            self._refuse(broken, found)
+        return pending, left_out, []
+
+    def _repeats(self, incoming: Incoming, pending: Frame, text: str) -> list[Violation]:
+        """The answers of a query about repeated ids as violations."""
+        entity = incoming.entity
+        key = entity.key if isinstance(entity, NodeType) else None
+        place = entity.name if key is None else f"{entity.name}.{', '.join(key)}"
+        return [
+            Violation(
+                "unique",
+                entity.table_key,
+                row["id"],
+                f"@unique {place}: the id {row['id']!r} appears more than once in the input",
+                row["rec"],
+                {} if key is None else {"properties": list(key)},
+            )
+            for row in self.runner.ask(text, {"pend": pending}).to_pylist()
+        ]
 
     def _completed(self, key: str) -> tuple[Incoming, bool]:
         """The whole rows of a patch, and whether some are bad: then their records are left out."""
@@ -233,16 +255,14 @@ class _Attempt:
 
     def _leave_out(self, found: Sequence[Violation]) -> None:
         """Leave out the records of violations, and note why."""
-        by_key: dict[str, list[Violation]] = {}
-        for violation in found:
-            by_key.setdefault(violation.table_key, []).append(violation)
-        for key, mine in by_key.items():
-            orders = [one.record for one in mine if one.record is not None]
-            self.out[key] += orders
-            values = self._values(key, orders)
-            self.search.bad.add(
-                replace(self._bad_of(one), record=values.get(one.record or 0)) for one in mine
-            )
+        for key, mine in _by_table(found).items():
+            self.out[key] += [one.record for one in mine if one.record is not None]
+            self.search.bad.add(self._with_values(key, mine))
+
+    def _with_values(self, key: str, found: Sequence[Violation]) -> list[Bad]:
+        """The records of violations in one table, with their values."""
+        values = self._values(key, [one.record for one in found if one.record is not None])
+        return [replace(self._bad_of(one), record=values.get(one.record or 0)) for one in found]
 
     def _values(self, key: str, orders: Sequence[int]) -> dict[int, str]:
         """The values of rows for the file of rejects; the records of lines are read from there."""
@@ -253,18 +273,25 @@ class _Attempt:
             return {}
         return self.search.incoming[key].values_of(self.runner, rows)
 
-    def _refuse(self, broken: Sequence[Violation]) -> NoReturn:
-        """End the load over a broken set rule, with the places of its records in front."""
+    def _refuse(self, broken: Sequence[Violation], found: Sequence[Violation]) -> NoReturn:
+        """End the load over a broken set rule, with the places of its records in front.
+
+        ``broken`` is what the error shows; ``found`` are all records that break the rule, for the file of
+        rejects.
+        """
         request = self.search.request
         sources = request.inputs.sources
-        told = [self._bad_of(one) if one.record is not None else None for one in broken]
         messages = [
-            one.message if bad is None else format_entry(next(describe_bad(sources, [bad])))
-            for one, bad in zip(broken, told, strict=True)
+            one.message
+            if one.record is None
+            else format_entry(next(describe_bad(sources, [self._bad_of(one)])))
+            for one in broken
         ]
         if request.rejects is not None:
-            found = sorted((bad for bad in told if bad is not None), key=Bad.place)
-            write_rejects(request.rejects, describe_bad(sources, found, whole=True))
+            tables = _by_table(one for one in found or broken if one.record is not None)
+            rejected = [bad for key, mine in tables.items() for bad in self._with_values(key, mine)]
+            rejected.sort(key=Bad.place)
+            write_rejects(request.rejects, describe_bad(sources, rejected, whole=True))
         raise violation_error(
             [replace(one, message=text) for one, text in zip(broken, messages, strict=True)]
         )
@@ -280,18 +307,8 @@ class _Attempt:
         return Bad(*place, message, violation.kind, None if blamed is None else str(blamed))
 
 
-def _repeat_violations(incoming: Incoming, found: pa.Table) -> list[Violation]:
-    entity = incoming.entity
-    key = entity.key if isinstance(entity, NodeType) else None
-    place = entity.name if key is None else f"{entity.name}.{', '.join(key)}"
-    return [
-        Violation(
-            "unique",
-            entity.table_key,
-            row["id"],
-            f"@unique {place}: the id {row['id']!r} appears more than once in the input",
-            row["rec"],
-            {} if key is None else {"properties": list(key)},
-        )
-        for row in found.to_pylist()
-    ]
+def _by_table(found: Iterable[Violation]) -> dict[str, list[Violation]]:
+    tables: dict[str, list[Violation]] = {}
+    for violation in found:
+        tables.setdefault(violation.table_key, []).append(violation)
+    return tables

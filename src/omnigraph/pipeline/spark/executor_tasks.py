@@ -7,7 +7,7 @@ Every one of them gives the same result however often Spark runs it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
@@ -58,6 +58,8 @@ if TYPE_CHECKING:
     from pyspark import Accumulator
 
 TASK = "0task"
+VALUES = "rec bigint, shown string"
+"""The values of records, by column, as JSON."""
 
 MATCH, DATA = 0, 1
 """The two kinds of rows that ``merge_payloads`` gets: what to do with records, and the records."""
@@ -258,8 +260,14 @@ def complete_parts(
 @executor_task
 def show_records(batches: Batches, *, entity: Entity, orders: Sequence[int]) -> Batches:
     """Yield the values of the records with these orders, by column, as JSON."""
-    wanted = pa.array(orders, pa.int64())
-    for record, text in shown_rows(entity, whole_batches(batches), wanted).items():
+    yield from shown_batches(entity, whole_batches(batches), orders)
+
+
+def shown_batches(
+    entity: Entity, batches: Iterable[pa.RecordBatch], orders: Sequence[int]
+) -> Batches:
+    """Yield rows of `VALUES` for the records with these orders."""
+    for record, text in shown_rows(entity, batches, pa.array(orders, pa.int64())).items():
         yield pa.RecordBatch.from_pydict(
             {"rec": pa.array([record], pa.int64()), "shown": pa.array([text], pa.utf8())}
         )

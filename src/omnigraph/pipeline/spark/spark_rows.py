@@ -19,6 +19,7 @@ from omnigraph.pipeline.spark.asked_rows import AskedRows
 from omnigraph.pipeline.spark.executor_tasks import (
     DATA,
     MATCH,
+    VALUES,
     complete_parts,
     divide_payloads,
     drop_matched,
@@ -124,7 +125,7 @@ class SparkRows:
         run = partial(show_records, entity=self.entity, orders=list(orders))
         with spark_errors():
             data = self.payloads.select("narrow", "wide")
-            found = data.mapInArrow(run, "rec bigint, shown string").toArrow().to_pylist()
+            found = data.mapInArrow(run, VALUES).toArrow().to_pylist()
         return {row["rec"]: row["shown"] for row in found}
 
     def completed(self, runner: SparkRunner, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:

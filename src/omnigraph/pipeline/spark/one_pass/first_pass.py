@@ -17,20 +17,21 @@ and cleanup removes them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import OmniGraphError
+from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.read_tasks import ReadTask
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules, narrow_columns
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.pipeline.spark.executor_tasks import Counter
+from omnigraph.pipeline.spark.executor_tasks import Counter, shown_batches
 from omnigraph.pipeline.spark.frame_part import FramePart
 from omnigraph.pipeline.spark.payloads import (
     ALIASES,
@@ -55,6 +56,9 @@ from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import fragment_of, fragment_text
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.change_set import ORDER
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 TOLD = "what int, one bigint, two bigint, data binary"
 SUMMARY, PLACES, BAD_RECORDS, KEPT = -1, -2, -3, -4
@@ -298,25 +302,57 @@ def kept_payloads(batches: Batches) -> Batches:
 def read_again(
     batches: Batches, *, ref: TableRef, columns: Sequence[str], by_task: Mapping[int, bytes]
 ) -> Batches:
-    """Yield columns of written rows, with their order, from notes of the kind `PLACES`.
+    """Yield columns that set rules look at, with the order of rows, from notes of the kind `PLACES`.
 
     The rows are those of the files ``by_task``, which become part of the table: a task that ran again
     after its note was lost has written others.
     """
     stored = [name for name in columns if name != ORDER]
+    for files, order in _files_and_orders(batches, by_task):
+        names = data_files(files.fragments) if files.loose is None else [files.loose]
+        for rows in _in_order(ref, names, stored, order):
+            yield portable(rows.select(list(columns)))
+
+
+@executor_task
+def show_again(
+    batches: Batches,
+    *,
+    ref: TableRef,
+    entity: Entity,
+    orders: Sequence[int],
+    by_task: Mapping[int, bytes],
+) -> Batches:
+    """Yield the values of the records with these orders, by column, as JSON, from the same notes."""
+    stored = [name for name, prop in entity.properties.items() if not prop.type.is_blob]
+    stored = [*entity.implicit_columns, *stored]
+    for files, order in _files_and_orders(batches, by_task):
+        if not np.isin(order, orders).any():
+            continue
+        rows = _in_order(ref, data_files(files.fragments), stored, order)
+        yield from shown_batches(entity, rows, orders)
+
+
+def _files_and_orders(
+    batches: Batches, by_task: Mapping[int, bytes]
+) -> Iterator[tuple[TaskResult, npt.NDArray[np.int64]]]:
     for batch in batches:
         for data in batch.column("data").to_pylist():
             (place,) = batch_of(data).to_pylist()
-            order = _orders_of(place)
             if place["task"] not in by_task:
                 raise other_rows()
-            files = files_of(by_task[place["task"]])
-            names = data_files(files.fragments) if files.loose is None else [files.loose]
-            at = 0
-            for name in names:
-                for rows in read_data_file(ref, name, stored):
-                    mine = pa.array(order[at : at + rows.num_rows])
-                    at += rows.num_rows
-                    if at > len(order):
-                        raise other_rows()
-                    yield portable(rows.append_column(ORDER, mine).select(list(columns)))
+            yield files_of(by_task[place["task"]]), _orders_of(place)
+
+
+def _in_order(
+    ref: TableRef, names: Sequence[str], columns: Sequence[str], order: npt.NDArray[np.int64]
+) -> Batches:
+    """Yield columns of files with the order of each row."""
+    at = 0
+    for name in names:
+        for rows in read_data_file(ref, name, columns):
+            mine = pa.array(order[at : at + rows.num_rows])
+            at += rows.num_rows
+            if at > len(order):
+                raise other_rows()
+            yield rows.append_column(ORDER, mine)

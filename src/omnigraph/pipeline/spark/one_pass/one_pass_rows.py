@@ -16,7 +16,8 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import same_lineage
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again
+from omnigraph.pipeline.spark.executor_tasks import VALUES
+from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again, show_again
 from omnigraph.pipeline.spark.one_pass.questions import Piece
 from omnigraph.pipeline.spark.same_rows import other_rows
 from omnigraph.runner.names import encoded
@@ -97,9 +98,8 @@ class OnePassRows:
                 ]
             )
             run = partial(read_again, ref=self.ref, columns=columns, by_task=self.by_task)
-            places = self.told.where(f"what = {PLACES} AND one = {self.number}").select("data")
             shown = spark_schema(portable_schema(schema))
-            self._narrow = places.mapInArrow(run, shown).persist()
+            self._narrow = self._places().mapInArrow(run, shown).persist()
             if self.rows > self.fetched_rows and self._narrow.count() != self.rows:
                 raise other_rows()
         return self._narrow
@@ -126,6 +126,23 @@ class OnePassRows:
             return stage_overwrite_fragments(table, self.fragments, table.schema)
         return stage_append_fragments(table, self.fragments)
 
+    def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
+        """Return the values of records by column, as JSON, found by their order."""
+        run = partial(
+            show_again,
+            ref=self.ref,
+            entity=self.entity,
+            orders=list(orders),
+            by_task=self.by_task,
+        )
+        with spark_errors():
+            found = self._places().mapInArrow(run, VALUES).toArrow().to_pylist()
+        return {row["rec"]: row["shown"] for row in found}
+
+    def _places(self) -> DataFrame:
+        """The notes about the order of these rows."""
+        return self.told.where(f"what = {PLACES} AND one = {self.number}").select("data")
+
     def free(self) -> None:
         """Free what was cached for set rules."""
         if self._narrow is not None:
@@ -140,10 +157,6 @@ class OnePassRows:
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Refuse: rows are left out only where bad records are skipped."""
-        raise NotImplementedError
-
-    def values_of(self, runner: Runner, orders: Sequence[int]) -> dict[int, str]:
-        """Refuse: values are asked only of rows that are left out."""
         raise NotImplementedError
 
     def want_vectors(
