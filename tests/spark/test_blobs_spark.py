@@ -1,11 +1,18 @@
 """Blobs of a load on Spark: executors look at the files and take them in."""
 
+import json
 import os
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from pyspark.errors import PySparkException
 
 import omnigraph as og
-from omnigraph.errors import InputError
+from omnigraph.errors import ConstraintError, InputError
+from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.spark import register
+from tests.spark.ways import ALL_ON_EXECUTORS
 
 SCHEMA = "node Plate { tag: String @key  scan: Blob?  caption: String? }"
 LARGE = os.urandom(5_000_000)
@@ -40,3 +47,38 @@ def test_executors_take_files_in(spark, tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"missing\.tif"):
             graph.load([*records, bad], mode="merge", engine="spark", spark=spark)
         assert graph.commits.list()[0].graph_commit_id == head
+
+
+def test_rows_that_have_blobs_and_break_a_rule_are_rejected(spark, tmp_path, monkeypatch):
+    register(spark)
+    rows, rejects = tmp_path / "rows.parquet", tmp_path / "rejects.jsonl"
+    tags = ["a", "b", "a"]
+    scans = pa.array([b"1", None, LARGE], pa.binary())
+    pq.write_table(pa.table({"tag": tags, "scan": scans, "caption": ["x", "y", "z"]}), rows)
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        head = graph.snapshot().graph_commit_id
+        frame = spark.read.parquet(str(rows)).coalesce(1)
+        given = {"graph": graph.uri, "type": "Plate", "rejects": str(rejects)}
+        loaded = {"mode": "append", "rejects": rejects}
+        # Few rows are fetched unless this says otherwise.
+        monkeypatch.setattr(SparkEngine, "sizes", ALL_ON_EXECUTORS)
+        ways = (
+            (ConstraintError, lambda: graph.load_nodes("Plate", rows, engine="local", **loaded)),
+            (
+                ConstraintError,
+                lambda: graph.load_nodes("Plate", rows, engine="spark", spark=spark, **loaded),
+            ),
+            (
+                PySparkException,
+                lambda: frame.write.format("omnigraph").mode("append").options(**given).save(),
+            ),
+        )
+        for kind, way in ways:
+            rejects.unlink(missing_ok=True)
+            with pytest.raises(kind, match="'a' appears more than once"):
+                way()
+            (line,) = map(json.loads, rejects.read_text().splitlines())
+            # What executors wrote already cannot be read again without its table.
+            values = {"id": "a", "tag": "a", "caption": "z"} if way is ways[0][1] else None
+            assert (line["row"], line["record"]) == (3, values)
+        assert graph.snapshot().graph_commit_id == head

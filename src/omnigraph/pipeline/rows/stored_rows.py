@@ -71,10 +71,18 @@ def drop_losers(
             yield batch
 
 
+def can_be_shown_again(entity: Entity) -> bool:
+    """Say whether data files of fragments can be read by themselves: not with blobs in them."""
+    return not any(prop.type.is_blob for prop in entity.properties.values())
+
+
 def shown_rows(
     entity: Entity, batches: Iterable[pa.RecordBatch], orders: pa.Array
 ) -> dict[int, str]:
-    """The values of the records with these orders, by column, as JSON; ends are called `from` and `to`."""
+    """The values of the records with these orders, by column, as JSON; ends are called `from` and `to`.
+
+    Blobs are not among them.
+    """
     ends = {"src": "from", "dst": "to"}
     if not ends.keys() <= set(entity.implicit_columns) or entity.properties.keys() & ends.values():
         ends = {}
@@ -89,14 +97,12 @@ def shown_rows(
             values |= {
                 name: _shown(prop.type, rows.column(name).slice(at, 1))
                 for name, prop in entity.properties.items()
-                if name in rows.schema.names
+                if name in rows.schema.names and not prop.type.is_blob
             }
             found[order] = json.dumps(values)
     return found
 
 
 def _shown(t: PropType, column: pa.Array) -> Any:
-    if t.is_blob:
-        return None if column.null_count else "a blob"
     (value,) = from_arrow(t.as_nullable(), column)
     return None if value is None else to_json(t, value)

@@ -324,8 +324,7 @@ def show_again(
     by_task: Mapping[int, bytes],
 ) -> Batches:
     """Yield the values of the records with these orders, by column, as JSON, from the same notes."""
-    stored = [name for name, prop in entity.properties.items() if not prop.type.is_blob]
-    stored = [*entity.implicit_columns, *stored]
+    stored = [*entity.implicit_columns, *entity.properties]
     for files, order in _files_and_orders(batches, by_task):
         if not np.isin(order, orders).any():
             continue
