@@ -439,8 +439,11 @@ def test_more_that_is_refused(graph, tmp_path):
         (StructField("ids", StringType()), "did you mean"),
         (StructField("op", LongType()), "comes as string"),
     ):
-        with pytest.raises(BadRequest, match=why), stream(graph, schema=StructType([column])):
-            pass
+        with (
+            stream(graph, schema=StructType([column])) as reader,
+            pytest.raises(BadRequest, match=why),
+        ):
+            reader.initialOffset()
     load(graph, person("ann"))
     two = StructType([StructField("id", StringType()), StructField("op", StringType())])
     with stream(graph, schema=two, startingFrom="beginning") as reader:

@@ -472,7 +472,9 @@ def test_a_writer_in_another_process_loses_nothing_to_schemas_that_change_under_
     assert set(nodes(graph, "Person")) == {"ada", "bob", "eve", *made}
     assert drifted(graph) == []
     assert workspace_of(graph).store.list("__recovery") == []
-    assert graph.status()["purges_owed"] == []
+    # The writer may have won against the note that old data is gone: whoever opens the graph next makes it.
+    with og.open(graph.uri) as reopened:
+        assert reopened.status()["purges_owed"] == []
 
 
 # ------------------------------------------------------------------ crashes
