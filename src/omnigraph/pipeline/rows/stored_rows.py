@@ -71,11 +71,6 @@ def drop_losers(
             yield batch
 
 
-def can_be_shown_again(entity: Entity) -> bool:
-    """Say whether data files of fragments can be read by themselves: not with blobs in them."""
-    return not any(prop.type.is_blob for prop in entity.properties.values())
-
-
 def shown_rows(
     entity: Entity, batches: Iterable[pa.RecordBatch], orders: pa.Array
 ) -> dict[int, str]:

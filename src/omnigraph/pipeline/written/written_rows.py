@@ -17,12 +17,7 @@ from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import Images, match_again, same_lineage
-from omnigraph.pipeline.rows.stored_rows import (
-    can_be_shown_again,
-    drop_losers,
-    shown_rows,
-    stored_rows,
-)
+from omnigraph.pipeline.rows.stored_rows import drop_losers, shown_rows, stored_rows
 from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
@@ -149,8 +144,8 @@ class WrittenRows:
         return drop_losers(self._batches(None), self._losers)
 
     def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
-        """The values of records by column, as JSON; none of fragments with blobs."""
-        if self.destination.form == "fragments" and not can_be_shown_again(self.entity):
+        """The values of records by column, as JSON; none of fragments with blobs, which need their table."""
+        if self.destination.form == "fragments" and self.entity.blob_properties:
             return {}
         return shown_rows(self.entity, self._batches(None), pa.array(orders, pa.int64()))
 

@@ -15,7 +15,6 @@ from omnigraph.pipeline.formats.typed_batch import batch_schema
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.images import same_lineage
-from omnigraph.pipeline.rows.stored_rows import can_be_shown_again
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.spark.executor_tasks import VALUES
 from omnigraph.pipeline.spark.one_pass.first_pass import PLACES, read_again, show_again
@@ -128,8 +127,8 @@ class OnePassRows:
         return stage_append_fragments(table, self.fragments)
 
     def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
-        """Return the values of records by column, as JSON; none of rows with blobs."""
-        if not can_be_shown_again(self.entity):
+        """Return the values of records by column, as JSON; none of rows with blobs, which need their table."""
+        if self.entity.blob_properties:
             return {}
         run = partial(
             show_again,
