@@ -27,6 +27,10 @@ from tests.stored import fill, read_back
 
 NOT_BUILT = {
     "surfaces": "command line cases run in tests/cli; the server is not built yet",
+    "query-ext": "the extensions of the query language are not built yet",
+    "schema-branches": "schemas per branch are not built yet",
+    "algorithms": "graph algorithms are not built yet",
+    "memory": "valid time, histories of entities and purge are not built yet",
 }
 
 
