@@ -92,6 +92,13 @@ def test_a_write_sent_again_under_its_id_has_no_effect(graph, options):
     assert (people(graph), data_files(graph), commits(graph)) == (before, files, count)
 
 
+def test_the_commit_of_a_write_has_its_message(graph):
+    rows = batch(name=["bob"], age=[40])
+    assert write(graph, rows, message="from Spark").commit.message == "from Spark"
+    with pytest.raises(BadRequest, match="4,097 bytes"):
+        write(graph, rows, message="x" * 4097)
+
+
 @pytest.mark.parametrize("on_bad", ["skip", "fail"])
 def test_rejects_hold_every_bad_row_with_its_values(graph, tmp_path, on_bad):
     ages = [200 + number for number in range(30)]

@@ -36,7 +36,7 @@ def test_both_commands_take_the_same_options():
     )
     assert {name: load[name][:2] for name in load} == {name: ingest[name][:2] for name in ingest}
     differing = {name: ingest[name][2] for name in load if load[name][2] != ingest[name][2]}
-    assert differing == {"mode": "merge", "from_": "main"}
+    assert differing == {"from_": "main"}
 
 
 @pytest.mark.parametrize("call", ["load", "load_nodes", "load_edges"])

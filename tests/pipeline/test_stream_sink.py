@@ -44,6 +44,14 @@ def recorded(graph, app_id="s", branch="main"):
     return None if record is None else record.batch.batch_id
 
 
+def test_every_batch_of_a_stream_says_what_it_is_for(graph):
+    for batch_id in (0, 1):
+        send(
+            graph, batch_id, people(**{f"p{batch_id}": 1}), type="Person", message="from the queue"
+        )
+    assert [one.message for one in graph.commits.list(limit=2)] == ["from the queue"] * 2
+
+
 # -- exactly once
 
 

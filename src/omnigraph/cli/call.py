@@ -49,6 +49,11 @@ class Call:
             return None
         if self.flags.as_actor is not None:
             return check_actor(self.flags.as_actor, "--as")
+        return self.operator_actor
+
+    @property
+    def operator_actor(self) -> str | None:
+        """The operator's own name, if the operator's file has one."""
         return check_actor(self.operator.actor, f"`operator.actor` in {self.operator.path}")
 
     def address(self, uri: str | None, *, read_only: bool = False) -> Store:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from copy import copy
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypeGuard, get_args
+from typing import Annotated, Any, NamedTuple, TypedDict, TypeGuard, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -24,6 +24,12 @@ UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", help=_GRA
 BranchOption = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="The branch, `main` by default.")
 ]
+MessageOption = Annotated[
+    str | None,
+    typer.Option(
+        "-m", "--message", metavar="TEXT", help="What the commit is for; the log shows it."
+    ),
+]
 OperationOption = Annotated[
     str | None,
     typer.Option("--operation-id", metavar="ULID", help="An id of yours to find the commit by."),
@@ -32,6 +38,27 @@ IfCommitOption = Annotated[
     str | None,
     typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
 ]
+
+
+@dataclass(frozen=True, slots=True)
+class CommitFlags:
+    """What a command that makes a commit says about it."""
+
+    message: MessageOption = None
+    operation_id: OperationOption = None
+
+    def read(self) -> CommitValues:
+        """Return them as a request has them."""
+        return {"message": self.message, "operation_id": self.operation_id}
+
+
+class CommitValues(TypedDict):
+    """The arguments of a request that ``CommitFlags`` gives."""
+
+    message: str | None
+    operation_id: str | None
+
+
 SchemaOption = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg).")]
 
 

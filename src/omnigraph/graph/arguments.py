@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.errors import BadRequest
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
-from omnigraph.manifest.actors import check_actor, check_operation_id
+from omnigraph.manifest.actors import check_actor, check_message, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name, trim_written_branch
 from omnigraph.read.limits import ReadLimits
 
@@ -35,6 +35,7 @@ def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
         branch=trim_written_branch(asked.branch),
         from_branch=None if asked.from_branch is None else trim_branch_name(asked.from_branch),
         operation_id=check_operation_id(asked.operation_id),
+        message=check_message(asked.message),
         check=check_flag("check", asked.check),
         embed=check_flag("embed", asked.embed),
     )

@@ -16,7 +16,7 @@ from omnigraph.graph.graph import Graph, state_of
 from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
 from omnigraph.maintenance.upkeep.keeper import UpkeepMode
-from omnigraph.manifest.actors import check_actor
+from omnigraph.manifest.actors import check_actor, check_message
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables
 from omnigraph.manifest.schema_row import first_schema, write_mirrors
@@ -49,16 +49,18 @@ def init(
     external_blobs: Iterable[str] | None = None,
     storage_options: Mapping[str, str] | None = None,
     force: bool = False,
+    message: str | None = None,
 ) -> Graph:
     """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
 
     ``force`` replaces schema files that lie at the root without a graph; it never replaces a graph.
+    The first commit records ``actor`` and ``message``.
     The other arguments are those of ``open``.
     """
     from omnigraph.lang.schema import compile_schema
     from omnigraph.lang.schema.catalog_of import catalog_of
 
-    check_actor(actor)
+    maker, said = check_actor(actor), check_message(message)
     check_policy(policy)
     check_embedder(embedder)
     check_upkeep(upkeep)
@@ -76,7 +78,7 @@ def init(
         _refuse_existing(root, store, force)
         row, ir = first_schema(source, compiled)
         catalog = catalog_of(ir)
-        create_manifest(root, row, first_tables(catalog))
+        create_manifest(root, row, first_tables(catalog), maker, said)
         try:
             write_mirrors(store, row)
         except OmniGraphError as error:

@@ -278,7 +278,7 @@ class Session:
         ``branch`` is written to, and made from ``from_branch`` if it is missing. ``on_bad="skip"``
         leaves bad records out, ``rejects`` names a file for them, and ``check=True`` judges all records
         and writes nothing. ``if_commit`` refuses unless the branch is at that commit; ``operation_id``
-        is an id under which the load can be sent again. The other options are ``actor``, ``retries``,
+        is an id under which the load can be sent again, and ``message`` says what it is for. The other options are ``actor``, ``retries``,
         ``embed``, ``progress``, ``engine``, ``spark``, ``spark_master`` and ``spark_conf``.
         """
         return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
@@ -321,6 +321,8 @@ class Session:
         if_commit: str | None = None,
         retries: int | None = None,
         operation_id: str | None = None,
+        *,
+        message: str | None = None,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
@@ -328,13 +330,15 @@ class Session:
         race is run again; None means until the waiting time for locks is used up, 0 means never.
         ``operation_id``: a ULID of the caller's choice by which the commit can be found. Sent again
         under the same id, the mutation has no effect, and the answer is the first one, ``replayed``.
+        ``message``: what the commit is for, in at most 4 KiB; the log shows it. Every call that commits
+        takes one.
         """
         return writes.mutate(
             self._access.acting(actor),
             source,
             name,
             params,
-            writes.MutateOptions(branch, if_commit, retries, operation_id),
+            writes.MutateOptions(branch, if_commit, retries, operation_id, message),
         )
 
     def embed(
@@ -346,16 +350,17 @@ class Session:
         *,
         progress: Callable[[int, int], object] | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> EmbedResult:
         """Fill the vectors of `@embed` properties that are null although their text is there.
 
         Every 1,000 rows are a commit, so a job that is stopped goes on where it was. ``types`` names
         node types, all by default; ``limit`` fills at most that many vectors. ``progress`` is called
-        with the vectors filled and failed so far. ``operation_id`` as for ``mutate``; a job that was
-        stopped goes on under it.
+        with the vectors filled and failed so far. ``operation_id`` and ``message`` as for
+        ``mutate``; a job that was stopped goes on under its id.
         """
         acting = self._access.acting(actor)
-        return writes.embed(acting, branch, types, limit, progress, operation_id)
+        return writes.embed(acting, branch, types, limit, progress, operation_id, message)
 
     def export(
         self,

@@ -12,7 +12,6 @@ from omnigraph.graph.arguments import check_limit, check_progress, check_retries
 from omnigraph.graph.turns import TURNS
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.language import read_source
-from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.policy.checker import Action
 
@@ -31,6 +30,7 @@ class MutateOptions:
     if_commit: str | None = None
     retries: int | None = None
     operation_id: str | None = None
+    message: str | None = None
 
 
 def mutate(
@@ -41,6 +41,7 @@ def mutate(
     options: MutateOptions,
 ) -> MutationResult:
     """Run a mutation as one commit, or change nothing."""
+    from omnigraph.commit.replays.request import WriteRequest
     from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
     state = access.state
@@ -63,7 +64,7 @@ def mutate(
         check_retries(options.retries),
         state.embedder,
         state.blob_policy,
-        check_operation_id(options.operation_id),
+        WriteRequest.checked("mutate", options.operation_id, options.message),
     )
     with TURNS.writing():
         return mutate(state.workspace, request)
@@ -76,8 +77,10 @@ def embed(
     limit: int | None,
     progress: Callable[[int, int], object] | None,
     operation_id: str | None,
+    message: str | None,
 ) -> EmbedResult:
     """Fill the vectors that are null although their text is there."""
+    from omnigraph.commit.replays.request import WriteRequest
     from omnigraph.write.embed import EmbedRequest, embed
 
     state = access.state
@@ -91,7 +94,7 @@ def embed(
         access.actor,
         state.embedder,
         check_progress(progress),
-        check_operation_id(operation_id),
+        WriteRequest.checked("embed", operation_id, message),
     )
 
     def accepted() -> tuple[str, Catalog]:

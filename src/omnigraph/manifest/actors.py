@@ -1,4 +1,4 @@
-"""Who asks for a change, and under which id: every surface that accepts either checks it here."""
+"""Who asks for a change, under which id, and with which words: every surface that accepts them checks here."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ RESERVED: Final = "omnigraph:"
 MAINTENANCE_ACTOR: Final = f"{RESERVED}maintenance"
 """The actor of commits that keep tables in shape."""
 LONGEST: Final = 256
+MESSAGE_BYTES: Final = 4096
+"""How long the message of a commit may be, in UTF-8."""
 
 
 def check_actor(actor: object, where: str = "actor") -> str | None:
@@ -69,5 +71,32 @@ def check_operation_id(operation_id: object, where: str = "operation_id") -> str
         raise BadRequest(
             f"{where} is {operation_id!r}; give a ULID, 26 characters such as "
             "01JZZZZZZZZZZZZZZZZZZZZZZ1, or leave it out"
+        )
+    return text
+
+
+def check_message(message: object, where: str = "message") -> str | None:
+    """Return the words that a commit records about itself, without surrounding white space, or None."""
+    if message is None:
+        return None
+    if not isinstance(message, str):
+        raise BadRequest(
+            f"{where} is a Python {type(message).__name__}; give a text that says what the commit is for"
+        )
+    text = message.strip()
+    if not text:
+        raise BadRequest(f"{where} is empty; say what the commit is for, or leave it out")
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise BadRequest(
+            f"{where} has no UTF-8 form ({text[:40]!a}…); write it in plain Unicode"
+        ) from None
+    if size > MESSAGE_BYTES:
+        raise BadRequest(
+            f"{where} has {size:,} bytes, and the message of a commit has at most {MESSAGE_BYTES:,}; "
+            "shorten it, and keep the rest in the graph or beside it",
+            limit=MESSAGE_BYTES,
+            actual=size,
         )
     return text

@@ -14,7 +14,7 @@ from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.rows import GraphCommit, Head, SchemaRow, TableState
+from omnigraph.manifest.rows import MESSAGE, GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
 from omnigraph.storage.tables.blobs.columns import blob_field
 from omnigraph.storage.tables.encodings import for_ids
@@ -74,7 +74,13 @@ def first_tables(catalog: Catalog) -> list[NewTable]:
     ]
 
 
-def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -> Head:
+def create_manifest(
+    root: Root,
+    schema: SchemaRow,
+    tables: Iterable[NewTable],
+    actor_id: str | None = None,
+    message: str | None = None,
+) -> Head:
     """Create the tables and then the manifest; return the head of the new graph.
 
     The manifest comes last and in one write, so the graph exists completely or not at all. Empty
@@ -88,7 +94,10 @@ def create_manifest(root: Root, schema: SchemaRow, tables: Iterable[NewTable]) -
         )
     failpoints.hit(AFTER_TABLES)
     # The first write of a Lance dataset is its version 1.
-    commit = GraphCommit(new_ulid(), None, 1, None, None, None, stamp_us(), "init", depth=1)
+    facts = {} if message is None else {MESSAGE: message}
+    commit = GraphCommit(
+        new_ulid(), None, 1, None, None, actor_id, stamp_us(), "init", facts, depth=1
+    )
     head = Head(
         graph_id=str(uuid.uuid4()),
         root=root.canonical,

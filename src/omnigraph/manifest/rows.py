@@ -51,6 +51,8 @@ TAG = "tag"
 STREAM = "stream"
 DEPTH_COLUMN = "row_count"
 """The column that holds the depth in rows of commits, which have no rows to count."""
+MESSAGE = "message"
+"""The fact of a commit that holds what its caller said about it."""
 OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)
 
 
@@ -122,6 +124,12 @@ class GraphCommit(Shown):
     def created_at(self) -> datetime:
         """When the operation started, in UTC."""
         return EPOCH + timedelta(microseconds=self.created_us)
+
+    @property
+    def message(self) -> str | None:
+        """What its caller said about it, if anything."""
+        said: str | None = self.facts.get(MESSAGE)
+        return said
 
     @property
     def parent_ids(self) -> tuple[str, ...]:

@@ -33,7 +33,8 @@ class LoadOptions:
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
     ``operation_id`` is a ULID of the caller's choice by which its commit can be found; sent again under
-    the same id, the load has no effect, and the answer is the first one, ``replayed``. ``check``
+    the same id, the load has no effect, and the answer is the first one, ``replayed``. ``message`` says what the commit is for, in at most 4 KiB.
+    ``check``
     judges every record by every rule and writes nothing: there is no commit, and no branch is made.
     ``embed`` fails the load where a vector cannot be made; otherwise one that may be null stays null.
     ``rejects`` names a file that gets every bad record. ``progress`` is called with a
@@ -55,6 +56,7 @@ class LoadOptions:
     progress: ProgressCallback | None = None
     on_bad: OnBad = "fail"
     operation_id: str | None = None
+    message: str | None = None
     check: bool = False
     embed: bool = False
 
@@ -79,5 +81,6 @@ class LoadKeywords(TypedDict, total=False):
     progress: ProgressCallback | None
     on_bad: OnBad
     operation_id: str | None
+    message: str | None
     check: bool
     embed: bool

@@ -40,9 +40,11 @@ class LoadRequest:
 
     @property
     def asked(self) -> WriteRequest:
-        """What a repetition of this load is recognised by; a check has nothing that could be repeated."""
+        """What was asked for; a check has nothing that could be repeated."""
         options = self.options
-        return WriteRequest("load", None if options.check else options.operation_id)
+        return WriteRequest(
+            "load", None if options.check else options.operation_id, options.message
+        )
 
     @property
     def stream_facts(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -107,7 +107,8 @@ class BlobWrite:
     actor_id: str | None = None
     if_commit: str | None = None
     if_match: str | None = None
-    operation_id: str | None = None
+    asked: WriteRequest = field(default_factory=lambda: WriteRequest("blob_write"))
+    """What a repetition is recognised by, and what the commit says about itself."""
 
     def facts(self, value: dict[str, Any] | None, etag: str | None = None) -> dict[str, Any]:
         """Return what the commit keeps, so that a repetition can be answered."""
@@ -119,11 +120,6 @@ class BlobWrite:
             "actor_id": self.actor_id,
         }
         return self.asked.facts(answer)
-
-    @property
-    def asked(self) -> WriteRequest:
-        """What a repetition of this write is recognised by."""
-        return WriteRequest("blob_write", self.operation_id)
 
 
 def write_blob(workspace: Workspace, request: BlobWrite, source: BlobSourceLike) -> BlobWritten:
@@ -180,7 +176,7 @@ def _write(
             started,
             request.actor_id,
             facts=request.facts(value),
-            operation_id=request.operation_id,
+            operation_id=request.asked.operation_id,
         ),
         tables=(TableChange(work.pin, (pending.write_step(),)),),
         late_facts=describe,

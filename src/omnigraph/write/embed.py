@@ -10,7 +10,7 @@ the last commit answers for the whole job, and a job that was stopped before it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph import settings
@@ -106,12 +106,8 @@ class EmbedRequest:
     actor_id: str | None = None
     embedder: Embedder | None = None
     on_filled: OnFilled | None = None
-    operation_id: str | None = None
-
-    @property
-    def asked(self) -> WriteRequest:
-        """What a repetition of this job is recognised by."""
-        return WriteRequest("embed", self.operation_id)
+    asked: WriteRequest = field(default_factory=lambda: WriteRequest("embed"))
+    """What a repetition is recognised by, and what the commit says about itself."""
 
 
 class Target(NamedTuple):
@@ -196,7 +192,7 @@ class _Job:
     def run(self) -> EmbedResult:
         """Fill all parts, or as many as the provider makes vectors for."""
         state = self.workspace.manifest.state(self.request.branch)
-        left = 0 if self.request.operation_id is None else self._count_pending(state)
+        left = 0 if self.request.asked.operation_id is None else self._count_pending(state)
         for parts in self._parts(state):
             left -= sum(len(part.ids) for part in parts)
             # A commit stops looking at the token; the parts after it may be stopped again.
@@ -344,7 +340,7 @@ class _Job:
             stamp_us(),
             self.request.actor_id,
             facts=self._facts(attempt.state, filled, unfinished=unfinished),
-            operation_id=self.request.operation_id,
+            operation_id=self.request.asked.operation_id,
         )
         changes = tuple(TableChange(one.pin, (one.write_step(),)) for one in changed)
         write = Write("embed", attempt.state.pin, intent, changes, ir_hash=head.ir_hash)
@@ -352,8 +348,8 @@ class _Job:
 
     def _facts(self, state: BranchState, filled: int, *, unfinished: bool) -> dict[str, Any]:
         """Return what a commit of ``filled`` vectors keeps, so that a repetition can be answered."""
-        if self.request.operation_id is None:
-            return {}
+        if self.request.asked.operation_id is None:
+            return self.request.asked.facts({})
         limit = self.request.limit
         so_far = self.filled + filled
         # A job that its provider ended is not done: sent again, it goes on.

@@ -13,7 +13,7 @@ name = "Ann"`` commits one row {name: Ann, age: 31}. Deleting a node also delete
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph import settings
@@ -122,12 +122,8 @@ class Request:
     retries: int | None = None
     embedder: Embedder | None = None
     blobs: BlobPolicy = NO_POLICY
-    operation_id: str | None = None
-
-    @property
-    def asked(self) -> WriteRequest:
-        """What a repetition of this mutation is recognised by."""
-        return WriteRequest("mutate", self.operation_id)
+    asked: WriteRequest = field(default_factory=lambda: WriteRequest("mutate"))
+    """What a repetition is recognised by, and what the commit says about itself."""
 
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
@@ -332,7 +328,7 @@ class _Mutation:
                 self.started,
                 self.request.actor_id,
                 facts=self.request.asked.facts(result.answer()),
-                operation_id=self.request.operation_id,
+                operation_id=self.request.asked.operation_id,
             ),
             tables=tuple(
                 TableChange(table.pin, (table.write_step(),)) for table in changed.values()

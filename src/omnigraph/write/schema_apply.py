@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph import failpoints
@@ -147,12 +147,8 @@ class SchemaRequest:
     filename: str | None = None
     allow_data_loss: bool = False
     actor_id: str | None = None
-    operation_id: str | None = None
-
-    @property
-    def asked(self) -> WriteRequest:
-        """What a repetition of this change is recognised by."""
-        return WriteRequest("schema_apply", self.operation_id)
+    asked: WriteRequest = field(default_factory=lambda: WriteRequest("schema_apply"))
+    """What a repetition is recognised by, and what the commit says about itself."""
 
 
 def plan_schema(workspace: Workspace, request: SchemaRequest) -> SchemaPlan:
@@ -324,7 +320,7 @@ class _Apply:
                 self.started,
                 request.actor_id,
                 facts=facts,
-                operation_id=request.operation_id,
+                operation_id=request.asked.operation_id,
             ),
             tables=tuple(
                 TableChange(pin, tuple(self._steps(pin, columns)))

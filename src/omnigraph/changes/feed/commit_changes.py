@@ -40,7 +40,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.past_schemas import catalog_at
 from omnigraph.manifest.history.records import MAINTENANCE, find_commit
 from omnigraph.manifest.history.resolve import resolve_commit
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.rows import MESSAGE, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 
@@ -63,9 +63,9 @@ class ChangeBlock(Shown):
 
     @property
     def cause(self) -> dict[str, Any]:
-        """Who made the commit, when, and on top of what."""
+        """Who made the commit, when, on top of what, and with which message, if any."""
         record = self.commit.to_json()
-        return {
+        cause = {
             "graph_commit_id": record["graph_commit_id"],
             "parent_commit_id": record["parent_commit_id"],
             "merged_parent_commit_id": record["merged_parent_commit_id"],
@@ -73,6 +73,8 @@ class ChangeBlock(Shown):
             "actor_id": record["actor_id"],
             "authored_at": record["created_at"],
         }
+        said = self.commit.message
+        return cause if said is None else {**cause, MESSAGE: said}
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""

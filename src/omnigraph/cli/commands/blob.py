@@ -11,7 +11,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
-from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, add, group
+from omnigraph.cli.register import BranchOption, CommitFlags, IfCommitOption, add, group
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
 from omnigraph.errors import BadRequest
@@ -106,6 +106,7 @@ def stat(call: Call, blob: BlobArguments, target: TargetOptions) -> None:
 def put_blob(
     call: Call,
     blob: BlobArguments,
+    made: CommitFlags,
     data: Annotated[
         str | None, typer.Option("--data", metavar="FILE", help="The new bytes; `-` is stdin.")
     ] = None,
@@ -116,7 +117,6 @@ def put_blob(
         typer.Option("--if-match", metavar="ETAG", help="Only if the value has this ETag."),
     ] = None,
     if_commit: IfCommitOption = None,
-    operation_id: OperationOption = None,
 ) -> None:
     """Replace or clear a blob as one commit; other properties stay."""
     if (data is None) != clear:
@@ -130,7 +130,7 @@ def put_blob(
         branch=branch,
         if_match=if_match,
         if_commit=if_commit,
-        operation_id=operation_id,
+        **made.read(),
     )
     source: BlobSourceLike = open_stdin("--data") if data == STDIN else data
     with call.open(call.address(None)) as graph:

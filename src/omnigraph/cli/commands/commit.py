@@ -9,9 +9,10 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.commands.history.changes import commit_changes
+from omnigraph.cli.commands.history.log_text import put_with_messages
 from omnigraph.cli.commands.history.merging import revert
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
-from omnigraph.cli.tables import moment, put_facts, put_table
+from omnigraph.cli.tables import moment, put_facts
 from omnigraph.errors import BadRequest
 from omnigraph.service import history as service
 
@@ -73,23 +74,23 @@ def show(
 
 
 def _put_list(commits: list[dict[str, Any]]) -> None:
-    put_table(
-        ("commit", "version", "time", "actor", "operation"),
-        [
-            (
-                commit["graph_commit_id"],
-                commit["manifest_version"],
-                moment(commit["created_at"]),
-                commit["actor_id"],
-                commit["operation"],
-            )
-            for commit in commits
-        ],
-    )
+    rows = [
+        (
+            commit["graph_commit_id"],
+            commit["manifest_version"],
+            moment(commit["created_at"]),
+            commit["actor_id"],
+            commit["operation"],
+        )
+        for commit in commits
+    ]
+    put_with_messages(("commit", "version", "time", "actor", "operation"), rows, commits)
 
 
 def _put_one(record: dict[str, Any]) -> None:
-    shown = {**record, "branch": record["branch"] or "main"}
+    facts = dict(record["facts"])
+    said = {"message": facts.pop("message")} if "message" in facts else {}
+    shown = {**record, "branch": record["branch"] or "main", **said, "facts": facts}
     shown["created_at"] = moment(record["created_at"])
     for name in ("facts", "recovery"):
         if name in shown:

@@ -9,7 +9,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.progress import embed_progress
-from omnigraph.cli.register import BranchOption, OperationOption, UriArgument, add
+from omnigraph.cli.register import BranchOption, CommitFlags, UriArgument, add
 from omnigraph.service.documents import Document
 from omnigraph.service.writes.embed import EmbedRequest
 from omnigraph.service.writes.embed import embed as fill
@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def embed(
     call: Call,
+    made: CommitFlags,
     uri: UriArgument = None,
     branch: BranchOption = None,
     type_: Annotated[
@@ -34,11 +35,10 @@ def embed(
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", min=1, help="At most N vectors.")
     ] = None,
-    operation_id: OperationOption = None,
 ) -> None:
     """Fill vectors that are missing although their text is there; every 1,000 rows are a commit."""
     types = None if type_ is None else tuple(type_)
-    request = EmbedRequest(branch=branch, types=types, limit=limit, operation_id=operation_id)
+    request = EmbedRequest(branch=branch, types=types, limit=limit, **made.read())
     address = call.address(uri)
     with embed_progress(call.flags) as progress, call.open(address) as graph:
         document = fill(graph, request, address.uri, progress=progress)

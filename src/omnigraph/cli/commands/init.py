@@ -8,7 +8,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import note
-from omnigraph.cli.register import SchemaOption, add
+from omnigraph.cli.register import MessageOption, SchemaOption, add
 from omnigraph.cli.source import naming_file, read_file
 from omnigraph.service.writes.create import InitRequest
 from omnigraph.service.writes.create import init as create
@@ -28,9 +28,15 @@ def init(
     force: Annotated[
         bool, typer.Option("--force", help="Replace schema files left there without a graph.")
     ] = False,
+    message: MessageOption = None,
 ) -> None:
     """Create a graph from a schema."""
-    request = InitRequest(schema_source=read_file(str(schema)), force=force)
+    request = InitRequest(
+        schema_source=read_file(str(schema)),
+        force=force,
+        actor=call.operator_actor,
+        message=message,
+    )
     address = call.address(uri)
     with naming_file(str(schema)):
         document = create(request, address.uri)

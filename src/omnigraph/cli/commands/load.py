@@ -14,8 +14,8 @@ from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.progress import load_progress
 from omnigraph.cli.register import (
     BranchOption,
+    CommitFlags,
     IfCommitOption,
-    OperationOption,
     Pair,
     UriArgument,
     add,
@@ -139,17 +139,20 @@ class SparkFlags:
 def register(app: typer.Typer) -> None:
     """Add the commands."""
     add(app, "load", load)
-    ingest.__signature__ = _with_defaults(load, mode="merge", from_=MAIN)  # type: ignore[attr-defined]
+    ingest.__signature__ = _with_defaults(load, from_=MAIN)  # type: ignore[attr-defined]
     add(app, "ingest", ingest)
 
 
 def load(
     call: Call,
-    mode: Annotated[LoadMode, typer.Option("--mode", help="How records meet what is there.")],
     sources: SourceFlags,
     columns: ColumnFlags,
     spark: SparkFlags,
+    made: CommitFlags,
     uri: UriArgument = None,
+    mode: Annotated[
+        LoadMode, typer.Option("--mode", help="How records meet what is there.")
+    ] = "merge",
     branch: BranchOption = None,
     from_: Annotated[
         str | None,
@@ -172,7 +175,6 @@ def load(
         ),
     ] = False,
     if_commit: IfCommitOption = None,
-    operation_id: OperationOption = None,
 ) -> None:
     """Load records as one commit, or nothing."""
     request = LoadRequest(
@@ -193,7 +195,7 @@ def load(
         spark_conf=_pairs("--spark-conf", spark.spark_conf) or None,
         embed=embed,
         if_commit=if_commit,
-        operation_id=operation_id,
+        **made.read(),
     )
     request.check_sources()
     stream = open_stdin("--data") if STDIN in request.data else None

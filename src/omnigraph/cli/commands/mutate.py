@@ -6,7 +6,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, replayed
-from omnigraph.cli.register import BranchOption, IfCommitOption, OperationOption, UriOption, add
+from omnigraph.cli.register import BranchOption, CommitFlags, IfCommitOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
 from omnigraph.service.documents import Document
 from omnigraph.service.writes.mutate import MutateRequest
@@ -21,9 +21,9 @@ def register(app: typer.Typer) -> None:
 def mutate(
     call: Call,
     source: QueryOptions,
+    made: CommitFlags,
     branch: BranchOption = None,
     if_commit: IfCommitOption = None,
-    operation_id: OperationOption = None,
     uri: UriOption = None,
 ) -> None:
     """Run a mutation as one commit, or change nothing."""
@@ -35,7 +35,7 @@ def mutate(
         params=params,
         branch=branch,
         if_commit=if_commit,
-        operation_id=operation_id,
+        **made.read(),
     )
     with source.named_in_errors(), call.open(call.address(uri)) as graph:
         document = run_mutation(graph, request)

@@ -9,7 +9,7 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, note, replayed
-from omnigraph.cli.register import OperationOption, SchemaOption, UriArgument, add, group
+from omnigraph.cli.register import CommitFlags, SchemaOption, UriArgument, add, group
 from omnigraph.cli.source import naming_file, read_file
 from omnigraph.service import schema as service
 from omnigraph.service.documents import Document
@@ -57,15 +57,15 @@ def plan(
 def apply(
     call: Call,
     schema: SchemaOption,
+    made: CommitFlags,
     allow_data_loss: LossOption = False,
-    operation_id: OperationOption = None,
     uri: UriArgument = None,
 ) -> None:
     """Give the graph a new schema as one commit, or change nothing."""
     request = ApplyRequest(
         schema_source=read_file(schema),
         allow_data_loss=allow_data_loss,
-        operation_id=operation_id,
+        **made.read(),
     )
     address = call.address(uri)
     with naming_file(schema), call.open(address) as graph:

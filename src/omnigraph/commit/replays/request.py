@@ -1,4 +1,6 @@
-"""A write under an id of its caller's choice, and what its commit keeps so that it can be answered again.
+"""A write as its caller asked for it, and what its commit keeps of that: a message, and the answer.
+
+A write under an id of its caller's choice can be answered again.
 
 For example, the commit of a mutation with an id has ``facts["request"]``: `operation` and
 `operation_id`, which say what was asked, and the rest of the answer, such as `affected_nodes`.
@@ -12,8 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 from omnigraph.errors import BadRequest, StorageError
+from omnigraph.manifest.actors import check_message, check_operation_id
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.rows import MESSAGE, GraphCommit
 
 Operation = Literal["load", "mutate", "blob_write", "merge", "revert", "schema_apply", "embed"]
 
@@ -25,10 +28,16 @@ UNFINISHED = "unfinished"
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """Which operation is asked for, and under which id; None if its caller chose none."""
+    """Which operation is asked for, under which id, and with which message; None if its caller gave none."""
 
     operation: Operation
-    operation_id: str | None
+    operation_id: str | None = None
+    message: str | None = None
+
+    @classmethod
+    def checked(cls, operation: Operation, operation_id: object, message: object) -> WriteRequest:
+        """Return the request with what a caller gave, refusing what no commit can record."""
+        return cls(operation, check_operation_id(operation_id), check_message(message))
 
     @classmethod
     def of(cls, intent: Intent) -> WriteRequest:
@@ -37,15 +46,19 @@ class WriteRequest:
         return cls(cast("Operation", asked), intent.operation_id)
 
     def facts(self, answer: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the commit keeps of the request and its answer: nothing without an id.
+        """Return what the commit keeps of the request: its message, and with an id the answer.
 
         The answer has JSON values only, and leaves out the commit. It may name files, and a file name
         need not be text: what has no UTF-8 form becomes a question mark.
         """
+        said = {} if self.message is None else {MESSAGE: self.message}
         if self.operation_id is None:
-            return {}
+            return said
         kept = {"operation": self.operation, "operation_id": self.operation_id, **answer}
-        return {FACT: json.loads(json.dumps(kept, ensure_ascii=False).encode(errors="replace"))}
+        return {
+            **said,
+            FACT: json.loads(json.dumps(kept, ensure_ascii=False).encode(errors="replace")),
+        }
 
     def answered_by(self, commit: GraphCommit) -> bool:
         """Return whether a commit with this id answers this request; refuse another operation's."""

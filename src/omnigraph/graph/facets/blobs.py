@@ -11,7 +11,6 @@ from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.reads import resolve, retry_if_remade
-from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.snapshot import Target, TargetKeywords
 from omnigraph.policy.checker import Action
@@ -192,13 +191,16 @@ class Blobs(Facet):
         if_commit: str | None = None,
         if_match: str | None = None,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> BlobWritten:
         """Replace a blob by the bytes of ``source``, as one commit; other properties stay.
 
         ``source`` is a path, a binary file, bytes, an iterator of bytes, or None, which clears the
         value. ``if_match``: refuse unless the stored value has that ETag (see ``stat``).
-        ``if_commit``: refuse unless the branch is at that commit. ``operation_id`` as for ``mutate``.
+        ``if_commit``: refuse unless the branch is at that commit. ``operation_id`` and
+        ``message`` as for ``mutate``.
         """
+        from omnigraph.commit.replays.request import WriteRequest
         from omnigraph.write.blobs import BlobWrite, write_blob
 
         self._state.ensure_writable()
@@ -218,7 +220,7 @@ class Blobs(Facet):
             acting.actor,
             if_commit,
             if_match,
-            check_operation_id(operation_id),
+            WriteRequest.checked("blob_write", operation_id, message),
         )
         return write_blob(self._state.workspace, request, source)
 

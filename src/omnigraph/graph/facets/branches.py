@@ -82,6 +82,7 @@ class Branches(Facet):
         images: bool = False,
         *,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> MergeResult:
         """Bring what ``source`` changed since the common base into another branch, as one commit.
 
@@ -90,13 +91,15 @@ class Branches(Facet):
         each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
         nothing and lists the conflicts; ``images`` makes conflicts show the entities. With
         ``delete_branch`` the source is deleted afterwards. With ``engine="spark"`` executors compare
-        tables of which many rows changed. ``operation_id`` as for ``mutate``.
+        tables of which many rows changed. ``operation_id`` and ``message`` as for ``mutate``.
         """
         from omnigraph.pipeline.spark.executors import Executors
         from omnigraph.write.merge.merge import merge_branches
 
         acting = self._access.acting(actor)
-        options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
+        options = merge_options(
+            acting, granularity, resolve, dry_run, images, operation_id, message
+        )
         deletes = check_flag("delete_branch", delete_branch)
         theirs, ours = trim_branch_name(source), trim_branch_name(into)
         if options.dry_run:

@@ -116,6 +116,7 @@ class Commits(Facet):
         images: bool = False,
         *,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> MergeResult:
         """Undo one commit of a branch as a new commit; the options are those of a merge.
 
@@ -124,7 +125,9 @@ class Commits(Facet):
         from omnigraph.write.merge.revert import revert_commit
 
         acting, name = self._access.acting(actor), trim_written_branch(branch)
-        options = merge_options(acting, granularity, resolve, dry_run, images, operation_id)
+        options = merge_options(
+            acting, granularity, resolve, dry_run, images, operation_id, message
+        )
         if options.dry_run:
             acting.ask(Action.READ, name)
             acting.ask_read(Target(snapshot=graph_commit_id))

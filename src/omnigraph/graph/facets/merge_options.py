@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_flag
-from omnigraph.manifest.actors import check_operation_id
+from omnigraph.manifest.actors import check_message, check_operation_id
 
 if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeOptions
@@ -23,6 +23,7 @@ def merge_options(
     dry_run: object,
     images: object,
     operation_id: object,
+    message: object,
 ) -> MergeOptions:
     """Return the checked options of a merge or revert; a read-only handle may ask for a dry run."""
     from omnigraph.write.merge.request import MergeOptions, check_granularity
@@ -41,4 +42,5 @@ def merge_options(
         check_flag("images", images),
         state.blob_policy,
         operation_id=check_operation_id(operation_id),
+        message=check_message(message),
     )

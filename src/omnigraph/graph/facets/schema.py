@@ -10,7 +10,6 @@ from omnigraph.graph.accepted_schema import AcceptedSchema
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
-from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
 
@@ -50,18 +49,20 @@ class Schema(Facet):
         actor: str | None = None,
         *,
         operation_id: str | None = None,
+        message: str | None = None,
     ) -> SchemaApplied:
         """Give the graph a new schema as one commit, or change nothing.
 
         Without ``allow_data_loss`` what is dropped stays readable in earlier snapshots; with it,
-        the old versions of those tables are removed from disk. ``operation_id`` as for ``mutate``.
+        the old versions of those tables are removed from disk. ``operation_id`` and
+        ``message`` as for ``mutate``.
         """
         from omnigraph.write.schema_apply import apply_schema
 
         self._state.ensure_writable()
         acting = self._access.acting(actor)
         acting.ask(Action.SCHEMA_APPLY, target=MAIN)
-        request = _request(schema, allow_data_loss, acting.actor, operation_id)
+        request = _request(schema, allow_data_loss, acting.actor, operation_id, message)
         return apply_schema(self._state.workspace, request)
 
     def _accepted(self) -> AcceptedSchema:
@@ -75,11 +76,13 @@ def _request(
     allow_data_loss: object,
     actor_id: str | None = None,
     operation_id: object = None,
+    message: object = None,
 ) -> SchemaRequest:
+    from omnigraph.commit.replays.request import WriteRequest
     from omnigraph.write.schema_apply import SchemaRequest
 
     if not isinstance(allow_data_loss, bool):
         raise BadRequest(f"allow_data_loss is True or False, not {allow_data_loss!r}")
     source, filename = read_source(schema)
-    chosen = check_operation_id(operation_id)
-    return SchemaRequest(source, filename, allow_data_loss, actor_id, chosen)
+    asked = WriteRequest.checked("schema_apply", operation_id, message)
+    return SchemaRequest(source, filename, allow_data_loss, actor_id, asked)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.manifest.actors import check_actor, check_app_id, check_operation_id
+from omnigraph.manifest.actors import check_actor, check_app_id, check_message, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.streams import StreamBatch
@@ -45,6 +45,7 @@ WRITE = (
     "if_commit",
     "retries",
     "operation_id",
+    "message",
     "app_id",
     "batch_id",
     "query_id",
@@ -91,6 +92,7 @@ class WriteOptions:
     operation_id: str | None = None
     frame: FrameOptions = field(default_factory=FrameOptions)
     batch: StreamBatch | None = None
+    message: str | None = None
 
     def layout(self, entity: Entity) -> Layout:
         """Return which columns of the frame become which columns of the type."""
@@ -116,6 +118,7 @@ class WriteOptions:
             rejects=self.rejects,
             on_bad=self.on_bad,
             operation_id=self.operation_id if self.batch is None else self.batch.operation_id,
+            message=self.message,
         )
 
 
@@ -189,6 +192,7 @@ def write_options(options: Mapping[str, str]) -> WriteOptions:
         check_operation_id(given.get("operation_id")),
         FrameOptions.of(_renames(given.get("columns")), truth_of(given, "ignore_extra")),
         _batch(given),
+        check_message(given.get("message")),
     )
 
 

@@ -25,6 +25,7 @@ class PutBlobRequest:
     if_match: str | None = None
     if_commit: str | None = None
     operation_id: str | None = None
+    message: str | None = None
 
 
 def put_blob(session: Session, request: PutBlobRequest, source: BlobSourceLike) -> Document:
@@ -39,5 +40,6 @@ def put_blob(session: Session, request: PutBlobRequest, source: BlobSourceLike) 
         if_commit=request.if_commit,
         if_match=request.if_match,
         operation_id=request.operation_id,
+        message=request.message,
     )
     return done.to_json()

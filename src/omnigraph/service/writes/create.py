@@ -15,6 +15,8 @@ class InitRequest:
 
     schema_source: str
     force: bool = False
+    actor: str | None = None
+    message: str | None = None
 
 
 def init(request: InitRequest, uri: str) -> Document:
@@ -31,7 +33,13 @@ def init(request: InitRequest, uri: str) -> Document:
             "graph in its cluster.yaml and apply that, or choose another place",
             root=cluster,
         )
-    with omnigraph.init(uri, request.schema_source, force=request.force) as graph:
+    with omnigraph.init(
+        uri,
+        request.schema_source,
+        actor=request.actor,
+        force=request.force,
+        message=request.message,
+    ) as graph:
         document: Document = {
             "uri": uri,
             "graph_commit_id": graph.snapshot().graph_commit_id,

@@ -21,6 +21,7 @@ class EmbedRequest:
     types: tuple[str, ...] | None = None
     limit: int | None = None
     operation_id: str | None = None
+    message: str | None = None
 
 
 def embed(
@@ -36,6 +37,7 @@ def embed(
         request.types,
         request.limit,
         operation_id=request.operation_id,
+        message=request.message,
         progress=progress,
     )
     return {"uri": uri, **done.to_json()}

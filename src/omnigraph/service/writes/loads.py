@@ -62,6 +62,7 @@ class LoadRequest:
     embed: bool = False
     if_commit: str | None = None
     operation_id: str | None = None
+    message: str | None = None
 
     def check_sources(self) -> FrameOptions:
         """Refuse what no source can use, and return how files of columns are read.
@@ -140,6 +141,7 @@ def load(
         embed=request.embed,
         if_commit=request.if_commit,
         operation_id=request.operation_id,
+        message=request.message,
         progress=progress,
     )
     return {"uri": uri, **done.to_json()}

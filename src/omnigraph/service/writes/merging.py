@@ -31,6 +31,7 @@ class MergeRules:
     images: bool = False
     limit: int | None = None
     operation_id: str | None = None
+    message: str | None = None
 
     def arguments(self) -> dict[str, Any]:
         """The rules, as the methods of a session take them."""
@@ -42,6 +43,7 @@ class MergeRules:
             "granularity": self.granularity,
             "images": self.images,
             "operation_id": self.operation_id,
+            "message": self.message,
         }
 
 

@@ -26,6 +26,7 @@ class MutateRequest:
     branch: str | None = None
     if_commit: str | None = None
     operation_id: str | None = None
+    message: str | None = None
 
 
 def mutate(session: Session, request: MutateRequest) -> Document:
@@ -37,5 +38,6 @@ def mutate(session: Session, request: MutateRequest) -> Document:
         MAIN if request.branch is None else request.branch,
         if_commit=request.if_commit,
         operation_id=request.operation_id,
+        message=request.message,
     )
     return done.to_json()

@@ -22,6 +22,7 @@ class ApplyRequest(SchemaRequest):
     """A new schema, which the graph gets."""
 
     operation_id: str | None = None
+    message: str | None = None
 
 
 def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
@@ -37,7 +38,10 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
             root=cluster,
         )
     done = session.schema.apply(
-        request.schema_source, request.allow_data_loss, operation_id=request.operation_id
+        request.schema_source,
+        request.allow_data_loss,
+        operation_id=request.operation_id,
+        message=request.message,
     )
     answer = done.to_json()
     document = {"uri": uri, **{name: answer.pop(name) for name in _PUBLISHED}, **answer}

@@ -43,10 +43,11 @@ class MergeOptions:
     blobs: BlobPolicy = NO_POLICY
     spark_for: SparkFor = nothing_on_spark
     operation_id: str | None = None
+    message: str | None = None
 
     def asked(self, operation: Literal["merge", "revert"]) -> WriteRequest:
-        """Return what a repetition is recognised by; a dry run has nothing that could be repeated."""
-        return WriteRequest(operation, None if self.dry_run else self.operation_id)
+        """Return what was asked for; a dry run has nothing that could be repeated."""
+        return WriteRequest(operation, None if self.dry_run else self.operation_id, self.message)
 
 
 def check_granularity(granularity: object) -> Granularity:

@@ -10,7 +10,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.commands.history.filters import FilterOptions, NoImagesOption
-from omnigraph.cli.output import put
+from omnigraph.cli.output import one_line, put
 from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
 from omnigraph.cli.tables import moment
@@ -139,6 +139,8 @@ def put_title(block: Document) -> None:
     by = "" if cause["actor_id"] is None else f" by {cause['actor_id']}"
     title = f"commit {cause['graph_commit_id']} on {cause['authored_branch']}{by}"
     put(ChangeText.for_stdout().title(f"{title}, {moment(cause['authored_at'])}"))
+    for line in cause.get("message", "").splitlines():
+        put(f"  {one_line(line)}".rstrip())
     for step in block.get("schema", {}).get("steps", ()):
         put(f"  schema: {step['kind']}")
 

@@ -2,7 +2,7 @@
 
 ●    01M7J7JKC556HXC3ATV98VPSCY  2026-11-16 13:08:37Z  bob  branch_merge  main, tag:v1
 ├─╮
-│ ●  01M7J7JK5AP594HCMEGRNSE934  2026-11-16 13:08:37Z  ada  load          side
+│ ●  01M7J7JK5AP594HCMEGRNSE934  2026-11-16 13:08:37Z  ada  load          side  "the May dump"
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, Line, draw
 from omnigraph.cli.output import is_utf8_output, on_terminal, one_line, put
 from omnigraph.cli.tables import EMPTY, GAP, moment, put_table
+from omnigraph.display.text import shortened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -23,15 +24,34 @@ if TYPE_CHECKING:
 Commit = Mapping[str, Any]
 
 LANE_COLOURS = ("green", "yellow", "blue", "magenta", "cyan", "red")
-BRANCH_STYLE, TAG_STYLE, TIME_STYLE = "bold cyan", "bold yellow", "dim"
+BRANCH_STYLE, TAG_STYLE, TIME_STYLE, MESSAGE_STYLE = "bold cyan", "bold yellow", "dim", "italic"
 NARROW_ACTOR = 8
 """On a screen that is too narrow an actor is cut to this width, not further."""
+LONGEST_LINE = 80
+"""How many characters of a message stand beside its commit; `commit show` has all of it."""
 
 
 def put_flat(document: Mapping[str, Any]) -> None:
     """Write the commits of a history as a list."""
     rows = [(*_facts(one), ", ".join(_names(one)) or None) for one in document["commits"]]
-    put_table(("commit", "time", "actor", "operation", "names"), rows)
+    put_with_messages(("commit", "time", "actor", "operation", "names"), rows, document["commits"])
+
+
+def put_with_messages(
+    columns: Sequence[str], rows: Sequence[Sequence[Any]], commits: Sequence[Commit]
+) -> None:
+    """Write a table of commits, with a column of their messages if one of them has any."""
+    said = [message_line(commit) for commit in commits]
+    if any(said):
+        columns = (*columns, "message")
+        rows = [(*row, line) for row, line in zip(rows, said, strict=True)]
+    put_table(columns, rows)
+
+
+def message_line(commit: Commit) -> str | None:
+    """Return the first line of the message of a commit, cut if it is long; None if it has none."""
+    message = commit["facts"].get("message")
+    return None if message is None else shortened(one_line(message.splitlines()[0]), LONGEST_LINE)
 
 
 def put_drawn(document: Mapping[str, Any]) -> None:
@@ -79,7 +99,8 @@ class _Drawing:
             text = ""
             if line.commit is not None:
                 cells = [*map(str.ljust, facts[line.commit], widths)]
-                text = GAP.join([*cells, ", ".join(_names(self.commits[line.commit]))])
+                commit = self.commits[line.commit]
+                text = GAP.join([*cells, *filter(None, (", ".join(_names(commit)), _said(commit)))])
             lines.append(f"{line.signs:<{self.width}}{GAP}{text}".rstrip())
         return "\n".join(lines)
 
@@ -103,6 +124,8 @@ class _Drawing:
                     if names and rows[0].cell_len + len(GAP) + names.cell_len > columns:
                         rows.append(self._lanes(line, below=self.commits[line.commit]))
                     rows[-1].append(GAP).append(names)
+                    if said := _said(self.commits[line.commit]):
+                        rows[-1].append(GAP if names else "").append(said, MESSAGE_STYLE)
                 for row in rows:
                     row.rstrip()
                     row.truncate(columns, overflow="ellipsis")
@@ -137,6 +160,12 @@ class _Drawing:
             cell = Text(fact, TIME_STYLE if at == 1 else "")
             cell.truncate(width, overflow="ellipsis", pad=True)
             row.append(GAP).append(cell)
+
+
+def _said(commit: Commit) -> str:
+    """Return the message of a commit as it stands beside it, in quotes; empty if it has none."""
+    line = message_line(commit)
+    return "" if line is None else f'"{line}"'
 
 
 def _painted_names(commit: Commit) -> Text:

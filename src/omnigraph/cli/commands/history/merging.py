@@ -12,7 +12,7 @@ import typer
 from omnigraph.cli.address import Store
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, note, put, replayed
-from omnigraph.cli.register import BranchOption, OperationOption, UriOption
+from omnigraph.cli.register import BranchOption, CommitFlags, UriOption
 from omnigraph.cli.source import ResolveOption, read_resolve
 from omnigraph.cli.tables import put_facts, put_table
 from omnigraph.errors import MergeConflicts
@@ -41,8 +41,6 @@ class MergeFlags:
         bool, typer.Option("--images", help="Show the entities in conflict on all sides.")
     ] = False
 
-    operation_id: OperationOption = None
-
     def read(self) -> dict[str, Any]:
         """Return them as a request has them."""
         return {
@@ -50,7 +48,6 @@ class MergeFlags:
             "resolve": read_resolve(self.resolve),
             "granularity": self.granularity,
             "images": self.images,
-            "operation_id": self.operation_id,
         }
 
 
@@ -58,6 +55,7 @@ def merge(
     call: Call,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.")],
     flags: MergeFlags,
+    made: CommitFlags,
     into: Annotated[
         str, typer.Option("--into", metavar="NAME", help="The branch that gets its changes.")
     ] = "main",
@@ -69,7 +67,9 @@ def merge(
     """Bring what a branch changed into another one, as one commit, or list all conflicts."""
     if flags.dry_run and delete_branch:
         raise typer.BadParameter("--dry-run deletes no branch; leave out --delete-branch")
-    request = MergeRequest(source=source, target=into, delete_branch=delete_branch, **flags.read())
+    request = MergeRequest(
+        source=source, target=into, delete_branch=delete_branch, **flags.read(), **made.read()
+    )
     with _opened(call, uri, flags, f"deleting branch {source.strip()}", delete_branch) as graph:
         document = _run(call, lambda: run_merge(graph, request))
     if "branch_delete_error" in document:
@@ -87,11 +87,14 @@ def revert(
     call: Call,
     graph_commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit to undo.")],
     flags: MergeFlags,
+    made: CommitFlags,
     branch: BranchOption = None,
     uri: UriOption = None,
 ) -> None:
     """Undo one commit of a branch as a new commit, or list all conflicts."""
-    request = RevertRequest(graph_commit_id=graph_commit_id, branch=branch, **flags.read())
+    request = RevertRequest(
+        graph_commit_id=graph_commit_id, branch=branch, **flags.read(), **made.read()
+    )
     with _opened(call, uri, flags) as graph:
         document = _run(call, lambda: run_revert(graph, request))
     target, commit = document["target"], document["reverted"]
@@ -138,6 +141,8 @@ def _answer(call: Call, document: Document, text: str) -> None:
             facts.append(("  resolved", stats["resolved"]))
         if document["commit"] is not None:
             facts.append(("  commit", document["commit"]["graph_commit_id"]))
+            said = document["commit"]["facts"].get("message")
+            facts += [] if said is None else [("  message", said)]
         put_facts(facts)
         shown = document.get("conflicts", ())
         if shown:
