@@ -223,8 +223,7 @@ class _Run:
         for arm in (ranking.first, ranking.second):
             order = self.rank(arm, rows)
             best = sorted(order, key=lambda node: (order[node], _sortable(node)))
-            kept = best[: self.plan.limit] if isinstance(arm, ir.Nearest) else best
-            arms.append({node: place for place, node in enumerate(kept, 1)})
+            arms.append({node: place for place, node in enumerate(best[: self.plan.limit], 1)})
         nodes = {node for arm in arms for node in arm}
         self.scores = {n: sum(1 / (k + arm[n]) for arm in arms if n in arm) for n in nodes}
         return {n: (-self.scores[n], *(arm.get(n, math.inf) for arm in arms)) for n in nodes}

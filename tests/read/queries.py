@@ -53,6 +53,7 @@ EDGE_PROPERTIES = {"knows": ["since", "note"], "livesIn": ["from_day"], "owns": 
 WORDS = ["ann", "Bob", "cy", "dé", "Ürs", "z", "", "ann b"]
 NUMBERS = {"age", "height", "weight", "views", "code", "size", "since", "share"}
 TEXTS = {"name", "nick", "label", "note"}
+TIMES = {"born", "seen", "from_day"}
 
 
 def plain_graph(rng: random.Random, persons: int = 8, edges: int = 14) -> Graph:
@@ -340,7 +341,7 @@ class Query:
             if function == "count":
                 arg = self.item()
             else:
-                wanted = NUMBERS if function in {"sum", "avg"} else NUMBERS | TEXTS
+                wanted = NUMBERS if function in {"sum", "avg"} else NUMBERS | TEXTS | TIMES
                 arg = self.property_of(wanted) or ""
             aggregates.append(f"{function}({arg}) as x{at}")
         tail = ""

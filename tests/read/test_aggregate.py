@@ -27,13 +27,16 @@ from tests.read.space_helpers import ArrowSpace, codes_of
 TEXT, LIST = PropType(Scalar.STRING, True), PropType(Scalar.I32, True, is_list=True)
 I64, U64 = PropType(Scalar.I64, True), PropType(Scalar.U64, True)
 F32, F64 = PropType(Scalar.F32, True), PropType(Scalar.F64, True)
-TYPES = {"t": TEXT, "i": I64, "u": U64, "f": F32, "l": LIST}
+DATE, DATETIME = PropType(Scalar.DATE, True), PropType(Scalar.DATETIME, True)
+TYPES = {"t": TEXT, "i": I64, "u": U64, "f": F32, "l": LIST, "d": DATE, "z": DATETIME}
 VALUES = {
     "t": st.sampled_from(["", "a", "é", "🙂", "b"]),
     "i": st.sampled_from([0, 1, 7, -(2**63), 2**63 - 1]),
     "u": st.sampled_from([0, 1, 2**63, 2**64 - 1]),
     "f": st.sampled_from([0.0, 1.5, -2.0, math.inf]),
     "l": st.lists(st.none() | st.integers(0, 2), max_size=2),
+    "d": st.sampled_from([-719_162, -1, 0, 20_000]),
+    "z": st.sampled_from([-1, 0, 1, 1_700_000_000_123]),
 }
 
 
@@ -60,7 +63,7 @@ def aggregates(draw: st.DrawFn) -> ir.Aggregate:
     if function == "count":
         anything = [ir.NodeId("x"), ir.ParamRef("p", I64), *(prop("y", name) for name in TYPES)]
         return ir.Aggregate("count", draw(st.sampled_from(anything)), PropType(Scalar.I64))
-    names = "iuft" if function in {"min", "max"} else "iuf"
+    names = "iuftdz" if function in {"min", "max"} else "iuf"
     arg = draw(
         st.sampled_from(
             [prop(var, name) for var in "xy" for name in names] + [ir.ParamRef("p", I64)]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest, ProviderError
+from omnigraph.errors import BadRequest, ProviderError, SourceError
 from omnigraph.lang.query import ir
 from omnigraph.read.search import nearest
 from omnigraph.read.search.ranking import rank
@@ -382,15 +382,59 @@ def test_fusion(graph, rng, k, limit):
     among = [f"d{at:03d}" for at in range(0, 300, 2)]
     for first, second in [(near[0], text), (text, near[1]), (near[0], near[1]), (text, text)]:
         for chosen in (None, among):
-            arms = []
-            for arm in (first, second):
-                order = [ref for ref, *_ in ranked(view, arm, None, chosen)]
-                arms.append(order[:limit] if isinstance(arm, ir.Nearest) else order)
+            arms = [
+                [ref for ref, *_ in ranked(view, arm, None, chosen)][:limit]
+                for arm in (first, second)
+            ]
             call = ir.Rrf(first, second, ir.ParamRef("k", WHOLE))
             found = ranked(view, call, limit, chosen, {"k": k})
             wanted = fused(arms, k)
             assert [one[:2] for one in found][:limit] == wanted[:limit]
             assert [place for *_, place in found] == list(range(len(found)))
+
+
+def test_what_only_the_text_finds_is_not_outranked_by_the_depth_of_its_arm(tmp_path):
+    """Twenty texts match, and the vectors of ten others are near: three of each arm have a say."""
+    rows = [document(f"t{at:02d}", "run " * (20 - at), None) for at in range(20)]
+    rows += [document(f"v{at:02d}", None, [float(at)] + [0.0] * 7) for at in range(10)]
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load(rows)
+        call = ir.Rrf(by_distance([0.0] * 8), by_relevance("run"), ir.Const(60, WHOLE))
+        found = ranked(view_of(graph), call, 3)
+        text = [ref for ref, *_ in ranked(view_of(graph), by_relevance("run"), None)]
+    assert [one[:2] for one in found] == [("v00", 1 / 61), (text[0], 1 / 61), ("v01", 1 / 62)]
+
+
+DIRECTIONS = [
+    ('bm25($d.body, "run")', "", True),
+    ('bm25($d.body, "run")', " desc", True),
+    ('bm25($d.body, "run")', " asc", False),
+    ("nearest($d.vec, $v)", "", True),
+    ("nearest($d.vec, $v)", " asc", True),
+    ("nearest($d.vec, $v)", " desc", False),
+    ('rrf(nearest($d.vec, $v), bm25($d.body, "run"))', " desc", True),
+    ('rrf(nearest($d.vec, $v), bm25($d.body, "run"))', " asc", False),
+]
+
+
+@pytest.mark.parametrize("by", ["score", "call"])
+@pytest.mark.parametrize(("call", "direction", "accepted"), DIRECTIONS)
+def test_scores_are_in_the_order_that_is_written_or_refused(graph, call, direction, accepted, by):
+    """Best first; a direction that would mean worst first is refused, never ignored."""
+    key = "score" if by == "score" else call
+    source = (
+        "query q($v: Vector(8)) { match { $d: Doc } "
+        f"return {{ {call} as score }} order {{ {key}{direction} }} limit 9 }}"
+    )
+    params = {"v": [0.5] * 8}
+    if not accepted or (by == "call" and direction and call.startswith("nearest")):
+        with pytest.raises(SourceError, match=r"is always (best|closest) first"):
+            graph.query(source, params)
+        return
+    scores = [row["score"] for row in graph.query(source, params)]
+    best_first = sorted(scores, reverse=not call.startswith("nearest"))
+    assert len(scores) == 9
+    assert scores == best_first
 
 
 @pytest.mark.parametrize("k", [0, -3, None])

@@ -117,8 +117,6 @@ class SearchThresholds:
     """Indexes made on the spot are removed, the longest unused first, above this number of bytes on disk."""
     spare_hits: int = 16
     """This number of hits beyond the limit is asked for, so as to see what is tied with the last one."""
-    few_places: int = 64
-    """The places of up to this number of nodes are counted; for more, everything is sorted."""
     kept_bytes: int = 512 * 2**20
     """Vectors of up to this number of bytes are read into memory and kept there."""
     fast_bytes: int = 12 * 2**20

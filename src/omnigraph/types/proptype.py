@@ -78,6 +78,11 @@ class PropType:
         return self.is_integer or self.is_float
 
     @property
+    def is_temporal(self) -> bool:
+        """Whether this is a single date or date-time."""
+        return self.scalar.is_temporal and not self.is_list
+
+    @property
     def element(self) -> PropType:
         """The type of one element of a list; of any other type, that type without `?`."""
         if not (self.nullable or self.is_list):

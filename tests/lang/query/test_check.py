@@ -69,7 +69,7 @@ BROKEN = [
     # T8 and T9: aggregates and negation
     (read(P, "sum($p.name) as s"), "T8", ["sum"]),
     (read(P, "avg($p) as s"), "T8", ["avg"]),
-    (read(P, "min($p.born) as s"), "T8", ["min"]),
+    (read(P, "sum($p.born) as s"), "T8", ["sum"]),
     (read(P, "max($p.active) as s"), "T8", ["max"]),
     (read(P, "max($p.tags) as s"), "T8", ["max"]),
     (read(P, "sum($p.codes) as s"), "T8", ["sum"]),

@@ -4,7 +4,7 @@ The grammar, the checker and the advice after a mistake read this table, so a ne
 How a function is computed is the engine's business (``read/output/aggregate_functions.py``).
 
     sum($a.age), an I32   ->   accepted ("a number"), the result is an I64, null for no values
-    min($a)               ->   refused: "min() takes a number or a String, not a node"
+    min($a)               ->   refused: "min() takes a number, a String, a Date or a DateTime, not a node"
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def _total(kind: PropType) -> PropType:
 
 _ANYTHING = Argument("anything", lambda _: True, allows_nodes=True)
 _NUMBER = Argument("a number", lambda kind: kind.is_numeric)
-_ORDERED = Argument("a number or a String", lambda kind: kind.is_numeric or kind.is_text)
+_ORDERED = Argument(
+    "a number, a String, a Date or a DateTime",
+    lambda kind: kind.is_numeric or kind.is_text or kind.is_temporal,
+)
 
 AGGREGATES = {
     function.name: function

@@ -62,8 +62,8 @@ class Argument:
 
     @property
     def sortable(self) -> Counts:
-        """Integers in the order of the values: of numbers themselves, of text its ranks."""
-        if self.column.type.is_numeric:
+        """Integers in the order of the values: of numbers and times themselves, of text its ranks."""
+        if self.column.type.is_numeric or self.column.type.is_temporal:
             return sortable(self.numbers)
         ranks = self.column.codes
         return (ranks if self.codes is None else ranks[self.codes]).astype(np.int64)

@@ -37,6 +37,7 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import unsortable
 from omnigraph.read.values.predicates import is_worth_all
 from omnigraph.read.values.space import Space
+from omnigraph.types import from_integers
 
 Measures = dict[Slot, Amounts]
 
@@ -245,6 +246,8 @@ class Aggregator:
         if absent.all():
             return pa.nulls(len(integers), arg.type.arrow_type())
         column = self._carried_columns.get(at)
+        if column is None and arg.type.is_temporal:
+            return from_integers(pa.array(integers, mask=absent), arg.type.arrow_type())
         if column is None and arg.type.is_numeric:
             dtype = np.dtype(arg.type.arrow_type().to_pandas_dtype())
             return pa.array(unsortable(integers, dtype), mask=absent)

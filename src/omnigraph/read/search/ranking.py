@@ -137,43 +137,26 @@ class _Run:
     def fused(self, ranking: ir.Rrf, limit: int | None) -> Ranked:
         k = checked_k(ranking, self.params)
         arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
-        # Who is beyond the limit in every arm scores less than the best of one arm alone.
-        codes = np.unique(np.concatenate([_ordered(*arm, arm[1], limit).codes for arm in arms]))
-        few = self.view.thresholds.search.few_places
-        places = [_places(*arm, codes, few) for arm in arms]
+        codes = np.unique(np.concatenate(arms))
+        places = [_places(arm, codes) for arm in arms]
         scores = 1 / (k + places[0]) + 1 / (k + places[1])
         order = np.lexsort((places[1], places[0], -scores))[:limit]
         return Ranked(codes[order], scores[order], np.arange(len(order)))
 
-    def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> tuple[Codes, Floats]:
-        """Everything an arm contributes, with a key that is smaller for the better."""
-        if isinstance(arm, ir.Nearest):
-            best = self.nearest(arm, limit).codes[:limit]
-            return best, np.arange(len(best), dtype=np.float64)
-        query = ir.value_of(arm.query, self.params)
-        if query is None or not analysed(query):
-            return _nothing().codes, _nothing().scores
-        codes, scores = self._relevant(arm.field.property, query, None)
-        return codes, -scores
+    def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> Codes:
+        """What an arm contributes, best first: as many as are asked for, in either arm.
+
+        With arms of unequal depth, whatever is in the shorter one would outrank what only the
+        longer one has.
+        """
+        ranked = self.nearest(arm, limit) if isinstance(arm, ir.Nearest) else self.bm25(arm, limit)
+        return ranked.codes[:limit]
 
 
-def _places(codes: Codes, key: Floats, wanted: Codes, few: int) -> Floats:
-    """The places, from 1, that entities have among the codes; infinite for those not among them.
-
-    The places of up to ``few`` entities are counted; for more, everything is sorted.
-    """
+def _places(arm: Codes, wanted: Codes) -> Floats:
+    """The places, from 1, that entities have in an arm; infinite for those not in it."""
     places = np.full(len(wanted), np.inf)
-    among = np.flatnonzero(np.isin(codes, wanted))
-    at = np.searchsorted(wanted, codes[among])
-    if len(among) > few:
-        order = np.lexsort((codes, key))
-        place = np.empty(len(codes))
-        place[order] = np.arange(1, len(codes) + 1)
-        places[at] = place[among]
-        return places
-    for one, hit in zip(at.tolist(), among.tolist(), strict=True):
-        tied = (key == key[hit]) & (codes < codes[hit])
-        places[one] = 1 + np.count_nonzero(key < key[hit]) + np.count_nonzero(tied)
+    places[np.searchsorted(wanted, arm)] = np.arange(1, len(arm) + 1)
     return places
 
 
