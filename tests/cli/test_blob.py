@@ -105,3 +105,23 @@ def test_put(omnigraph, store, place):
     assert omnigraph("blob", "put", *where, "--data", "x", "--clear", *store).exit == 2
     done = omnigraph("blob", "put", *where, "--data", "missing.bin", *store)
     assert (done.exit, "missing.bin" in done.stderr) == (1, True)
+
+
+def test_a_load_takes_in_what_lies_beside_its_file(omnigraph, store, place):
+    folder = place / "in"
+    folder.mkdir()
+    (folder / "own").write_bytes(b"own")
+    (place / "secret").write_bytes(b"not yours")
+    lines = folder / "rows.jsonl"
+
+    def load(name, *, data="in/rows.jsonl", **how):
+        record = {"type": "Plate", "data": {"tag": "new", "scan": {"$file": name}}}
+        lines.write_text(json.dumps(record) + "\n")
+        return omnigraph("load", "--data", data, "--mode", "merge", *store, **how)
+
+    assert load("own").exit == 0
+    assert omnigraph("blob", "get", "node", "Plate", "new", "scan", *store).stdout == "own"
+    for name in ("../secret", str(place / "secret"), (place / "secret").as_uri()):
+        done = load(name)
+        assert done.exit == 1
+        assert "outside the directory" in done.stderr

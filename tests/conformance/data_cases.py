@@ -54,7 +54,7 @@ def _run(body: Mapping[str, Any], steps: Sequence[Mapping[str, Any]]) -> None:
     with (
         tempfile.TemporaryDirectory() as directory,
         environment({MOCK: _mock(body.get("provider", "mock"))}),
-        omnigraph.init(Path(directory) / "graph", body["schema"]) as graph,
+        omnigraph.init(Path(directory) / "graph", body["schema"], local_files=directory) as graph,
     ):
         named = _write_files(Path(directory), body.get("files") or {})
         first = {"mode": body.get("load_mode", "overwrite")}

@@ -42,7 +42,8 @@ SIZES = {"null": None, "empty": b"", "inline": b"hello", "packed": PACKED, "dedi
 
 @pytest.fixture
 def graph(tmp_path):
-    with og.init(tmp_path / "graph", SCHEMA, external_blobs=["gs://far/pictures"]) as g:
+    options = {"external_blobs": ["gs://far/pictures"], "local_files": True}
+    with og.init(tmp_path / "graph", SCHEMA, **options) as g:
         yield g
 
 
@@ -431,13 +432,6 @@ class TestRecords:
         graph.load([plate("p", back={"$file": str(files / "inline")})], mode="merge")
         assert (value(graph, "p"), value(graph, "p", "back")) == (None, b"hello")
         assert captions(graph) == {"p": None}
-
-    def test_a_relative_path_begins_in_the_working_directory(self, graph, files, monkeypatch):
-        monkeypatch.chdir(files)
-        lines = files.parent / "records.jsonl"
-        lines.write_text(json.dumps(plate("p", scan={"$file": "packed"})) + "\n")
-        graph.load(lines)
-        assert value(graph, "p") == PACKED
 
     def test_a_file_uri_is_a_local_path(self, graph, files):
         graph.load([plate("p", scan={"$file": (files / "packed").as_uri()})])

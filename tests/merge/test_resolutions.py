@@ -8,6 +8,7 @@ import pytest
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
+from omnigraph.storage.local_files import LocalFiles, record_file
 from omnigraph.write.merge.resolutions import (
     Image,
     Resolutions,
@@ -133,11 +134,11 @@ def test_the_bytes_of_a_file_are_taken_in_where_files_may_be_read(tmp_path):
     (tmp_path / "photo").write_bytes(b"ABC")
     (tmp_path / "empty").write_bytes(b"")
     for name, expected in {
-        "photo": {"uri": (tmp_path / "photo").as_uri(), "position": 0, "size": 3},
+        "photo": {"uri": record_file(str(tmp_path / "photo")), "position": 0, "size": 3},
         "empty": {"data": b""},
     }.items():
         image = {"properties": {"imo": "S1", "berth": 7, "photo": {"$file": name}}}
-        (decision,) = read({S1: image}, BlobPolicy(folder=str(tmp_path))).named.values()
+        (decision,) = read({S1: image}, BlobPolicy(local=LocalFiles(str(tmp_path)))).named.values()
         assert decision.values["photo"] == expected
         with pytest.raises(InputError):
             read({S1: image})

@@ -29,7 +29,8 @@ def plate(tag, **data):
 def test_a_graph_in_s3(s3_root, large, tmp_path):
     path = tmp_path / "scan.tif"
     path.write_bytes(LARGE[::-1])
-    with og.init(s3_root.canonical, SCHEMA, external_blobs=[OBJECTS]) as graph:
+    options = {"external_blobs": [OBJECTS], "local_files": tmp_path}
+    with og.init(s3_root.canonical, SCHEMA, **options) as graph:
         far = f"{OBJECTS}other.tif"
         graph.load(
             [

@@ -18,12 +18,12 @@ SCHEMA = "node Plate { tag: String @key  scan: Blob?  caption: String? }"
 LARGE = os.urandom(5_000_000)
 
 
-def test_executors_take_files_in(spark, tmp_path, monkeypatch):
+def test_executors_take_files_in(spark, tmp_path):
     (tmp_path / "large.tif").write_bytes(LARGE)
     (tmp_path / "empty.tif").touch()
-    monkeypatch.chdir(tmp_path)
     far = "s3://far/p.tif"
-    with og.init(tmp_path / "graph", SCHEMA, external_blobs=["s3://far/"]) as graph:
+    options = {"external_blobs": ["s3://far/"], "local_files": tmp_path}
+    with og.init(tmp_path / "graph", SCHEMA, **options) as graph:
         graph.load([{"type": "Plate", "data": {"tag": "old", "scan": b"old", "caption": "c"}}])
         records = [
             {"type": "Plate", "data": {"tag": tag, "scan": scan}}
@@ -47,6 +47,31 @@ def test_executors_take_files_in(spark, tmp_path, monkeypatch):
         with pytest.raises(InputError, match=r"missing\.tif"):
             graph.load([*records, bad], mode="merge", engine="spark", spark=spark)
         assert graph.commits.list()[0].graph_commit_id == head
+
+
+def test_executors_take_in_what_lies_beside_the_records_and_no_more(spark, tmp_path):
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / "own.tif").write_bytes(LARGE)
+    (tmp_path / "secret").write_bytes(b"secret")
+    (folder / "link").symlink_to(tmp_path / "secret")
+    lines = folder / "rows.jsonl"
+
+    def load(graph, name, **how):
+        record = {"type": "Plate", "data": {"tag": "p", "scan": {"$file": name}}}
+        lines.write_text(json.dumps(record) + "\n")
+        return graph.load(lines, engine="spark", spark=spark, **how)
+
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        load(graph, "own.tif")
+        assert graph.blobs.read("node", "Plate", "p", "scan") == LARGE
+        for name in ("../secret", "link", str(tmp_path / "secret"), "file:///etc/passwd"):
+            with pytest.raises(InputError, match="outside the directory"):
+                load(graph, name)
+    with og.open(tmp_path / "graph", local_files=False) as graph:
+        with pytest.raises(InputError, match="no local files"):
+            load(graph, "own.tif")
+        assert graph.blobs.read("node", "Plate", "p", "scan") == LARGE
 
 
 def test_rows_that_have_blobs_and_break_a_rule_are_rejected(spark, tmp_path, monkeypatch):

@@ -47,6 +47,7 @@ def init(
     embedder: Embedder | None = None,
     upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
+    local_files: str | os.PathLike[str] | bool | None = None,
     storage_options: Mapping[str, str] | None = None,
     force: bool = False,
     message: str | None = None,
@@ -65,7 +66,7 @@ def init(
     check_embedder(embedder)
     check_upkeep(upkeep)
     s3 = S3Options.parse(storage_options)
-    blobs = blob_policy(external_blobs, s3)
+    blobs = blob_policy(external_blobs, local_files, s3)
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
     root = Root.parse(uri, s3)
@@ -90,6 +91,7 @@ def init(
         policy=policy,
         embedder=embedder,
         external_blobs=blobs.bases,
+        local_files=local_files,
         upkeep=upkeep,
         storage_options=storage_options,
     )
@@ -135,13 +137,17 @@ def open(
     embedder: Embedder | None = None,
     upkeep: UpkeepMode = "inline",
     external_blobs: Iterable[str] | None = None,
+    local_files: str | os.PathLike[str] | bool | None = None,
     storage_options: Mapping[str, str] | None = None,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
 
     ``actor`` is recorded by the commits of calls that name none. ``embedder`` makes the vectors of
     ``@embed`` properties and of searches by text. ``external_blobs`` are the addresses below which
-    external blobs and files to take in may lie, none by default. ``upkeep``: now and then a write puts
+    external blobs and files to take in may lie, none by default. ``local_files`` is the directory below
+    which files of this machine must lie that records take in (``{"$file": …}``), links followed; True
+    allows all, False none. By default the records of a file may take in what lies below its directory,
+    and other records nothing; with a policy none may. ``upkeep``: now and then a write puts
     the tables it wrote in shape, as ``optimize`` does but only what the latest writes left; with
     ``"background"`` a thread of the handle does so, with ``"off"`` nobody. ``policy`` is asked before
     every call what its actor may do (``omnigraph.policy``); without one, everybody may do everything.
@@ -154,7 +160,7 @@ def open(
     check_policy(policy)
     check_embedder(embedder)
     s3 = S3Options.parse(storage_options)
-    blobs = blob_policy(external_blobs, s3)
+    blobs = blob_policy(external_blobs, local_files, s3)
     graph = Graph(Root.parse(uri, s3), mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
     state = state_of(graph)
     check_graph(state.workspace, mode)

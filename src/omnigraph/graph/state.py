@@ -17,6 +17,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.policy.gate import Gate
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
+from omnigraph.storage.local_files import LocalFiles
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
@@ -72,14 +73,18 @@ class GraphState:
 
     @property
     def blob_policy(self) -> BlobPolicy:
-        """Where blobs may come from; relative paths begin in the working directory of the process.
+        """Where blobs may come from.
 
-        The way to S3 goes along with it, because an executor may have another environment.
+        Behind a policy a record takes in no local file unless the graph was opened with
+        ``local_files``: its author is not the owner of this machine. The way to S3 goes along, because
+        an executor may have another environment.
         """
         blobs = self._blobs
         if blobs.reaches_s3:
             blobs = replace(blobs, s3=self.workspace.root.s3_options())
-        return blobs if blobs.folder is None else replace(blobs, folder=str(Path.cwd()))
+        if blobs.local is not None and not blobs.local.bounded:
+            return replace(blobs, local=LocalFiles(str(Path.cwd()), bounded=False))
+        return blobs if self.gate.is_open else replace(blobs, beside=False)
 
     def close(self) -> None:
         """Drop all caches; ``ensure_open`` refuses from now on."""

@@ -227,6 +227,7 @@ class _Load:
             patch=self.options.mode == "patch",
             skip=self.request.skips,
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
+            folders=self.request.inputs.folders(),
         )
         place = RowsPlace(self.workspace, self.request, self.catalog, self.ir_hash)
         with self._timed("read"), place.unless_remade():

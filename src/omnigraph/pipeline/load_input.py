@@ -189,6 +189,14 @@ class LoadInput:
             and Path(location.path).is_relative_to(self._directory)
         )
 
+    def folders(self) -> dict[int, str]:
+        """The directories of the sources that are files on this machine, by the index of the source."""
+        return {
+            source.index: str(Path(source.location.path).parent)
+            for source in self.sources
+            if isinstance(source.location, LocalFile) and not self.is_private(source)
+        }
+
     def named_types(self, catalog: Catalog) -> list[Entity]:
         """The types of the frames that were added."""
         return [find(catalog) for find in self._named]

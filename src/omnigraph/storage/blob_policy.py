@@ -1,22 +1,28 @@
 """Where blobs may come from: which addresses may be stored, and which files may be taken in.
 
 An address is allowed below one of the policy's bases and nowhere else; without bases none is. A local
-path may be taken in by whoever runs in a process of their own (``folder`` is where relative paths
-begin); a server, whose callers do not own its disk, has no folder.
+file may be taken in below the directory that the owner of the process named, or beside the file of
+records that names it (``local_files``).
 """
 
 from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote, urlsplit
 
 from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.storage.local_files import (
+    LocalFiles,
+    file_uri_path,
+    given_directory,
+    is_below,
+    open_real,
+    record_file,
+)
 from omnigraph.storage.objects.store_errors import translate
 from omnigraph.storage.objects.stores import s3_backend
 from omnigraph.storage.s3_options import S3Options
@@ -38,13 +44,16 @@ class BlobSource(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BlobPolicy:
-    """The bases that addresses must lie below, and the folder of relative local paths.
+    """The bases that addresses must lie below, and which local files records may take in.
 
-    ``s3`` are options for files in S3 that win over those of the environment.
+    ``local`` is the rule for records from anywhere, None where they may take in none. ``beside``: the
+    records of a file on this machine may take in what lies below its directory. ``s3`` are options for
+    files in S3 that win over those of the environment.
     """
 
     bases: tuple[str, ...] = ()
-    folder: str | None = None
+    local: LocalFiles | None = None
+    beside: bool = False
     s3: S3Options | None = field(default=None, compare=False, repr=False)
 
     def allowed_address(self, uri: str) -> str:
@@ -58,7 +67,8 @@ class BlobPolicy:
         if flaw := _flaw(uri):
             raise Unfit(f"the external blob {shown_place(uri)} is refused, {flaw}")
         address = s3_address(uri) or uri
-        if not any(_is_below(address, base) for base in self.bases):
+        base = next((base for base in self.bases if _is_below(address, base)), None)
+        if base is None or (_is_file(address) and _leaves(address, base)):
             raise Unfit(
                 f"the external blob {shown_place(uri)} is refused, it lies below none of the bases that the "
                 "graph was opened with (external_blobs=[…])"
@@ -70,13 +80,19 @@ class BlobPolicy:
         """Whether files in S3 may be taken in."""
         return any(base.startswith("s3://") for base in self.bases)
 
-    def find_source(self, path: str) -> BlobSource:
-        """The file behind ``{"$file": path}``; ``Unfit`` when it must not or cannot be read."""
+    def find_source(self, path: str, beside: str | None = None) -> BlobSource:
+        """The file behind ``{"$file": path}``; ``Unfit`` when it must not or cannot be read.
+
+        ``beside`` is the directory of the file of records that names it.
+        """
         scheme = _SCHEME.match(path)
         if scheme is None:
-            return self._local(path, path)
-        if scheme[1].lower() == "file":
-            return self._local(_local_path(path), path)
+            return self._local(path, path, beside)
+        if _is_file(path):
+            place = file_uri_path(path)
+            if place is None:
+                raise Unfit(f"the file {shown_place(path)} is on another host; write file:///path")
+            return self._local(place, path, beside)
         address = self.allowed_address(path)
         if not address.startswith("s3://"):
             raise Unfit(
@@ -85,30 +101,62 @@ class BlobPolicy:
             )
         return _s3_object(address, self.s3)
 
-    def _local(self, path: str, given: str) -> BlobSource:
-        if self.folder is None:
-            raise Unfit(
-                f"the file {shown_place(given)} is refused, local files cannot be read from here"
-            )
+    def _local(self, path: str, given: str, beside: str | None) -> BlobSource:
         try:
-            # Lance takes `link/..` for the directory of the link, the kernel for that of its target.
-            place = Path(os.path.realpath(Path(self.folder, path)))
-            size, flaw = _measure(place)
+            real = self._allowed_file(path, given, beside)
+            return _measure(real)
         except (OSError, ValueError) as error:
             flaw = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        if flaw is not None:
-            raise Unfit(f"the file {shown_place(given)} cannot be read: {flaw}")
-        return BlobSource(place.as_uri(), size)
+        raise Unfit(f"the file {shown_place(given)} cannot be read: {flaw}")
+
+    def _allowed_file(self, path: str, given: str, beside: str | None) -> str:
+        rules = [LocalFiles(folder) for base in self.bases if (folder := _base_folder(base))]
+        if self.beside and beside is not None:
+            rules.insert(0, LocalFiles(beside, bounded=self.local is None))
+        elif self.local is not None:
+            rules.insert(0, self.local)
+        elif not rules or not _is_file(given):
+            raise Unfit(
+                f"the file {shown_place(given)} is refused, these records may take in no local files; "
+                "open the graph with local_files=DIR, or load a file of records that lies beside it"
+            )
+        for rule in rules:
+            if (real := rule.find(path)) is not None:
+                return real
+            if not _is_file(given):
+                break  # a base is for addresses
+        raise Unfit(
+            f"the file {shown_place(given)} is refused, it lies outside the directory that these records "
+            "may take files from, links followed; move it there, or open the graph with local_files=DIR"
+        )
 
 
 NO_POLICY: Final = BlobPolicy()
 """Allows nothing: neither addresses nor files."""
 
 
-def blob_policy(bases: Iterable[str] | None, s3: S3Options | None = None) -> BlobPolicy:
-    """A checked policy with these bases, for a caller whose local files may be read."""
+def blob_policy(
+    bases: Iterable[str] | None,
+    local_files: str | os.PathLike[str] | bool | None = None,
+    s3: S3Options | None = None,
+) -> BlobPolicy:
+    """A checked policy with these bases, and with local files below a directory, all (True) or none.
+
+    With None, the records of a file may take in what lies below its directory.
+    """
+    given = given_directory(local_files)
+    local = None
+    if given is True:
+        local = LocalFiles("", bounded=False)
+    elif isinstance(given, str):
+        local = LocalFiles(given)
+    beside = given is None or given is True
+    return BlobPolicy(_check_bases(bases), local, beside, s3)
+
+
+def _check_bases(bases: Iterable[str] | None) -> tuple[str, ...]:
     if bases is None:
-        return BlobPolicy(folder="", s3=s3)
+        return ()
     if isinstance(bases, str) or not isinstance(bases, Iterable):
         raise BadRequest("external_blobs is a list of addresses, such as ['s3://bucket/photos/']")
     checked: list[str] = []
@@ -120,7 +168,7 @@ def blob_policy(bases: Iterable[str] | None, s3: S3Options | None = None) -> Blo
                     f'the bases "{other}" and "{one}" overlap; name the wider one alone'
                 )
         checked.append(one)
-    return BlobPolicy(tuple(checked), folder="", s3=s3)
+    return tuple(checked)
 
 
 def _check_base(base: object) -> str:
@@ -174,25 +222,34 @@ def _flaw(uri: str) -> str | None:
     return None
 
 
-def _measure(place: Path) -> tuple[int, str | None]:
-    """The length of a file, and why it cannot be taken in, None if it can."""
-    found = place.stat()
-    if not stat.S_ISREG(found.st_mode):
-        return 0, "it is no regular file"
-    if _CONTROL.search(str(place)) or not is_unicode(str(place)):
-        return 0, "its path has characters that cannot be passed on; rename it"
-    with place.open("rb") as file:
+def _is_file(uri: str) -> bool:
+    return uri[: len("file://")].lower() == "file://"
+
+
+def _base_folder(base: str) -> str | None:
+    """The directory that a base of local addresses names; None for any other base."""
+    return file_uri_path(base) if _is_file(base) else None
+
+
+def _leaves(address: str, base: str) -> bool:
+    """Whether a local address leads out of its base, over a link."""
+    path, folder = file_uri_path(address), _base_folder(base)
+    if path is None or folder is None:
+        return False  # on another host, where the links are not known
+    return not is_below(os.path.realpath(path), folder)
+
+
+def _measure(real: str) -> BlobSource:
+    """The file at a real path; ``ValueError`` says why it cannot be taken in."""
+    file = open_real(real)
+    with open(file, "rb", closefd=True) as opened:  # noqa: PTH123 - a descriptor
+        size = os.fstat(file).st_size
+        if _CONTROL.search(real) or not is_unicode(real):
+            raise ValueError("its path has characters that cannot be passed on; rename it")
         # Files of /proc, for example, have bytes but no length.
-        if not found.st_size and file.read(1):
-            return 0, "its length is not known; copy it first"
-    return found.st_size, None
-
-
-def _local_path(uri: str) -> str:
-    parts = urlsplit(uri)
-    if parts.netloc.lower() not in {"", "localhost"}:
-        raise Unfit(f"the file {shown_place(uri)} is on another host; write file:///path")
-    return unquote(parts.path)
+        if not size and opened.read(1):
+            raise ValueError("its length is not known; copy it first")
+    return BlobSource(record_file(real), size)
 
 
 def _s3_object(uri: str, s3: S3Options | None) -> BlobSource:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -17,9 +17,12 @@ from omnigraph.validate.change_set import ORDER
 
 
 def check_blobs(
-    entity: Entity, batch: pa.RecordBatch, policy: BlobPolicy
+    entity: Entity, batch: pa.RecordBatch, policy: BlobPolicy, folders: Mapping[int, str]
 ) -> tuple[pa.RecordBatch, list[Bad]]:
-    """The rows with the files to take in found and measured, and what is wrong with their blobs."""
+    """The rows with the files to take in found and measured, and what is wrong with their blobs.
+
+    ``folders`` are the directories of the sources that are files on this machine.
+    """
     bad: list[Bad] = []
     for name in entity.blob_properties:
         at = batch.schema.get_field_index(name)
@@ -28,13 +31,13 @@ def check_blobs(
         files: dict[int, dict[str, Any]] = {}
         for row in pc.indices_nonzero(uris.is_valid()).to_pylist():
             is_file, uri = positions[row].is_valid, uris[row].as_py()
+            place = place_of(batch.column(ORDER)[row].as_py())
             try:
                 if is_file:
-                    files[row] = _taken_in(policy, uri)
+                    files[row] = _taken_in(policy, uri, folders.get(place[0]))
                 elif (address := policy.allowed_address(uri)) != uri:
                     files[row] = {"uri": address}
             except Unfit as unfit:
-                place = place_of(batch.column(ORDER)[row].as_py())
                 reason = f"{entity.name}.{name}: {unfit}"
                 bad.append(Bad(*place, reason, None if is_file else "blob", name))
         if files:
@@ -43,8 +46,8 @@ def check_blobs(
     return batch, bad
 
 
-def _taken_in(policy: BlobPolicy, path: str) -> dict[str, Any]:
-    source = policy.find_source(path)
+def _taken_in(policy: BlobPolicy, path: str, beside: str | None) -> dict[str, Any]:
+    source = policy.find_source(path, beside)
     if not source.size:
         return {"data": b""}  # Lance takes in no empty range
     return {"uri": source.uri, "position": 0, "size": source.size}

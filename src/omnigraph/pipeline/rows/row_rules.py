@@ -97,6 +97,8 @@ class RowRules:
     """Whether bad records are left out; otherwise they end the load, and no row matters any more."""
     show_rows: bool = False
     """Whether the values of bad rows are wanted."""
+    folders: Mapping[int, str] = field(default_factory=dict)
+    """The directories of the sources that are files on this machine, by the index of the source."""
 
     def judge(self, parsed: Parsed) -> Judged:
         """Judge one block: its rows as they go on to their tables, and its bad records."""
@@ -162,7 +164,7 @@ class RowRules:
         batch = pa.RecordBatch.from_arrays(columns, names=["id", *names, ORDER])
         if isinstance(entity, EdgeType) and entity.identity is not None:
             batch = batch.append_column(MADE, typed.batch.column(ID).is_null())
-        batch, blobs = check_blobs(entity, batch, self.blobs)
+        batch, blobs = check_blobs(entity, batch, self.blobs, self.folders)
         yield from blobs
         if self.patch:
             batch = batch.append_column(GIVEN, typed.batch.column(GIVEN))

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 from omnigraph.errors import StorageError
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
+from omnigraph.storage.tables.blobs.record_files import OpenedRows
 from omnigraph.storage.tables.lance_import import lance_module
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _write_table(data: pa.Table, row_ids: pa.Array | None, write: WriteRows) -> 
         if need == _NOTHING_TO_TAKE_IN:
             fragments = write(rows, ingest=False)
         elif need == 0:
-            fragments = write(_in_small_batches(rows), ingest=True)
+            fragments = _take_in(rows, write)
         else:
             named = [name for bit, name in enumerate(blobs) if need >> bit & 1]
             fragments = _write_both_ways(rows, named, write)
@@ -150,17 +151,19 @@ def _needs(batch: pa.RecordBatch) -> pa.Array:
     return pa.array(np.where(taken_in, stored, _NOTHING_TO_TAKE_IN), pa.int64())
 
 
-def _in_small_batches(rows: pa.Table) -> pa.RecordBatchReader:
+def _take_in(rows: pa.Table, write: WriteRows, *, by_rows: bool = False) -> list[Any]:
+    """Write rows and the files behind their addresses, a small batch at a time."""
     import pyarrow as pa
 
-    batches = rows.to_batches(max_chunksize=INGEST_BATCH_ROWS)
-    return pa.RecordBatchReader.from_batches(rows.schema, iter(batches))
+    with OpenedRows(rows, INGEST_BATCH_ROWS) as opened:
+        reader = pa.RecordBatchReader.from_batches(rows.schema, opened.batches())
+        return write(reader, ingest=True, by_rows=by_rows)
 
 
 def _write_both_ways(rows: pa.Table, named: list[str], write: WriteRows) -> list[Any]:
     """Write rows of which the columns ``named`` are addresses to store and others have files to take in."""
     others = [name for name in blob_columns(rows.schema) if name not in named]
-    first = write(_in_small_batches(_emptied(rows, named)), ingest=True, by_rows=True)
+    first = _take_in(_emptied(rows, named), write, by_rows=True)
     second = write(_emptied(rows, others), ingest=False, by_rows=True)
     places = {rows.schema.get_field_index(name) for name in named}
     for fragment, other in zip(first, second, strict=True):
