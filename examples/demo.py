@@ -1,9 +1,10 @@
 """One story (`./dev demo`): a network is loaded, questioned, changed and looked back at.
 
-    python -m examples.demo [--records N] [--plots DIR]
+    python -m examples.demo [--records N] [--plots DIR] [--installing SECONDS]
 
 The graph is a made-up social network of the schema `examples/social/schema.pg`, in a directory that is removed
-at the end. The plots stay.
+at the end. The plots stay. The last line says what the load took and the whole, with the seconds that installing
+took before.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -39,8 +41,15 @@ MOVE = 'query move() { update Person set { city: "London" } where handle = "p7" 
 COUNT = "query n() { match { $p: Person } return { count($p) as people } }"
 
 
-def main(records: int = 300_000, engine: str = "spark", plots: Path | None = None) -> None:
+def main(
+    records: int = 300_000,
+    engine: str = "spark",
+    plots: Path | None = None,
+    installing: float | None = None,
+) -> None:
     """Tell the story with about that many records, loaded on that engine."""
+    began = time.perf_counter()
+    took: dict[str, float] = {} if installing is None else {"installing": installing}
     plots = plots or Path(tempfile.mkdtemp(prefix="omnigraph-demo-"))
     plots.mkdir(parents=True, exist_ok=True)
     with (
@@ -50,7 +59,7 @@ def main(records: int = 300_000, engine: str = "spark", plots: Path | None = Non
         source = Path(place, "network.jsonl")
         chapters = {
             "1. A schema, and a mistake that is found before anything runs": schema(graph),
-            "2. A load into a branch, as one commit": load(graph, source, records, engine),
+            "2. A load into a branch, as one commit": load(graph, source, records, engine, took),
             "3. Questions, asked on the branch": questions(graph, plots),
             "4. The branch becomes main; a change is tried, compared and merged": changes(graph),
             "5. The schema changes under the data": evolving(graph),
@@ -62,6 +71,8 @@ def main(records: int = 300_000, engine: str = "spark", plots: Path | None = Non
             for line in lines:
                 print(line, flush=True)
     print(f"\nplots: {plots}")
+    took["in all"] = time.perf_counter() - began + (installing or 0)
+    print(", ".join(f"{what} {seconds:.1f} s" for what, seconds in took.items()))
 
 
 def schema(graph: og.Graph) -> Iterator[str]:
@@ -73,7 +84,9 @@ def schema(graph: og.Graph) -> Iterator[str]:
         yield f"\n{error.render()}"
 
 
-def load(graph: og.Graph, source: Path, records: int, wanted: str) -> Iterator[str]:
+def load(
+    graph: og.Graph, source: Path, records: int, wanted: str, took: dict[str, float]
+) -> Iterator[str]:
     """A file of JSON lines becomes a branch; what breaks a rule changes nothing."""
     clock = Clock()
     with source.open("w", encoding="utf-8") as file:
@@ -81,7 +94,9 @@ def load(graph: og.Graph, source: Path, records: int, wanted: str) -> Iterator[s
     yield clock.told(f"made up {count:,} records, {source.stat().st_size / 1e6:.0f} MB")
     engine, note = chosen(wanted)
     yield from note
+    began = time.perf_counter()
     loaded = graph.load(source, mode="append", branch="import", from_branch="main", engine=engine)
+    took[f"the load ({loaded.engine} engine)"] = time.perf_counter() - began
     yield clock.told(
         f"loaded {loaded.total_rows:,} rows into the new branch `import` ({loaded.engine} engine), "
         f"{len(loaded.indexes_built)} indexes built on the way"
@@ -184,5 +199,6 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=300_000)
     parser.add_argument("--plots", type=Path, help="the folder for plots, a new one by default")
+    parser.add_argument("--installing", type=float, help="seconds that it took before")
     given = parser.parse_args()
-    main(given.records, plots=given.plots)
+    main(given.records, plots=given.plots, installing=given.installing)

@@ -241,7 +241,7 @@ def test_pages_of_the_site_link_only_to_pages_of_the_site():
 def test_the_demo_tells_its_story_and_draws_it(capsys, tmp_path):
     from examples import demo
 
-    demo.main(records=3_000, engine="local", plots=tmp_path / "plots")
+    demo.main(records=3_000, engine="local", plots=tmp_path / "plots", installing=40)
     shown = capsys.readouterr().out
     assert "did you mean" in shown
     assert "local engine" in shown
@@ -251,7 +251,11 @@ def test_the_demo_tells_its_story_and_draws_it(capsys, tmp_path):
     assert "finds 1 conflict" in shown
     assert re.search(r"p7 now: .*'age': 37\b", shown)
     assert "the past that a tag names stays: 600 people" in shown
-    assert shown.endswith(f"plots: {tmp_path / 'plots'}\n")
+    *_, plots, took = shown.splitlines()
+    assert plots == f"plots: {tmp_path / 'plots'}"
+    assert re.fullmatch(
+        r"installing 40\.0 s, the load \(local engine\) \d+\.\d s, in all \d+\.\d s", took
+    )
     drawn = {path.name for path in (tmp_path / "plots").iterdir()}
     assert drawn == {"companies.svg", "history.svg", "network.svg"}
     for path in (tmp_path / "plots").iterdir():

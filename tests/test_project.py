@@ -54,24 +54,69 @@ def pyproject():
     return tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
 
+def entries_of(lock):
+    """Name to the lines of its entries in a lock file, one for each Python that needs another version."""
+    text = (ROOT / lock).read_text("utf-8")
+    found = {}
+    for entry in re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE):
+        if entry.strip():
+            found.setdefault(re.split(r"[=\[ ]", entry)[0], []).append(entry)
+    return found
+
+
 @pytest.fixture(scope="module")
 def locked():
-    """Name to the lines of its entry in the lock file."""
-    text = (ROOT / "requirements.lock").read_text("utf-8")
-    entries = re.split(r"^(?=[a-z0-9])", text, flags=re.MULTILINE)
-    return {re.split(r"[=\[ ]", entry)[0]: entry for entry in entries if entry.strip()}
+    return {name: "".join(entries) for name, entries in entries_of("requirements.lock").items()}
 
 
-def test_every_dependency_is_locked(pyproject, locked):
-    wanted = pyproject["project"]["dependencies"] + pyproject["dependency-groups"]["dev"]
-    names = {re.split(r"[\[<>=~! ]", text)[0].lower().replace(".", "-") for text in wanted}
-    assert names - locked.keys() == set()
+def names_of(requirements, groups):
+    """The names of packages, those of groups that a group includes as well."""
+    for one in requirements:
+        if isinstance(one, dict):
+            yield from names_of(groups[one["include-group"]], groups)
+        else:
+            yield re.split(r"[\[<>=~! ]", one)[0].lower().replace(".", "-")
 
 
-def test_every_locked_package_has_one_version_and_hashes(locked):
-    for name, entry in locked.items():
-        assert re.match(rf"{re.escape(name)}==\S+", entry), name
-        assert "--hash=sha256:" in entry, name
+@pytest.mark.parametrize(
+    ("lock", "group"), [("requirements.lock", "dev"), ("requirements-demo.lock", "demo")]
+)
+def test_every_dependency_is_locked(pyproject, lock, group):
+    groups = pyproject["dependency-groups"]
+    wanted = {
+        *names_of(pyproject["project"]["dependencies"], groups),
+        *names_of(groups[group], groups),
+    }
+    assert wanted - entries_of(lock).keys() == set()
+
+
+@pytest.mark.parametrize("lock", sorted(path.name for path in ROOT.glob("requirements*.lock")))
+def test_every_locked_package_has_one_version_and_hashes(lock):
+    entries = entries_of(lock)
+    assert entries
+    for name, found in entries.items():
+        for entry in found:
+            assert re.match(rf"{re.escape(name)}==\S+", entry), name
+            assert "--hash=sha256:" in entry, name
+        # Several versions only for several Pythons or systems.
+        assert len(found) == 1 or all(";" in entry.partition("\n")[0] for entry in found), name
+
+
+def test_the_demo_installs_a_part_of_what_everything_needs_in_the_same_versions():
+    """So `./dev test` after `./dev demo` only adds."""
+
+    def files(lock):
+        return {
+            (name, re.match(r"\S+==\S+", entry)[0].partition("==")[2], digest)
+            for name, entries in entries_of(lock).items()
+            for entry in entries
+            for digest in re.findall(r"sha256:\w+", entry)
+        }
+
+    demo, everything = files("requirements-demo.lock"), files("requirements.lock")
+    assert demo <= everything
+    needless = {"pytest", "mypy", "ruff", "moto", "mkdocs-material", "polars", "scipy", "numba"}
+    assert not needless & {name for name, _, _ in demo}
 
 
 def test_lance_is_pinned_and_locked_alike(pyproject, locked):
