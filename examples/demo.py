@@ -92,9 +92,9 @@ def load(
     with source.open("w", encoding="utf-8") as file:
         count = sum(bool(file.write(json.dumps(record) + "\n")) for record in network(records))
     yield clock.told(f"made up {count:,} records, {source.stat().st_size / 1e6:.0f} MB")
+    began = time.perf_counter()
     engine, note = chosen(wanted)
     yield from note
-    began = time.perf_counter()
     loaded = graph.load(source, mode="append", branch="import", from_branch="main", engine=engine)
     took[f"the load ({loaded.engine} engine)"] = time.perf_counter() - began
     yield clock.told(

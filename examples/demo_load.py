@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from omnigraph.runner.session import spark_problem
+from omnigraph.runner.session import spark_problem, spark_session
 
 FIRST = [
     "Ada",
@@ -52,6 +52,8 @@ TOPICS = [
     "sparks",
     "clusters",
 ]
+# For a Java that lives for seconds: its thorough compiler would take longer than what it speeds up.
+SHORT_LIVED = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 QUERIES = """
 query busiest() {
   match { $a: Person  $a worksAt $c  $a wrote $article }
@@ -125,9 +127,12 @@ def edge(kind: str, source: str, target: str, **data: Any) -> dict[str, Any]:
 
 
 def chosen(engine: Any) -> tuple[Any, list[str]]:
-    """Spark, or this process and the reason."""
-    problem = spark_problem() if engine == "spark" else None
+    """Spark, with its session started, or this process and the reason."""
+    if engine != "spark":
+        return engine, []
+    problem = spark_problem()
     if problem is None:
+        spark_session(conf={"spark.driver.extraJavaOptions": SHORT_LIVED})
         return engine, []
     return "local", [f"without Spark, on the local engine: {problem}"]
 
