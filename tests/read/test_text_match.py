@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import random
+import shutil
+import stat
 import subprocess
 import sys
 import tempfile
@@ -300,7 +303,7 @@ def test_a_removed_or_damaged_index_is_made_again(graph):
     view = view_of(graph)
     wanted = found(view, text_predicate("search", "run"))
     (place,) = kept()
-    for file in sorted(place.rglob("*.lance")):
+    for file in sorted(path for path in place.rglob("*") if path.is_file()):
         file.write_bytes(b"")
     scratch_index._open.clear()
     other = text_predicate("search", "happy")
@@ -309,6 +312,114 @@ def test_a_removed_or_damaged_index_is_made_again(graph):
     scratch_index._remove(place)
     assert kept() == []
     assert found(view, text_predicate("search", "run")) == wanted
+
+
+def _files(place):
+    return sorted(path for path in place.rglob("*") if path.is_file())
+
+
+def _flip(place, rng):
+    path = rng.choice([path for path in _files(place) if path.stat().st_size])
+    content = bytearray(path.read_bytes())
+    content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+    path.write_bytes(content)
+
+
+def _cut(place, rng):
+    path = rng.choice([path for path in _files(place) if path.stat().st_size])
+    os.truncate(path, rng.randrange(path.stat().st_size))
+
+
+def _plant(place, rng):
+    """What another index holds, with a seal that is right for it."""
+    other = place.with_name("0" * 40)
+    shutil.copytree(place, other)
+    shutil.rmtree(place)
+    other.rename(place)
+    rng.choice(_files(place)).chmod(0o644)
+
+
+DAMAGE = {
+    "flipped": _flip,
+    "cut": _cut,
+    "missing": lambda place, rng: rng.choice(_files(place)).unlink(),
+    "one more file": lambda place, _: (place / "more").write_text(""),
+    "no seal": lambda place, _: (place / "seal").unlink(),
+    "readable by others": _plant,
+    "writable by others": lambda place, rng: rng.choice(_files(place)).chmod(0o666),
+    "open directory": lambda place, _: place.chmod(0o777),
+    "a link": lambda place, rng: _link(rng.choice(_files(place))),
+    "a file in its place": lambda place, _: (shutil.rmtree(place), place.write_text("")),
+}
+
+
+def _link(path):
+    path.rename(path.with_name("elsewhere"))
+    path.symlink_to(path.with_name("elsewhere"))
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+@pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
+def test_an_index_that_is_not_what_was_written_is_not_used(graph, rng, damage):
+    view = view_of(graph)
+    predicate, wanted = text_predicate("search", "run"), expected(view_of(graph), "run", 0)
+    assert found(view, predicate) == wanted
+    for _ in range(3):
+        (place,) = kept()
+        made = sorted(place.iterdir())
+        damage(place, rng)
+        scratch_index._open.clear()
+        assert found(view, predicate) == wanted
+        (place,) = kept()
+        assert sorted(place.iterdir()) != made, "it was not built again"
+        assert {stat.S_IMODE(path.stat().st_mode) for path in _files(place)} == {0o600}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
+@pytest.mark.usefixtures("_always_throw_away")
+@pytest.mark.parametrize("whole", [False, True])
+def test_an_index_of_another_user_is_not_used(graph, whole):
+    view = view_of(graph)
+    predicate, wanted = text_predicate("search", "run"), expected(view_of(graph), "run", 0)
+    found(view, predicate)
+    (place,) = kept()
+    made = sorted(place.iterdir())
+    for path in [place, *place.rglob("*")] if whole else [place / "seal"]:
+        os.chown(path, 12345, 12345)
+    scratch_index._open.clear()
+    assert found(view, predicate) == wanted
+    (place,) = kept()
+    assert sorted(place.iterdir()) != made
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+@pytest.mark.usefixtures("_always_throw_away")
+def test_a_directory_of_another_user_is_not_used(graph, monkeypatch, tmp_path):
+    directory = scratch_index._directory()
+    os.chown(directory, 12345, 12345)
+    (tmp_path / "here").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "here"))
+    monkeypatch.setattr(scratch_index, "_own_directory", scratch_index._own_directory.__wrapped__)
+    view = view_of(graph)
+    assert found(view, text_predicate("search", "run")) == expected(view, "run", 0)
+    assert list(directory.iterdir()) == []
+
+
+@pytest.mark.usefixtures("_always_throw_away")
+def test_what_cannot_be_removed_is_gone_around(graph, monkeypatch, tmp_path):
+    view = view_of(graph)
+    wanted = found(view, text_predicate("search", "run"))
+    (place,) = kept()
+    (place / "more").write_text("")
+    (tmp_path / "here").mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "here"))
+    own = functools.cache(scratch_index._own_directory.__wrapped__)
+    monkeypatch.setattr(scratch_index, "_own_directory", own)
+    monkeypatch.setattr(scratch_index, "_remove", lambda _: None)
+    for _ in range(2):
+        scratch_index._open.clear()
+        assert found(view, text_predicate("search", "run")) == wanted
+    assert len(list(own(os.getpid()).iterdir())) == 1
 
 
 @pytest.mark.usefixtures("_always_throw_away")

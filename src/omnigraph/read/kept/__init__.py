@@ -1,5 +1,5 @@
-"""Arrays kept in the cache directory between processes: the format of a file, and the files there are.
+"""What is kept in the cache directory between processes: files of arrays, and sealed directories.
 
-What the arrays mean is known to those who keep them (``read.view``). A file that is not exactly what
-its reader expects counts as missing.
+What is in them is known to those who keep them (``read.view``, ``read.search``). What is not exactly as its
+reader expects counts as missing.
 """

@@ -15,7 +15,6 @@ import logging
 import os
 import re
 import shutil
-import stat
 import time
 import uuid
 from collections.abc import Callable, Mapping
@@ -33,6 +32,7 @@ from omnigraph.read.kept.kept_file import (
     Untrusted,
     sizes_of,
 )
+from omnigraph.read.kept.sealed import make_private
 
 logger = logging.getLogger(__name__)
 
@@ -140,7 +140,8 @@ class KeptFiles:
         draft = folder / f"{_DRAFT}{uuid.uuid4().hex}"
         is_kept = False
         try:
-            _make_private(folder)
+            for place in (folder.parent, folder):
+                make_private(place)
             if nbytes * _SHARE_OF_FREE > shutil.disk_usage(folder).free:
                 return False
             self._make_room(nbytes, folder)
@@ -201,13 +202,3 @@ class KeptFiles:
                 # Another process may have made a new one for its draft.
                 if folder != used and folder.lstat().st_mtime < now - _ABANDONED:
                     folder.rmdir()  # Only one that is empty.
-
-
-def _make_private(folder: Path) -> None:
-    """Make a directory that only its owner may enter; refuse one that others may write to."""
-    for place in (folder.parent, folder):
-        place.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = place.lstat()
-        owned = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-        if not owned or stat.S_IMODE(found.st_mode) & 0o022:
-            raise PermissionError(1, "others may write there", str(place))

@@ -2,8 +2,13 @@
 
 One is built when a property that has no usable index of its own is ranked or searched. It is a Lance
 table of one column, the texts in the order of the ordinals, so that its row ids are the ordinals.
-Processes share them: a directory appears under its final name only when it is complete, and a search
-that finds it deleted builds it again.
+
+    <cache directory>/text/<digest of the state, the property and the analysis>/<new name>, seal
+
+A state is named by the fingerprint of its content: the versions of two copies of a graph have the same
+numbers. Processes share the indexes: a directory appears under its final name only when it is complete, and
+is looked at by every process before it uses it (``read.kept.sealed``). One that is not what was written is
+removed and built again, as is one that a search finds deleted.
 """
 
 from __future__ import annotations
@@ -12,15 +17,18 @@ import atexit
 import contextlib
 import functools
 import hashlib
+import json
+import logging
 import os
 import shutil
 import tempfile
 import threading
 import time
+import uuid
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 import pyarrow as pa
 
@@ -28,6 +36,8 @@ from omnigraph import settings
 from omnigraph.cancel import holding
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.read.kept.kept_file import Untrusted
+from omnigraph.read.kept.sealed import make_private, seal, sealed_files
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import TooManyEdits
@@ -38,6 +48,8 @@ from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
 
 T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
 
 COLUMN: Final = "text"
 # Open indexes of all readers of the process.
@@ -50,6 +62,18 @@ _building: dict[Path, threading.Lock] = {}
 _lock = threading.Lock()
 
 
+class _Place(NamedTuple):
+    """The directory of an index, and what its seal must say that it belongs to."""
+
+    path: Path
+    key: str
+
+    @staticmethod
+    def of(directory: Path, key: str) -> _Place:
+        """The place in a directory for the index with this key."""
+        return _Place(directory / hashlib.sha256(key.encode()).hexdigest()[:40], key)
+
+
 def with_scratch_index(
     space: NodeSpace, name: str, search: Callable[[Table], T], max_bytes: int
 ) -> T:
@@ -57,23 +81,25 @@ def with_scratch_index(
 
     Building one removes the longest unused others while all together pass ``max_bytes``.
     """
-    place = _directory() / _key(space.column_key(name))
+    place = _Place.of(_directory(), _key(space, name))
     try:
         return search(_table(place, lambda: space.column(name).array, max_bytes))
     except TooManyEdits:
         raise
     except StorageError:
         # Another process may have made room, or the files are damaged.
-        _discard(place)
+        _discard(place.path)
         return search(_table(place, lambda: space.column(name).array, max_bytes))
 
 
 def _directory() -> Path:
-    """Where indexes are kept: the cache directory, or one of this process where that is read-only."""
+    """Where indexes are kept: the cache directory, or one of this process where that cannot be used."""
     kept = settings.CACHE_DIR.get() / "text"
     with contextlib.suppress(OSError):
-        kept.mkdir(parents=True, exist_ok=True)
-    return kept if os.access(kept, os.W_OK | os.X_OK) else _own_directory(os.getpid())
+        make_private(kept)
+        if os.access(kept, os.W_OK | os.X_OK):
+            return kept
+    return _own_directory(os.getpid())
 
 
 @functools.cache
@@ -92,54 +118,75 @@ def _remove_own(process: int, place: Path) -> None:
         shutil.rmtree(place, ignore_errors=True)
 
 
-def _key(column: Hashable) -> str:
+def _key(space: NodeSpace, name: str) -> str:
     made_by = sorted(TEXT_ANALYSIS.items()), lance().__version__
-    return hashlib.sha256(repr((column, made_by)).encode()).hexdigest()[:40]
+    return json.dumps([*space.kept_key(name), made_by], default=str)
 
 
-def _table(place: Path, texts: Callable[[], pa.Array], max_bytes: int) -> Table:
+def _table(place: _Place, texts: Callable[[], pa.Array], max_bytes: int) -> Table:
+    path = place.path
     with _lock:
-        table = _open.get(place)
-        building = _building.setdefault(place, threading.Lock())
+        table = _open.get(path)
+        building = _building.setdefault(path, threading.Lock())
     if table is None:
         with holding(building):
-            table = _open.get(place) or _opened(place) or _built(place, texts(), max_bytes)
+            table = _open.get(path) or _opened(place) or _built(place, texts(), max_bytes)
             with _lock:
-                _open[place] = table
+                _open[path] = table
                 while len(_open) > _MAX_OPEN:
                     _building.pop(_open.popitem(last=False)[0], None)
     with contextlib.suppress(OSError):
-        os.utime(place)
+        os.utime(path)
     return table
 
 
-def _opened(place: Path) -> Table | None:
-    if not place.is_dir():
+def _opened(place: _Place) -> Table | None:
+    """The index that is kept there, if it is whole and nobody else can have written it."""
+    if not os.path.lexists(place.path):
         return None
     try:
-        return open_table(TableRef(str(place)))
-    except StorageError:
+        files = sealed_files(place.path, place.key)
+        return open_table(TableRef(str(place.path / files[0].partition("/")[0])))
+    except (Untrusted, IndexError, StorageError) as error:
+        logger.info("%s is not used and removed: %s", place.path, error)
+        _remove(place.path)
         return None
 
 
-def _built(place: Path, texts: pa.Array, max_bytes: int) -> Table:
-    directory = place.parent
+def _built(place: _Place, texts: pa.Array, max_bytes: int) -> Table:
+    directory = place.path.parent
     try:
-        directory.mkdir(parents=True, exist_ok=True)
         draft = Path(tempfile.mkdtemp(prefix="draft-", dir=directory))
     except OSError as error:
         raise _unusable(directory, error) from error
     try:
         rows = pa.table({COLUMN: texts})
-        table = create_table(TableRef(str(draft / "index")), rows.schema, rows)
+        # A new name: Lance may still hold what was in this place before.
+        index = draft / "index" / uuid.uuid4().hex
+        table = create_table(TableRef(str(index)), rows.schema, rows)
         commit_staged(stage_create_index(table, COLUMN, IndexKind.FTS))
+        seal(index.parent, place.key)
         with contextlib.suppress(OSError):
             # Fails when another process was faster; its index is the same.
-            (draft / "index").rename(place)
+            index.parent.rename(place.path)
+        made = _opened(place)
+    except OSError as error:
+        raise _unusable(directory, error) from error
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-    _make_room(directory, place, max_bytes)
-    return open_table(TableRef(str(place)))
+    if made is None:
+        return _built_apart(place, texts, max_bytes)
+    _make_room(directory, place.path, max_bytes)
+    return made
+
+
+def _built_apart(place: _Place, texts: pa.Array, max_bytes: int) -> Table:
+    """An index of this process alone, because something that cannot be removed has its place."""
+    own = _own_directory(os.getpid())
+    if place.path.parent == own:
+        raise _unusable(own, FileExistsError(1, "its place is taken"))
+    apart = _Place.of(own, place.key)
+    return _opened(apart) or _built(apart, texts, max_bytes)
 
 
 def _unusable(directory: Path, error: OSError) -> StorageError:

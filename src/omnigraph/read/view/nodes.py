@@ -23,7 +23,7 @@ from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.id_index import IdIndex
-from omnigraph.read.view.pinned_table import Identity, PinnedTable
+from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import RowChanges
 
@@ -313,6 +313,10 @@ class NodeSpace:
     def column_key(self, name: str) -> Hashable:
         """What things made of the values of a property are cached under."""
         return self._properties.column_key(name)
+
+    def kept_key(self, name: str) -> tuple[str, ColumnKey]:
+        """What things made of the values of a property are kept on disk under."""
+        return self._properties.kept_key(name)
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these nodes, repeats included."""

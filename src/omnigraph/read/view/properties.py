@@ -14,10 +14,13 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.pinned_table import Identity, PinnedTable
+from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
+from omnigraph.storage.tables.transactions import content_fingerprint
 from omnigraph.types import PropType, Scalar
 
 ID = "id"
+# About what a fingerprint takes in the cache, with its key.
+_FINGERPRINT_BYTES = 512
 
 
 class Origin(NamedTuple):
@@ -96,6 +99,19 @@ class Properties:
     def column_key(self, name: str) -> Hashable:
         """What tells the values of a property from all others, of any table and any state of it."""
         return self._column_key(name, self._key)
+
+    def kept_key(self, name: str) -> tuple[str, ColumnKey]:
+        """The same for other processes: the fingerprint of the state, and the property.
+
+        Numbers of versions mean nothing to them: another copy of the graph has other rows under the same one.
+        """
+        # A later version with the same rows is cached as the same numbering, and finds the same one on disk.
+        fingerprint = self._cache.get(
+            ("fingerprint", self._key),
+            lambda: content_fingerprint(self.pinned.table),
+            lambda _: _FINGERPRINT_BYTES,
+        )
+        return fingerprint, self.pinned.column_key(name)
 
     def _column_key(self, name: str, numbering: Hashable) -> Hashable:
         return ("column", numbering, self.pinned.column_key(name))

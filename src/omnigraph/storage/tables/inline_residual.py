@@ -15,7 +15,7 @@ from typing import Any
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
-from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table import Table, open_table, table_of
 from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -38,7 +38,7 @@ def _moved(table: Table, doing: str, act: Callable[[Any], Any]) -> Table:
     dataset = _own_handle(table)
     with lance_errors(f"{doing} {table.ref}"):
         act(dataset)
-    return Table(table.ref, dataset)
+        return table_of(table.ref, dataset)
 
 
 # ------------------------------------------------------------------ indexes

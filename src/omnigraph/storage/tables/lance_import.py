@@ -21,6 +21,7 @@ from typing import Any
 
 from omnigraph.cores import usable_cores
 from omnigraph.storage import layout
+from omnigraph.storage.lance_format.transaction_name import transaction_name
 
 
 class _HidePandas(MetaPathFinder):
@@ -85,6 +86,7 @@ class _Sessions:
         self._opened = 0
         self._shared: Any = None
         self._branches: dict[str, tuple[str, Any]] = {}
+        self._seen: dict[tuple[str, int], bytes] = {}
 
     def of(self, place: str, identifier: str | None) -> Any:
         """The session to open a table with; ``identifier`` is that of its branch, None for main.
@@ -110,6 +112,21 @@ class _Sessions:
                 self._branches[place] = known
             return known[1]
 
+    def admits(self, place: str, identifier: str | None, dataset: Any, mark: bytes) -> bool | None:
+        """Whether what is cached under the number of a version belongs to the version of this handle.
+
+        ``mark`` tells it from all others. None where the caches of the handle were dropped since.
+        """
+        with self._lock:
+            known = None if identifier is None else self._branches.get(place)
+            current = self._shared if known is None else known[1]
+            if current is None or not dataset.session().is_same_as(current):
+                return None
+            is_same = self._seen.setdefault((place, dataset.version), mark) == mark
+            if len(self._seen) > _MAX_VERSIONS:
+                self._forget()
+            return is_same
+
     def forget(self) -> None:
         """Begin with empty caches; handles that are open keep theirs."""
         with self._lock:
@@ -117,13 +134,32 @@ class _Sessions:
 
     def _forget(self) -> None:
         self._branches.clear()
+        self._seen.clear()
         self._shared, self._opened = None, 0
 
 
 def session(place: str, identifier: str | None = None) -> Any:
     """The session to open a table with: by its directory, and by the identifier of its branch."""
-    kept = _of_manifests if f"/{layout.MANIFEST}/" in f"{place}/" else _of_tables
-    return kept.of(place, identifier)
+    return _sessions(place).of(place, identifier)
+
+
+def admits(place: str, identifier: str | None, dataset: Any) -> bool:
+    """Whether a handle may be used; otherwise its table is to be opened again.
+
+    Lance (pylance 14) caches the indexes, the transaction and the places of the rows of a version by directory
+    and number. Where a copy of a table was put back and written to, other versions have the same numbers: rows
+    that are there would not be found, and an upsert would insert them a second time. Then all caches begin
+    empty.
+    """
+    mark = transaction_name(dataset._ds.serialized_manifest())  # noqa: SLF001 - no public way
+    is_same = _sessions(place).admits(place, identifier, dataset, mark)
+    if is_same is False:
+        forget_sessions()
+    return is_same is True
+
+
+def _sessions(place: str) -> _Sessions:
+    return _of_manifests if f"/{layout.MANIFEST}/" in f"{place}/" else _of_tables
 
 
 def forget_sessions() -> None:
@@ -141,6 +177,8 @@ def _new_session() -> Any:
 MANIFESTS_OPENED = 256
 """After so many versions of manifests what Lance keeps of them is dropped: some 10 MB."""
 _MAX_BRANCHES = 10_000
+# Versions that are told from others of their number: some 20 MB.
+_MAX_VERSIONS = 100_000
 _INDEX_CACHE_BYTES = 2 * 1024**3
 _METADATA_CACHE_BYTES = 512 * 1024**2
 _of_tables = _Sessions()

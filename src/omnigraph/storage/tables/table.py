@@ -15,7 +15,7 @@ from omnigraph.cancel import aside, current, look
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
-from omnigraph.storage.tables.lance_import import lance, lance_module, session
+from omnigraph.storage.tables.lance_import import admits, lance, lance_module, session
 from omnigraph.storage.tables.table_errors import (
     TableMissing,
     VersionMissing,
@@ -35,6 +35,8 @@ DATA_STORAGE_VERSION = "2.2"
 PRIMARY_KEY = {b"lance-schema:unenforced-primary-key": b"true"}
 
 _MAX_VERSION = 2**64 - 1
+# Caches may be dropped by other threads again and again.
+_OPEN_ATTEMPTS = 8
 _MANIFEST = re.compile(r"_versions/([0-9]{20})\.manifest")
 
 
@@ -314,7 +316,7 @@ def open_table(ref: TableRef) -> Table:
     """
     with lance_errors(f"opening {ref}"):
         try:
-            table = Table(ref, _open(ref))
+            table = table_of(ref, _open(ref))
         except (ValueError, OSError) as error:
             refuse_replaced(ref)
             if not is_not_found(error):
@@ -322,6 +324,15 @@ def open_table(ref: TableRef) -> Table:
             raise _missing(ref) from error
     refuse_replaced(ref)
     return table
+
+
+def table_of(ref: TableRef, dataset: Any) -> Table:
+    """The table of a handle that Lance gave, opened anew if what Lance caches belongs to another one."""
+    for _ in range(_OPEN_ATTEMPTS):
+        if admits(ref.dataset_uri, ref.branch_id, dataset):
+            break
+        dataset = _open(ref.at(dataset.version))
+    return Table(ref, dataset)
 
 
 def _open(ref: TableRef) -> Any:
@@ -370,4 +381,4 @@ def create_table(ref: TableRef, schema: pa.Schema, rows: pa.Table | None = None)
             storage_options=None if ref.storage_options is None else dict(ref.storage_options),
             session=session(ref.dataset_uri),
         )
-    return Table(ref, dataset)
+        return table_of(ref, dataset)

@@ -18,7 +18,7 @@ from omnigraph.storage.store_answers import shown_cause
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import Staged
-from omnigraph.storage.tables.table import PRIMARY_KEY, Table, open_table
+from omnigraph.storage.tables.table import PRIMARY_KEY, Table, open_table, table_of
 from omnigraph.storage.tables.table_errors import (
     CommitMisplaced,
     RowCollision,
@@ -56,7 +56,9 @@ def commit_staged(staged: Staged, opened: Table | None = None) -> Table:
         if not isinstance(error, Exception) and not is_panic(error):
             raise
         return _after_failure(base, staged, error)
-    return _checked(Table(staged.ref, dataset), staged)
+    with lance_errors(f"opening what was written to {staged.ref}"):
+        table = table_of(staged.ref, dataset)
+    return _checked(table, staged)
 
 
 def _opened_at(ref: TableRef, opened: Table | None) -> Table:
@@ -132,7 +134,7 @@ def merge_insert_exclusive(table: Table, rows: pa.Table, *, on: str = "object_id
                     table=table.ref.dataset_uri,
                 ) from error
             raise
-    return Table(table.ref, writer)
+        return table_of(table.ref, writer)
 
 
 def _is_collision(error: OSError) -> bool:
