@@ -27,8 +27,8 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.tables.blobs import compacting
 from tests.commit.synthetic import Died
+from tests.memory import in_a_process, needs_proc, peak_of
 from tests.opened import workspace_of
-from tests.storage.processes import run_processes
 
 SCHEMA = """
 node Plate { tag: String @key  scan: Blob?  back: Blob?  caption: String? }
@@ -601,12 +601,6 @@ class _Unread:
         raise AssertionError("the source must not be read")
 
 
-def _memory(field):
-    """`VmRSS` or `VmHWM` of this process, in bytes."""
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) << 10 for line in lines if line.startswith(f"{field}:"))
-
-
 LARGE, PIECE = 96 << 20, bytes(range(256)) * 4096
 LARGE_PLATE = ("node", "Plate", "p", "scan")
 
@@ -642,13 +636,10 @@ def _peak_of(step, uri):
     """The bytes a step takes over idle, in a process that has done nothing else."""
     with og.open(uri) as graph:
         assert graph.query("query q() { match { $p: Plate } return { $p.tag } }").row_count == 2
-        before = _memory("VmRSS")
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        step(graph)
-        return _memory("VmHWM") - before
+        return peak_of(lambda: step(graph))[1]
 
 
-@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs /proc of Linux")
+@needs_proc
 def test_a_large_blob_is_never_held(tmp_path, record_property):
     """Every step takes less memory than the blob has; `./dev bench blobs` does this with 1 GB."""
     with og.init(tmp_path / "graph", SCHEMA) as graph:
@@ -656,8 +647,7 @@ def test_a_large_blob_is_never_held(tmp_path, record_property):
     steps = (_write_large, _update_beside_it, _write_on_a_branch, _read_in_pieces, _read_whole)
     peaks = {}
     for step in steps:
-        (peak,) = run_processes(_peak_of, [(step, graph.uri)])
-        peaks[step.__name__] = peak >> 20
+        peaks[step.__name__] = in_a_process(_peak_of, step, graph.uri) >> 20
     record_property("measured", f"MiB over idle with a blob of {LARGE >> 20} MiB: {peaks}")
     # Reading it as one value must hold it: what is measured here does show.
     assert peaks.pop("_read_whole") >= LARGE >> 20

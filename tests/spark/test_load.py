@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 
 import pyarrow as pa
@@ -58,6 +59,23 @@ def places(graph):
     columns = ["id", "_row_created_at_version"]
     rows = open_table(workspace_of(graph).pinned(pin)).read(columns, with_row_id=True)
     return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
+
+
+def test_a_line_that_is_too_long_is_a_bad_record(graph, spark, tmp_path):
+    path = tmp_path / "r.jsonl.gz"
+    with gzip.open(path, "wt", compresslevel=1) as out:
+        out.write(json.dumps(person("j0")) + "\n")
+        out.writelines(["x" * (1 << 20)] * 70)
+        out.write("\n" + json.dumps(person("j1")) + "\n")
+    results = [
+        graph.load(path, on_bad="skip", check=True, engine=engine, spark=given)
+        for engine, given in (("spark", spark), ("local", None))
+    ]
+    assert [result.total_rows for result in results] == [2, 2]
+    assert results[0].bad_records == results[1].bad_records
+    (bad,) = results[0].bad_records["first"]
+    assert (bad["source"], bad["line"]) == (str(path), 2)
+    assert "longer than 64 MiB" in bad["reason"]
 
 
 def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark, tmp_path):

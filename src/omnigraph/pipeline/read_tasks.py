@@ -7,10 +7,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.pipeline.formats.frame_files import RowGroups, file_blocks, plan_row_groups
+from omnigraph.pipeline.formats.frame_files import file_blocks, plan_row_groups
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
+from omnigraph.pipeline.formats.parquet_rows import RowGroups
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.sources.sources import Source

@@ -6,10 +6,12 @@ too many values is a bad record like any other; the rows after it keep their num
 
 from __future__ import annotations
 
+import codecs
+import re
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 
@@ -20,6 +22,10 @@ from omnigraph.pipeline.sources.sources import Source
 
 BLOCK_BYTES = 16 << 20
 """The number of bytes read at once; no row can be longer."""
+MAX_COLUMNS = 1 << 14
+"""A file with more columns is refused: each of them takes memory, before any row is read."""
+
+_PART_BYTES = 1 << 16
 
 
 class BadRow(NamedTuple):
@@ -46,6 +52,7 @@ def open_csv(
     is valid UTF-8 is not checked here. ``block_bytes`` are read at once, and no row can be longer.
     """
     options = FrameOptions() if options is None else options
+    _check_width(source, options)
     with ExitStack() as trial:
         names, batches = _open(columns, source, trial, block_bytes, options)
         if set(names) <= set(columns) or not options.ignore_extra:
@@ -53,6 +60,41 @@ def open_csv(
             return names, batches
     # Arrow guesses the type of a column that it is not told, and fails where a later row has another.
     return _open(names, source, stack, block_bytes, options)
+
+
+def _check_width(source: Source, options: FrameOptions) -> None:
+    """Refuse a file whose first row has too many columns; it is only counted, and never held."""
+    with open_plain(source.location, source.compression, source.name) as stream:
+        try:
+            count = _count_cells(stream, options)
+        except UnicodeError:
+            return  # reported where the header is read
+    if count > MAX_COLUMNS:
+        raise InputError(
+            f'"{source.name}" has more than {MAX_COLUMNS:,} columns; check the delimiter, or leave some out',
+            source=source.name,
+        )
+
+
+def _count_cells(stream: BinaryIO, options: FrameOptions) -> int:
+    """How many cells the first row has that is not blank, counted up to one more than there may be."""
+    marks = re.compile(f'["\r\n{re.escape(options.delimiter)}]')
+    decode = codecs.getincrementaldecoder(options.encoding)().decode
+    count, quoted, blank = 1, False, True
+    while data := stream.read(_PART_BYTES):
+        piece, end = decode(data), 0
+        for mark in marks.finditer(piece):
+            blank, end = blank and mark.start() == end, mark.end()
+            if mark[0] == '"':
+                quoted, blank = not quoted, False
+            elif not quoted and mark[0] == options.delimiter:
+                count, blank = count + 1, False
+                if count > MAX_COLUMNS:
+                    return count
+            elif not quoted and not blank:
+                return count
+        blank = blank and end == len(piece)
+    return count
 
 
 def _open(

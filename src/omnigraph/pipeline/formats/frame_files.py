@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import BATCH_ROWS, Batches, blocks_of
+from omnigraph.pipeline.formats.frames import Batches, blocks_of
+from omnigraph.pipeline.formats.parquet_rows import RowGroups, open_parquet, plan_groups
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
 from omnigraph.pipeline.sources.sources import (
@@ -25,8 +25,6 @@ from omnigraph.pipeline.sources.sources import (
     files_named,
 )
 from omnigraph.storage.s3_options import S3Options
-
-TASK_ROWS = 250_000
 
 
 def frame_sources(
@@ -53,30 +51,12 @@ def is_csv(source: Source) -> bool:
     return source.name.lower().endswith(CSV)
 
 
-class RowGroups(NamedTuple):
-    """Consecutive row groups of a Parquet file; ``first_row`` counts from 1."""
-
-    start: int
-    stop: int
-    first_row: int
-
-
-def plan_row_groups(source: Source, rows: int = TASK_ROWS) -> list[RowGroups]:
-    """The row groups of a Parquet file in portions of about that many rows; none for other files."""
-    from pyarrow import parquet
-
+def plan_row_groups(source: Source) -> list[RowGroups]:
+    """The row groups of a Parquet file in portions that tasks read apart; none for other files."""
     if not source.name.lower().endswith(PARQUET):
         return []
     with readable(source.name), _arrow_file(source.location) as file:
-        meta = parquet.read_metadata(file)
-    planned: list[RowGroups] = []
-    start, first, row = 0, 1, 1
-    for group in range(meta.num_row_groups):
-        row += meta.row_group(group).num_rows
-        if row - first >= rows or group + 1 == meta.num_row_groups:
-            planned.append(RowGroups(start, group + 1, first))
-            start, first = group + 1, row
-    return planned
+        return plan_groups(file)
 
 
 def file_blocks(
@@ -124,16 +104,12 @@ def _open_batches(
 ) -> tuple[list[str], Batches]:
     """The column names, and the rows in batches.
 
-    Batches have about ``BATCH_ROWS`` rows: a reader that gives many more at once must cut them. Arrow
-    files keep the batches that they were written with.
+    Batches of any size may come, and are cut later; a reader must not decode more at once than fits in
+    memory. Arrow files are read by the batches that they were written with.
     """
     file = stack.enter_context(_arrow_file(source.location))
     if source.name.lower().endswith(PARQUET):
-        from pyarrow import parquet
-
-        opened = stack.enter_context(parquet.ParquetFile(file))
-        wanted = None if groups is None else list(range(groups.start, groups.stop))
-        return opened.schema_arrow.names, opened.iter_batches(BATCH_ROWS, wanted)
+        return open_parquet(file, stack, groups)
     assert source.name.lower().endswith(ARROW), "a suffix of COLUMN_FILES has no reader"
     try:
         stored = pa.ipc.open_file(file)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.formats.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
 from omnigraph.pipeline.formats.frame_layout import Layout
@@ -41,9 +42,6 @@ from omnigraph.pipeline.formats.typed_batch import (
 )
 from omnigraph.types import PropType, Scalar, Unfit
 
-BATCH_ROWS = 1 << 16
-"""Rows of a frame or a file that are read at a time."""
-
 _STRING = PropType(Scalar.STRING)
 
 
@@ -53,7 +51,7 @@ def frame_blocks(
     *,
     source: int,
     name: str = "the frame",
-    batch_rows: int = BATCH_ROWS,
+    batch_rows: int = PIECE_ROWS,
 ) -> Iterator[ReadBlock]:
     """The rows of a frame in blocks, each as a function that reads it.
 
@@ -81,7 +79,7 @@ def read_batches(
     return (read() for read in blocks_of(layout, batches, source, name, first_row))
 
 
-def frame_reader(data: Any, batch_rows: int = BATCH_ROWS) -> pa.RecordBatchReader:
+def frame_reader(data: Any, batch_rows: int = PIECE_ROWS) -> pa.RecordBatchReader:
     """A stream of Arrow batches from a frame of any library but pandas."""
     if isinstance(data, pa.RecordBatchReader):
         return data
@@ -126,11 +124,12 @@ Batches = Iterable["pa.RecordBatch | PandasBatch | BadRow"]
 def blocks_of(
     layout: Layout, batches: Batches, source: int, name: str, first_row: int = 1
 ) -> Iterator[ReadBlock]:
-    """One block for each batch; rows are numbered from ``first_row`` on."""
+    """Blocks of rows that take little memory once they are read, numbered from ``first_row`` on."""
     row = first_row
     for batch in batches:
-        yield partial(_parse, layout, batch, source, name, row)
-        row += 1 if isinstance(batch, BadRow) else batch.num_rows
+        for piece in arrow_pieces(batch) if isinstance(batch, pa.RecordBatch) else (batch,):
+            yield partial(_parse, layout, piece, source, name, row)
+            row += 1 if isinstance(piece, BadRow) else piece.num_rows
 
 
 def _parse(

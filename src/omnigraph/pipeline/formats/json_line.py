@@ -22,8 +22,6 @@ from omnigraph.pipeline.formats.typed_batch import (
 from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType, Scalar, Unfit, from_json, is_unicode, key_text, shown
 
-MAX_LINE_BYTES = 1 << 30
-
 _NODE_KEYS = ("type", "data")
 _EDGE_KEYS = ("edge", "from", "to", "data")
 _STRING = PropType(Scalar.STRING)
@@ -147,8 +145,6 @@ def read_record(catalog: Catalog, line: bytes, *, patch: bool = False) -> Record
 
 
 def _decode(line: bytes) -> object:
-    if len(line) > MAX_LINE_BYTES:
-        raise Unfit(f"the line is longer than {MAX_LINE_BYTES} bytes")
     try:
         return _DECODER.decode(line.decode())
     except UnicodeDecodeError as error:

@@ -36,7 +36,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     batch_schema,
 )
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.pipeline.sources.splits import BLOCK_BYTES, Block, Split, read_blocks
+from omnigraph.pipeline.sources.splits import BLOCK_BYTES, Block, LongLine, Split, read_blocks
 from omnigraph.types import PropType
 
 _HEAD = re.compile(rb'[ \t\r]*\{[ \t\r]*"(type|edge)"[ \t\r]*:[ \t\r]*"([^"\\\x00-\x1f]*)"')
@@ -69,7 +69,19 @@ def split_blocks(
 ) -> Iterator[ReadBlock]:
     """The blocks of a split, each as a function that reads it."""
     for block in read_blocks(source, split, block_bytes):
-        yield partial(read_block, catalog, block, patch=patch)
+        if isinstance(block, LongLine):
+            yield partial(_refused, block)
+        else:
+            yield partial(read_block, catalog, block, patch=patch)
+
+
+def _refused(line: LongLine) -> Parsed:
+    """A line that is too long to be read: a bad record, whatever it says."""
+    reason = (
+        f"the line is longer than {line.limit >> 20} MiB, the most that a record may have; "
+        "make several records of it, or give large values as blobs"
+    )
+    return Parsed([], bad_batch([BadRecord(line.source, line.offset, reason)]))
 
 
 def read_block(

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.pipeline.formats.batch_pieces import PIECE_BYTES, Sizes, cuts, row_bytes
 from omnigraph.pipeline.formats.casts import Cast
 from omnigraph.pipeline.formats.typed_batch import stored_column
 from omnigraph.types import PropType, Unfit, from_json, shown
@@ -24,6 +25,7 @@ Read = Callable[["pa.Array"], Cast]
 
 # The largest float below which no integer is missing.
 _EXACT = 2.0**53
+_UNKNOWN_BYTES = 16
 # What Arrow raises over objects it has no type for, or cannot fit in one.
 _NO_COLUMN = (TypeError, ValueError, OverflowError, NotImplementedError)
 
@@ -78,10 +80,41 @@ def pandas_names(frame: Any) -> list[str]:
     return [str(label) for label in frame.columns]
 
 
-def pandas_batches(frame: Any, size: int) -> Iterator[PandasBatch]:
-    """The rows of a pandas frame, ``size`` at a time."""
-    for start in range(0, len(frame), size):
-        yield PandasBatch(frame.iloc[start : start + size])
+def pandas_batches(frame: Any, rows: int, size: int = PIECE_BYTES) -> Iterator[PandasBatch]:
+    """The rows of a pandas frame, at most ``rows`` and about ``size`` bytes of them at a time."""
+    # Arrow looks for pandas once, and may have done so while it was hidden (`storage/tables/lance_import.py`);
+    # then it would take a column for a sequence of its labels. This makes it look again.
+    pa.Table.from_pandas(frame.iloc[:0, :0])
+    for start in range(0, len(frame), rows):
+        part = frame.iloc[start : start + rows]
+        none = np.zeros(len(part), np.int64)
+        sizes = sum((_sizes(part.iloc[:, at]) for at in range(part.shape[1])), none)
+        for begin, end in cuts(sizes, size):
+            yield PandasBatch(part.iloc[begin:end])
+
+
+def _sizes(series: Any) -> Sizes:
+    """About how many bytes each value of a column has in Arrow."""
+    if isinstance(series.dtype, np.dtype) and series.dtype != np.dtype(object):
+        return np.full(len(series), series.dtype.itemsize, np.int64)
+    if series.dtype != np.dtype(object):
+        try:
+            array = pa.array(series, from_pandas=True)
+        except _NO_COLUMN:
+            return np.full(len(series), _UNKNOWN_BYTES, np.int64)
+        chunks = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+        return np.concatenate([np.zeros(0, np.int64), *map(row_bytes, chunks)])
+    return np.fromiter(map(_cell_bytes, series.tolist()), np.int64, len(series))
+
+
+def _cell_bytes(value: object) -> int:
+    if isinstance(value, str | bytes):
+        return len(value)
+    if isinstance(value, np.ndarray) and value.dtype != np.dtype(object):
+        return value.nbytes
+    if isinstance(value, list | tuple | np.ndarray):
+        return sum(map(_cell_bytes, value))
+    return _UNKNOWN_BYTES
 
 
 def _cast_whole(floats: NDArray[np.float64], read: Read) -> Cast:

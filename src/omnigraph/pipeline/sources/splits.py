@@ -3,6 +3,9 @@
 A line belongs to the split in which its first byte lies. So every split but the first skips to the
 byte after a newline, every split reads its last line to the end, and together they give each line
 once, for any split size. Offsets count uncompressed bytes.
+
+No line is held that is longer than ``MAX_LINE_BYTES``: what a small compressed file unpacks to may be
+larger than memory. Such a line is told by its place alone, and passed over.
 """
 
 from __future__ import annotations
@@ -18,8 +21,11 @@ BLOCK_BYTES = 8 << 20
 
 Item = TypeVar("Item")
 
+MAX_LINE_BYTES = 64 << 20
+"""The longest line that is read, without its newline; the base64 of the largest inline blob fits."""
+
 _TAIL_BYTES = 64 << 10
-_TEXT_BYTES = 1 << 20
+_SHOWN_BYTES = 200
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -39,6 +45,14 @@ class Block(NamedTuple):
     data: bytes
 
 
+class LongLine(NamedTuple):
+    """A line of a source that is longer than ``limit`` bytes, and therefore not read."""
+
+    source: int
+    offset: int
+    limit: int
+
+
 def plan_splits(sources: Iterable[Source], size: int = SPLIT_BYTES) -> list[Split]:
     """The splits of some sources, in order; a compressed source is one split."""
     return [split for source in sources for split in _splits(source, size)]
@@ -54,34 +68,45 @@ def _splits(source: Source, size: int) -> Iterator[Split]:
         yield Split(source.index, start, None if start == starts[-1] else start + size)
 
 
-def read_blocks(source: Source, split: Split, size: int = BLOCK_BYTES) -> Iterator[Block]:
-    """The lines of a split in blocks of about that size; a longer line is a block of its own."""
+def read_blocks(
+    source: Source, split: Split, size: int = BLOCK_BYTES, limit: int = MAX_LINE_BYTES
+) -> Iterator[Block | LongLine]:
+    """The lines of a split in blocks of about that size; a longer line is a block of its own.
+
+    A line longer than ``limit`` comes without its bytes.
+    """
+    size = min(size, limit)
     with open_plain(source.location, source.compression, source.name) as stream:
         offset, data = _first_line(stream, split, size)
         wanted, ended = size - len(data), False
-        while True:
+        while split.end is None or offset < split.end:
             # What came with the first line may fill a block already.
             if wanted > 0:
-                chunk = stream.read(_within(split, offset + len(data), wanted))
+                chunk = stream.read(
+                    _within(split, offset + len(data), wanted, limit + 1 - len(data))
+                )
                 data, ended = data + chunk, not chunk
-            cut = _cut(data, offset, split.end, ended=ended)
+            cut = _cut(data, offset, split.end, limit, ended=ended)
             if cut:
                 yield Block(source.index, offset, data[:cut])
                 offset, data, wanted = offset + cut, data[cut:], size
+            elif len(data) > limit:
+                yield LongLine(source.index, offset, limit)
+                offset, data = _next_line(stream, offset + len(data), size)
+                wanted = size - len(data)
             else:
                 # The line is longer than all that was read so far: growing steps keep the copying linear.
                 wanted = max(size, len(data))
-            if ended or (split.end is not None and offset >= split.end):
+            if ended:
                 return
 
 
-def _within(split: Split, position: int, wanted: int) -> int:
+def _within(split: Split, position: int, wanted: int, most: int) -> int:
     """The number of bytes to read next: up to the end of the split, then growing steps for its last line."""
-    if split.end is None:
-        return wanted
-    if position < split.end:
-        return min(wanted, split.end - position)
-    return max(_TAIL_BYTES, position - split.end)
+    if split.end is not None:
+        past = max(_TAIL_BYTES, position - split.end)
+        wanted = min(wanted, split.end - position) if position < split.end else past
+    return min(wanted, most)
 
 
 def _first_line(stream: BinaryIO, split: Split, size: int) -> tuple[int, bytes]:
@@ -92,8 +117,12 @@ def _first_line(stream: BinaryIO, split: Split, size: int) -> tuple[int, bytes]:
             # Replaced by white space, so that offsets stay the same.
             data = b"   " + data[len(_BOM) :]
         return 0, data
-    offset = split.start - 1
-    stream.seek(offset)
+    stream.seek(split.start - 1)
+    return _next_line(stream, split.start - 1, size)
+
+
+def _next_line(stream: BinaryIO, offset: int, size: int) -> tuple[int, bytes]:
+    """Pass over the rest of a line: the offset at which the next one begins, and the bytes read of it."""
     while data := stream.read(size):
         newline = data.find(b"\n") + 1
         if newline:
@@ -102,17 +131,16 @@ def _first_line(stream: BinaryIO, split: Split, size: int) -> tuple[int, bytes]:
     return offset, b""
 
 
-def _cut(data: bytes, offset: int, end: int | None, *, ended: bool) -> int:
-    """The number of bytes that are whole lines beginning before ``end``; 0 when more must be read."""
-    if end is not None and offset >= end:
-        return 0
+def _cut(data: bytes, offset: int, end: int | None, limit: int, *, ended: bool) -> int:
+    """The number of bytes that are whole lines beginning before ``end``; 0 when more must be read.
+
+    The line that reaches over the end comes with those before it, unless it is a very long one.
+    """
     if end is not None and offset + len(data) >= end:
-        last = data.find(b"\n", end - 1 - offset) + 1
-        if last:
+        last = data.find(b"\n", max(0, end - 1 - offset)) + 1
+        if last or (not ended and len(data) <= limit):
             return last
-    elif not ended:
-        return data.rfind(b"\n") + 1
-    return len(data) if ended else 0
+    return len(data) if ended else data.rfind(b"\n") + 1
 
 
 def number_lines(source: Source, offsets: Iterable[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
@@ -123,8 +151,8 @@ def number_lines(source: Source, offsets: Iterable[tuple[int, Item]]) -> Iterato
 def numbered_texts(
     source: Source, offsets: Iterable[tuple[int, Item]]
 ) -> Iterator[tuple[int, Item, bytes]]:
-    """The same with the lines themselves; of a very long one only the beginning comes."""
-    return _numbered(source, offsets, text_bytes=_TEXT_BYTES)
+    """The same with the lines themselves; of one that is too long only the beginning comes."""
+    return _numbered(source, offsets, text_bytes=MAX_LINE_BYTES + 1)
 
 
 def _numbered(
@@ -143,8 +171,14 @@ def _numbered(
                 position += len(chunk)
                 newlines += chunk.count(b"\n")
             while b"\n" not in ahead and len(ahead) < text_bytes:
-                more = stream.read(_TAIL_BYTES)
+                more = stream.read(min(max(_TAIL_BYTES, len(ahead) // 4), text_bytes - len(ahead)))
                 if not more:
                     break
                 ahead += more
-            yield newlines + 1, item, ahead.partition(b"\n")[0][:text_bytes].rstrip(b"\r")
+            yield newlines + 1, item, _text_of(ahead, text_bytes)
+
+
+def _text_of(ahead: bytes, most: int) -> bytes:
+    """The line that some bytes begin with, or what tells it where it is too long to be one."""
+    line = ahead.partition(b"\n")[0]
+    return line.rstrip(b"\r") if len(line) < most or b"\n" in ahead else line[:_SHOWN_BYTES]
