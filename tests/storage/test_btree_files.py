@@ -12,6 +12,8 @@ from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.btrees import btree_files, sorted_values
+from omnigraph.storage.tables.btrees.integer_texts import in_order_of_texts
+from omnigraph.storage.tables.btrees.text_order import order_of_texts
 from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,
@@ -180,19 +182,77 @@ def test_parts_of_some_fragments_make_one_index(ref):
     assert found(table, "dst", "é") == sorted(rows["id"].to_pylist())
 
 
+def shuffled(names, seed=5):
+    return Random(seed).sample(names, len(names))
+
+
+DIFFERENT = {
+    "integers": shuffled([str(number) for number in range(0, 3 * ROWS, 3)]),
+    "texts": shuffled([f"message-{number}" for number in range(ROWS)]),
+    "long": shuffled([f"{'x' * (number % 40)}{number}" for number in range(ROWS)]),
+    "digests": [f"{Random(number).getrandbits(128):032x}" for number in range(ROWS)],
+    "pairs": [f"{number // 2 * 7919 % ROWS:06}/é" for number in range(ROWS)],
+    "nul": shuffled([f"a\x00{number}" for number in range(ROWS)]),
+}
+
+
+@pytest.mark.parametrize("names", DIFFERENT)
+@pytest.mark.parametrize("column", ["id", "src"])
+def test_values_that_mostly_differ_are_written_as_lance_writes_them(
+    monkeypatch, ref, column, names
+):
+    at = SCHEMA.get_field_index(column)
+    data = edges(ROWS, NAMES).set_column(at, SCHEMA.field(at), pa.array(DIFFERENT[names]))
+    table = filled(ref, data.slice(0, 4000), data.slice(4000))
+    assert is_ours(monkeypatch, table, column)
+    ours = build_segment(table, column, IndexKind.BTREE, numbers(table))
+    theirs = by_lance(monkeypatch, table, column, numbers(table))
+    for name in ("page_data.lance", "page_lookup.lance"):
+        mine, wanted = (read(table, index, name)[1] for index in (ours, theirs))
+        assert mine[0].equals(wanted[0]), "in the same order"
+        order = [(mine.column_names[0], "ascending"), (mine.column_names[1], "ascending")]
+        assert mine.sort_by(order).equals(wanted.sort_by(order))
+
+
 def test_what_lance_does_better_is_left_to_it(monkeypatch, ref):
     data = edges(ROWS, NAMES)
-    backwards = data.take(pa.array(range(ROWS - 1, -1, -1)))
-    different = data.set_column(1, SCHEMA.field("src"), backwards["id"])
-    table = filled(ref, pa.concat_tables([data.slice(0, 5000), backwards.slice(0, 5000)]))
-    assert not is_ours(monkeypatch, table, "id"), "out of order after a while"
-    assert found(
-        commit_staged(stage_create_index(table, "id", IndexKind.BTREE)), "id", "00000001"
-    ) == ["00000001"]
-    table = filled(TableRef(ref.uri + "2"), different)
-    assert not is_ours(monkeypatch, table, "src"), "as many values as rows"
+    different = data.set_column(1, SCHEMA.field("src"), pa.array(DIFFERENT["digests"]))
+    table = filled(ref, different)
+    assert is_ours(monkeypatch, table, "src")
+    with monkeypatch.context() as small:
+        small.setattr(sorted_values, "HELD_BYTES", 100_000)
+        assert not is_ours(small, table, "src"), "too many bytes to hold"
+        table = commit_staged(stage_create_index(table, "src", IndexKind.BTREE))
+    wanted = DIFFERENT["digests"][7]
+    assert found(table, "src", wanted) == ["00000007"]
     monkeypatch.setattr(btree_files, "MOST_SORTED_ROWS", 10)
     assert not is_ours(monkeypatch, table, "dst"), "too many to sort in memory"
+    assert is_ours(monkeypatch, table, "id"), "which are in order"
+
+
+def test_texts_sort_by_their_bytes():
+    random = Random(2)
+    for _ in range(400):
+        letters = random.choice(["ab", "a", "0123456789", "aé漢😀b"])
+        start = random.choice(["", "x", "y" * 8, "what they all begin with"])
+        longest = random.choice([1, 3, 9, 20, 40])
+        texts = [
+            start + "".join(random.choices(letters, k=random.randrange(longest)))
+            for _ in range(random.randrange(40))
+        ]
+        # A slice, because arrays that are read often begin somewhere in their buffers.
+        array = pa.array(["before", *texts, "behind"]).slice(1, len(texts))
+        order = order_of_texts(array).tolist()
+        assert sorted(order) == list(range(len(texts)))
+        assert [texts[row] for row in order] == sorted(texts, key=str.encode)
+
+
+def test_integers_sort_as_their_texts_do():
+    random = Random(3)
+    for greatest in (9, 10, 11, 1000, 10**9, 10**16 - 1):
+        integers = sorted({random.randint(0, greatest) for _ in range(500)} | {greatest})
+        in_order = in_order_of_texts(np.array(integers, np.int64)).tolist()
+        assert list(map(str, in_order)) == sorted(map(str, integers))
 
 
 def test_another_form_of_the_files_is_left_to_lance(monkeypatch, ref):

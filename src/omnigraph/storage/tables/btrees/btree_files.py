@@ -2,9 +2,9 @@
 
 A BTREE is two Lance files, which Lance's format of tables documents: ``page_data.lance`` has the values in
 order, each with the address of its row; ``page_lookup.lance`` has the least and the greatest value of every
-page of so many values. Lance sorts all values as texts. Here ids that a load made, which are in order
-already, and the ends of edges are put in order with fewer comparisons (`sorted_values`). That takes less
-time and less memory. Everything else is left to Lance.
+page of so many values. Lance sorts all values as texts. Here they are put in order with fewer comparisons
+(`sorted_values`), and ids that a load made are in order already. That takes less time and less memory. Columns
+with nulls or other types, and what is too much for memory, are left to Lance.
 
 Lance makes the index first, without rows: its name, its version and the form of its files are Lance's
 own. Where that form is not the one known here, Lance builds the whole index.
@@ -55,10 +55,12 @@ def build_btree(
     if rows < FEWEST_ROWS:
         return None
     source = Column(table, column, fragment_ids)
-    sorts = column in {"src", "dst"} and rows <= MOST_SORTED_ROWS
+    sorts = rows <= MOST_SORTED_ROWS
     first = source.first_values()
-    in_order = first is not None and is_in_order(first)
-    if first is None or not (in_order or sorts):
+    if first is None:
+        return None
+    in_order = is_in_order(first)
+    if not (in_order or sorts):
         return None
     files = _form(table, without_rows())
     if files is None:

@@ -43,3 +43,24 @@ def spelled_integers(texts: pa.Array) -> NDArray[np.int64] | None:
     except pa.ArrowInvalid:  # too large
         return None
     return spelled
+
+
+def in_order_of_texts(integers: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Ascending integers from 0 to below 10^16, in the order of their texts: `10` comes before `9`.
+
+    Texts of one length sort as their integers do. Filled up with zeros behind, all have one length; those
+    that become equal by it sort by their own length.
+    """
+    import numpy as np
+
+    powers = 10 ** np.arange(17, dtype=np.int64)
+    ends = np.searchsorted(integers, powers[1:]).tolist()
+    longest = next(at for at, end in enumerate(ends) if end == len(integers))
+    keys = np.empty(len(integers), np.int64)
+    start = 0
+    for length, end in enumerate(ends[: longest + 1]):
+        keys[start:end] = integers[start:end] * powers[longest - length] << 5 | length
+        start = end
+    keys.sort()
+    in_order: NDArray[np.int64] = (keys >> 5) // powers[longest - (keys & 31)]
+    return in_order

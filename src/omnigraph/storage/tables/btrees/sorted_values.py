@@ -1,7 +1,8 @@
 """A column of texts in order, with the addresses of its rows: what a BTREE is written from.
 
-Texts that are stored in order are given as they come. The ends of edges, of which the same come again
-and again, are sorted as numbers, and only the different ones are compared as texts.
+Texts that are stored in order are given as they come. Those that spell integers, and those of which the same
+come again and again, such as the ends of edges, are sorted as numbers, and only the different ones are
+compared as texts. Other texts are held in memory and sorted by the integers that their bytes are.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.storage.tables.btrees.integer_texts import spelled_integers
+from omnigraph.storage.tables.btrees.integer_texts import in_order_of_texts, spelled_integers
+from omnigraph.storage.tables.btrees.text_order import order_of_texts
 from omnigraph.storage.tables.table import Table
 
 if TYPE_CHECKING:
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
-    _Numbered = tuple[pa.Array, NDArray[np.int64]]
+    _Numbered = tuple[pa.Array, NDArray[np.int32]]
     """The different texts in order, and the rank of each by its number."""
 
 BATCH_ROWS = 1 << 16
@@ -27,6 +29,9 @@ LONGEST_TEXT = 1 << 10
 """Texts of more bytes, on average, are left to Lance, which holds fewer of them at a time."""
 NUMBERED_ROWS = 1 << 22
 """Rows whose texts are numbered together, before the numbers of all runs are brought in line."""
+
+HELD_BYTES = 1 << 28
+"""Texts of more bytes that mostly differ are left to Lance, which can spill; sorting takes as much again."""
 
 _FIRST_ROWS = 1 << 10
 _PLACE = 0xFFFF_FFFF
@@ -83,7 +88,7 @@ class Column:
             yield values, addresses
 
     def sorted(self, rows: int) -> Iterator[tuple[pa.Array, pa.Array]]:
-        """The values in order, if there are clearly fewer different ones than rows."""
+        """The values in order."""
         import numpy as np
         import pyarrow as pa
 
@@ -91,15 +96,42 @@ class Column:
         # The number of the value, and behind it the place of the row: sorted, they are the index.
         keys = np.empty(rows, np.int64)
         numbered = self._number_integers(keys, places)
+        if numbered is None and self._differ():
+            yield from self._sorted_texts(rows)
+            return
         texts, ranks = numbered or self._number_texts(keys, places)
-        if 2 * len(texts) > rows:
-            raise OutOfOrder
         for part in _parts(rows):
-            keys[part] = ranks[keys[part] >> 32] << 32 | keys[part] & _PLACE
+            keys[part] = ranks[keys[part] >> 32].astype(np.int64) << 32 | keys[part] & _PLACE
         keys.sort()
         for part in _parts(rows):
             addresses = places.addresses(keys[part] & _PLACE)
             yield texts.take(pa.array(keys[part] >> 32)), pa.array(addresses)
+
+    def _differ(self) -> bool:
+        """Whether most of the first values differ from each other, so that it does not pay to number them."""
+        import pyarrow.compute as pc
+
+        first, _ = next(self._batches(BATCH_ROWS))
+        return 2 * int(pc.count_distinct(first).as_py()) > len(first)
+
+    def _sorted_texts(self, rows: int) -> Iterator[tuple[pa.Array, pa.Array]]:
+        """The values in order, all of them held in memory."""
+        import pyarrow as pa
+
+        read, held = [], 0
+        for values, addresses in self._batches():
+            held += values.nbytes + addresses.nbytes
+            if held > HELD_BYTES:
+                raise OutOfOrder
+            read.append((values, addresses))
+        texts, places = (pa.concat_arrays(column) for column in zip(*read, strict=True))
+        if len(texts) != rows:
+            raise OutOfOrder
+        read.clear()
+        order = order_of_texts(texts)
+        for part in _parts(rows):
+            chosen = pa.array(order[part])
+            yield texts.take(chosen), places.take(chosen)
 
     def _number_integers(self, keys: NDArray[np.int64], places: _Places) -> _Numbered | None:
         """Number texts that all spell integers close together, such as the keys of nodes.
@@ -120,10 +152,10 @@ class Column:
             end += len(values)
         self._expect(end, keys)
         there = np.flatnonzero(is_there)
-        texts, ranks_there = _ranked(pa.array(there).cast(pa.utf8()))
-        ranks = np.empty(int(there[-1]) + 1, np.int64)
-        ranks[there] = ranks_there
-        return texts, ranks
+        in_order = in_order_of_texts(there)
+        ranks = np.empty(int(there[-1]) + 1, np.int32)
+        ranks[in_order] = np.arange(len(in_order), dtype=np.int32)
+        return pa.array(in_order).cast(pa.utf8()), ranks
 
     def _number_texts(self, keys: NDArray[np.int64], places: _Places) -> _Numbered:
         """Number the different values."""
@@ -212,12 +244,12 @@ def is_in_order(values: pa.Array) -> bool:
 def _ranked(texts: pa.Array) -> _Numbered:
     """The texts in order, and the rank of each by its number."""
     import numpy as np
-    import pyarrow.compute as pc
+    import pyarrow as pa
 
-    order = pc.sort_indices(texts)
-    ranks = np.empty(len(order), np.int64)
-    ranks[order.to_numpy()] = np.arange(len(order))
-    return texts.take(order), ranks
+    order = order_of_texts(texts)
+    ranks = np.empty(len(order), np.int32)
+    ranks[order] = np.arange(len(order), dtype=np.int32)
+    return texts.take(pa.array(order)), ranks
 
 
 def _parts(rows: int) -> Iterator[slice]:
