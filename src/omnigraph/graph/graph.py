@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.cleanup.report import CleanupReport
     from omnigraph.maintenance.optimize_report import OptimizeReport
+    from omnigraph.maintenance.rebuilding import Rebuild
     from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.pipeline.load_options import EngineName
     from omnigraph.policy.checker import Checker
@@ -78,10 +79,15 @@ class Graph(Session):
         self._state.close()
 
     def refresh(self) -> None:
-        """Check the graph again and finish what dead writers left. Reads are fresh without this."""
+        """Check the graph again and finish what dead writers left. Reads are fresh without this.
+
+        Indexes that could not be read are tried again, because their files may have been put back.
+        """
         from omnigraph.commit.heal import heal
+        from omnigraph.storage.tables.index_health.doing_without import forget_damage
 
         self._state.ensure_open()
+        forget_damage()
         check_graph(self._state.workspace, self.mode)
         if self.mode == "rw":
             heal(self._state.workspace)
@@ -92,8 +98,13 @@ class Graph(Session):
         branch: str = MAIN,
         actor: str | None = None,
         engine: EngineName = "auto",
+        *,
+        rebuild: Rebuild = False,
     ) -> IndexReport:
         """Build every declared index that is missing on a table with rows, and complete the others.
+
+        One whose files are lost or damaged is built anew. With ``rebuild`` so are others: all (True), or
+        those of a type (`"Person"`) or of a property (`"Person.name"`), or of a list of them.
 
         With ``engine="spark"`` executors build the parts; ``auto`` does so for large tables if a
         session is running or a master is configured.
@@ -108,6 +119,7 @@ class Graph(Session):
             trim_branch_name(branch),
             self._access.acting(actor).actor,
             Workers(engine),
+            rebuild,
         )
 
     def optimize(

@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 AdviceCode = Literal[
-    "compact", "index_missing", "index_degraded", "drift", "recovery_pending", "cleanup"
+    "compact",
+    "index_missing",
+    "index_degraded",
+    "index_damaged",
+    "drift",
+    "recovery_pending",
+    "cleanup",
 ]
 
 LARGE_MANIFEST_BYTES: Final = 4 << 20
@@ -42,6 +48,7 @@ class IndexFigures:
     coverage: str
     uncovered_fragments: int = 0
     uncovered_rows: int = 0
+    damage: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""
@@ -105,7 +112,13 @@ def advise_table(
         text = f"{key} has no index on {names} yet, so look-ups there read the whole table"
         yield Advice("index_missing", text, command("ensure-indices", uri))
     for index in table.indexes:
-        if index.uncovered_fragments > fragments or index.uncovered_rows >= index_min_rows:
+        if index.damage is not None:
+            text = (
+                f"the {index.kind or 'foreign'} index of {key} on {index.column} cannot be read and is "
+                f"not used: {index.damage}"
+            )
+            yield Advice("index_damaged", text, command("ensure-indices", uri))
+        elif index.uncovered_fragments > fragments or index.uncovered_rows >= index_min_rows:
             text = (
                 f"the {index.kind or 'foreign'} index of {key} on {index.column} does not cover "
                 f"{index.uncovered_rows} rows in {index.uncovered_fragments} fragments"

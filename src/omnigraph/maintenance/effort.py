@@ -58,7 +58,11 @@ class Fold:
 
 
 def due_folds(states: Iterable[IndexState], rows: Mapping[int, int], effort: Effort) -> list[Fold]:
-    """Return the indexes that must be extended or merged, given the rows of each fragment."""
+    """Return the indexes that must be extended or merged, given the rows of each fragment.
+
+    One that is damaged is built anew instead (``missing_indexes``).
+    """
+    states = [state for state in states if state.damage is None]
     if effort is Effort.LIGHT:
         found = [_light_fold(state, rows) for state in states]
     else:

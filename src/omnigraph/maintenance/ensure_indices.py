@@ -15,6 +15,7 @@ from omnigraph.commit.staging import needs_fork
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.maintenance.committing import commit_changed
 from omnigraph.maintenance.effort import Effort
+from omnigraph.maintenance.rebuilding import Rebuild, check_rebuild, indexes_to_rebuild
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.maintenance.work_steps import Outcome, PreparedWork
 from omnigraph.maintenance.workers import Workers
@@ -30,17 +31,21 @@ def ensure_indices(
     branch: str,
     actor_id: str | None = None,
     workers: Workers | None = None,
+    rebuild: Rebuild = False,
 ) -> IndexReport:
     """Give every table with rows its declared indexes, all rows covered, in one commit.
 
     ``catalog_at`` as for ``optimize``. An index that fails is reported and does not stop the others.
-    If nothing was done, there is no commit.
+    If nothing was done, there is no commit. One that is damaged is built anew, and so are those of
+    ``rebuild``, whatever they are like.
     """
+    again = check_rebuild(rebuild)
     heal(workspace)
     chosen = workers or Workers()
 
     def work(attempt: Attempt) -> IndexReport:
         catalog = catalog_at(attempt.state)
+        anew = indexes_to_rebuild(catalog, again)
         report = IndexReport()
         changes = []
         for pin in attempt.state.head.tables.values():
@@ -48,6 +53,7 @@ def ensure_indices(
                 continue
             table = open_table(workspace.pinned(pin))
             due = table_work(table, catalog.entity(pin.table_key), Effort.INDEXES)
+            due = due.building(anew.get(pin.table_key, ()))
             report.pending += [(pin.table_key, name) for name in due.pending]
             if not due.is_due or (needs_fork(pin, branch) and not due.missing):
                 continue

@@ -37,7 +37,6 @@ from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.waiting import Purpose
-from omnigraph.storage.tables.indexes import unreadable_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.transactions import Operation, transaction_at
 
@@ -174,8 +173,6 @@ def _unfit(workspace: Workspace, pin: TableState, head: Table) -> str | None:
     why = None
     if not _has_pinned_columns(workspace, pin, head):
         why = "its columns are not those of the accepted schema any more"
-    elif broken := unreadable_indexes(head):
-        why = f"its index {broken[0]} cannot be opened"
     if why is None:
         return None
     return f"{why}: restore version {pin.table_version} with Lance's own tools, then repair it with force"

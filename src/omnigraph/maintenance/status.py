@@ -285,7 +285,9 @@ def _missing(table: Table, entity: Entity, pin: TableState) -> list[str]:
     """Return the properties whose index could be built, of a table that is large enough for one."""
     if pin.row_count < settings.INDEX_MIN_ROWS.get():
         return []
-    return [name for name, _ in table_work(table, entity, Effort.INDEXES).missing]
+    damaged = {index.column for index in list_indexes(table) if index.damage is not None}
+    missing = table_work(table, entity, Effort.INDEXES).missing
+    return [name for name, _ in missing if name not in damaged]
 
 
 def _advise(uri: str, figures: TableFigures) -> tuple[Advice, ...]:
@@ -294,10 +296,15 @@ def _advise(uri: str, figures: TableFigures) -> tuple[Advice, ...]:
 
 
 def _indexes(table: Table) -> Iterator[IndexFigures]:
-    for index in list_indexes(table):
+    for index in list_indexes(table, examine=True):
         kind = None if index.kind is None else index.kind.value
         yield IndexFigures(
-            index.column, kind, index.coverage.value, len(index.tail), index.unindexed_rows
+            index.column,
+            kind,
+            index.coverage.value,
+            len(index.tail),
+            index.unindexed_rows,
+            index.damage,
         )
 
 

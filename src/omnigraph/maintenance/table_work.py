@@ -11,7 +11,7 @@ if work.is_due:
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.errors import OmniGraphError
@@ -64,6 +64,15 @@ class TableWork:
         """Whether there is anything to do."""
         return any((self.folds, self.groups, self.missing, self.undeclared, self.auto_cleanup))
 
+    def building(self, indexes: Iterable[WantedIndex]) -> TableWork:
+        """Return this work and the building of these indexes, which may be there already."""
+        chosen = dict.fromkeys((*self.missing, *indexes))
+        missing = tuple(one for one in chosen if one[0] not in self.pending)
+        folds = tuple(
+            one for one in self.folds if (one.state.column, one.state.kind) not in missing
+        )
+        return replace(self, missing=missing, folds=folds)
+
 
 # ------------------------------------------------------------------ what is due
 
@@ -73,7 +82,7 @@ def table_work(table: Table, entity: Entity | None, effort: Effort) -> TableWork
 
     ``entity`` is its type, which says which indexes it should have; None leaves that alone.
     """
-    states = list_indexes(table)
+    states = list_indexes(table, examine=effort is not Effort.LIGHT)
     fragments = table.fragments()
     rows = {fragment.id: fragment.num_rows for fragment in fragments}
     builds, drops = effort is not Effort.LIGHT, effort is Effort.THOROUGH

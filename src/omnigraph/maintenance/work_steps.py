@@ -25,6 +25,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance.effort import Effort, due_folds
 from omnigraph.maintenance.table_work import TableWork, is_kept_apart
 from omnigraph.storage.auto_cleanup import stage_unset
+from omnigraph.storage.tables.index_health.doing_without import blame
 from omnigraph.storage.tables.indexes import IndexState, list_indexes, stage_drop_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
@@ -178,17 +179,23 @@ def _fold_some(
             for state in states:
                 table = _fold_some(table, [state], merged, outcome)
         else:
+            blame(table.ref, table.dataset, [states[0].column], error)
             outcome.failed(states[0].column, error)
         return table
     # Lance passes over an index that it cannot read, without an error.
     uncovered = {state.name for state in list_indexes(table) if state.tail}
     for state in states:
         if state.name in uncovered:
-            outcome.failed(state.column, _unreadable(table))
+            unreadable = _unreadable(table)
+            blame(table.ref, table.dataset, [state.column], unreadable)
+            outcome.failed(state.column, unreadable)
         else:
             outcome.indexes.extended.append((outcome.table_key, state.column))
     return table
 
 
 def _unreadable(table: Table) -> StorageError:
-    return StorageError(f"Lance cannot read its files in {table.ref}; restore them from a copy")
+    return StorageError(
+        f"Lance cannot read its files in {table.ref}; build it anew with "
+        "`omnigraph ensure-indices --rebuild`"
+    )

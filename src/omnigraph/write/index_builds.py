@@ -31,6 +31,7 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
 
 WantedIndex = tuple[str, IndexKind]
+_UNUSABLE = (Coverage.NONE, Coverage.DAMAGED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +139,7 @@ def wanted_indexes(entity: Entity) -> list[WantedIndex]:
 def missing_indexes(
     entity: Entity, table: Table, *, all_of_them: bool = False
 ) -> list[WantedIndex]:
-    """Return the wanted indexes that a table does not have at all.
+    """Return the wanted indexes that a table does not have at all, or only damaged.
 
     ``all_of_them`` returns every wanted index, for a write after which none will be left.
     """
@@ -146,7 +147,7 @@ def missing_indexes(
     if all_of_them:
         return wanted
     states = list_indexes(table)
-    return [one for one in wanted if best_coverage(states, *one) is Coverage.NONE]
+    return [one for one in wanted if best_coverage(states, *one) in _UNUSABLE]
 
 
 def index_steps(

@@ -57,7 +57,8 @@ def shape_of(table: Table) -> Shape:
         for fragment in table.fragments()
         if all(file.base_id is None for file in fragment.files)
     }
-    indexes = list_indexes(table)
+    # What is damaged cannot be extended.
+    indexes = [state for state in list_indexes(table) if state.damage is None]
     tails = [[own[number] for number in state.tail if number in own] for state in indexes]
     btrees = (
         sum(tail)

@@ -6,6 +6,7 @@ rrf(nearest(…), bm25(…)) with k = 60: a node that is 1st in one and 3rd in t
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from omnigraph.read.search.terms import own_index
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import analysed, text_hits
+from omnigraph.storage.tables.index_health.doing_without import IndexUnusable
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,8 +126,9 @@ class _Run:
         own = own_index(self.view, self.space, name, IndexKind.FTS)
         thresholds = self.view.thresholds.search
         if own is not None and own.tail_rows <= thresholds.unindexed_rows:
-            rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
-            return self.space.ordinals_of_row_ids(rows), scores
+            with contextlib.suppress(IndexUnusable):
+                rows, scores = text_hits(self.space.pinned.table, own.column, query, limit=limit)
+                return self.space.ordinals_of_row_ids(rows), scores
         rows, scores = with_scratch_index(
             self.space,
             name,

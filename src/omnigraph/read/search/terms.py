@@ -33,14 +33,14 @@ class OwnIndex:
 
 
 def own_index(view: View, space: NodeSpace, name: str, kind: IndexKind) -> OwnIndex | None:
-    """The table's best index of that kind on a property; None when it has none."""
+    """The table's best index of that kind on a property; None when it has none that can be read."""
     column = space.stored_name(name)
     states = [state for state in _indexes(view, space) if state.column == column]
     if any(state.kind is None for state in states):
         # Another program made it, and Lance may choose it.
         return None
     states = [state for state in states if state.kind is kind and state.segments]
-    if column is None or not states:
+    if column is None or not states or any(state.damage is not None for state in states):
         return None
     best = min(states, key=lambda state: state.unindexed_rows)
     return OwnIndex(column, best.tail, best.unindexed_rows)

@@ -8,6 +8,7 @@ covers. The other rows are read and analysed here when they are few, and indexed
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -25,6 +26,7 @@ from omnigraph.read.values.column import one_array
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
+from omnigraph.storage.tables.index_health.doing_without import IndexUnusable
 
 DEFAULT_EDITS: Final = 2
 
@@ -58,9 +60,12 @@ def _looked_up(
     view: View, space: NodeSpace, name: str, query: str, terms: Sequence[str], edits: int
 ) -> Codes:
     own = own_index(view, space, name, IndexKind.FTS)
-    unindexed = space.size if own is None else own.tail_rows
+    if own is not None and own.tail_rows <= view.thresholds.search.unindexed_rows:
+        # Without an index that cannot be read, below.
+        with contextlib.suppress(IndexUnusable):
+            return _in_own_index(view, space, own, query, terms, edits)
     thresholds = view.thresholds.search
-    if unindexed > thresholds.unindexed_rows:
+    if space.size > thresholds.unindexed_rows:
         ordinals, _ = with_scratch_index(
             space,
             name,
@@ -68,11 +73,16 @@ def _looked_up(
             thresholds.scratch_bytes,
         )
         return np.sort(ordinals.astype(np.int32))
-    if own is None:
-        held = view.cache.get(
-            ("terms", space.column_key(name)), lambda: Terms(space.column(name).array), _nbytes
-        )
-        return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
+    held = view.cache.get(
+        ("terms", space.column_key(name)), lambda: Terms(space.column(name).array), _nbytes
+    )
+    return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
+
+
+def _in_own_index(
+    view: View, space: NodeSpace, own: OwnIndex, query: str, terms: Sequence[str], edits: int
+) -> Codes:
+    """What the index of the table finds, and the rows that it does not cover."""
     partly = bool(own.tail)
     found = [text_hits(space.pinned.table, own.column, query, edits=edits, indexed_only=partly)[0]]
     if partly:

@@ -11,6 +11,7 @@ from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.maintenance.rebuilding import Rebuild
 
 KEEP_VERSIONS = 10
 """How many versions of a table a cleanup keeps by default."""
@@ -51,10 +52,15 @@ def optimize(
     return {"uri": uri, **report.to_json()}, remarks
 
 
-def ensure_indices(graph: Graph, branch: str | None, uri: str) -> tuple[Document, Remarks]:
-    """Build the declared indexes that are missing, and complete those that do not cover all rows."""
+def ensure_indices(
+    graph: Graph, branch: str | None, uri: str, *, rebuild: Rebuild = False
+) -> tuple[Document, Remarks]:
+    """Build the declared indexes that are missing, and complete those that do not cover all rows.
+
+    Those of ``rebuild`` are built anew, as ``Graph.ensure_indices`` says.
+    """
     name = trim_branch_name(MAIN if branch is None else branch)
-    report = graph.ensure_indices(name)
+    report = graph.ensure_indices(name, rebuild=rebuild)
     answer = report.to_json()
     document = {"uri": uri, "branch": name}
     document |= {key: answer[key] for key in ("built", "failed", "commit")}

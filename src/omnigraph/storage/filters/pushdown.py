@@ -61,6 +61,8 @@ class Pushdown:
     """The filter as SQL text, also when an expression is used: for plans and logs."""
     expression: Any = None
     never: bool = False
+    columns: frozenset[str] | None = None
+    """The columns it tests; None if that is not known."""
 
     @property
     def lance_filter(self) -> Any:
@@ -73,6 +75,7 @@ NEVER = Pushdown("false", never=True)
 
 def filter_expression(schema: pa.Schema, conditions: Iterable[Condition]) -> Pushdown | None:
     """Combine conditions with AND for a table of that schema; None when there are no conditions."""
+    conditions = list(conditions)
     settled = [_settle(_column_type(schema, item.column), item) for item in conditions]
     if not settled:
         return None
@@ -80,10 +83,11 @@ def filter_expression(schema: pa.Schema, conditions: Iterable[Condition]) -> Pus
         return NEVER
     tests = [item for item in settled if item is not None]
     sql = " AND ".join(test.sql for test in tests)
+    columns = frozenset(item.column for item in conditions)
     if not all(test.expression for test in tests) or _schema_defeats_expressions(schema):
-        return Pushdown(sql)
+        return Pushdown(sql, columns=columns)
     built = [test.expression() for test in tests if test.expression is not None]
-    return Pushdown(sql, functools.reduce(operator.and_, built))
+    return Pushdown(sql, functools.reduce(operator.and_, built), columns=columns)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.cancel import aside
 from omnigraph.errors import StorageError
+from omnigraph.storage.tables.index_health.doing_without import IndexUnusable, blame, is_usable
 from omnigraph.storage.tables.indexes import TEXT_ANALYSIS
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import Table
@@ -49,7 +50,22 @@ def text_hits(
     """Row ids and scores of the rows that share a term with the query, best first.
 
     With ``edits`` the words of the query are terms, and a term within that many edits counts.
+    ``IndexUnusable`` where the index cannot be searched; it is not used any more if that is its fault.
     """
+    if not is_usable(table.ref, table.dataset, [column]):
+        raise IndexUnusable(f"the text index on {column} of {table.ref} is damaged")
+    try:
+        return _hits(table, column, query, edits, limit, indexed_only)
+    except TooManyEdits:
+        raise
+    except StorageError as error:
+        blame(table.ref, table.dataset, [column], error)
+        raise IndexUnusable(str(error).removeprefix("runtime error: ")) from error
+
+
+def _hits(
+    table: Table, column: str, query: str, edits: int, limit: int | None, indexed_only: bool
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
     match = lance_module("query").MatchQuery(
         query, column, fuzziness=edits, max_expansions=_ALL_TERMS
     )

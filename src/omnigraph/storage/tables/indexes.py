@@ -9,10 +9,11 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 from omnigraph.cancel import current
-from omnigraph.errors import StorageError
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.btrees.btree_files import build_btree
+from omnigraph.storage.tables.index_health.doing_without import damage_at, find_damage
+from omnigraph.storage.tables.index_health.index_files import index_parts
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
@@ -41,6 +42,8 @@ class Coverage(enum.StrEnum):
 
     INDEXED = "indexed"
     DEGRADED = "degraded"
+    DAMAGED = "damaged"
+    """Its files are lost or damaged, so that it is not used."""
     NONE = "none"
 
 
@@ -57,6 +60,13 @@ class IndexState:
     parts: tuple[frozenset[int], ...]
     """The fragments that each of its parts covers, the oldest part first."""
     built_at_version: int
+    places: tuple[str, ...] = ()
+    """Where the files of its parts are."""
+
+    @property
+    def damage(self) -> str | None:
+        """Why it cannot be used, as far as this process knows; None if it can."""
+        return damage_at(self.places)
 
     @property
     def segments(self) -> int:
@@ -65,7 +75,9 @@ class IndexState:
 
     @property
     def coverage(self) -> Coverage:
-        """Full, or partial because rows were added or rewritten since."""
+        """Full, or partial because rows were added or rewritten since, or none because of damage."""
+        if self.damage is not None:
+            return Coverage.DAMAGED
         return Coverage.DEGRADED if self.tail else Coverage.INDEXED
 
 
@@ -109,29 +121,22 @@ def is_named_by_us(table: Table, state: IndexState) -> bool:
     return state.kind is not None and state.name == _new_name(table, state.column, state.kind)
 
 
-def list_indexes(table: Table) -> list[IndexState]:
-    """Every index of the table, by name."""
+def list_indexes(table: Table, *, examine: bool = False) -> list[IndexState]:
+    """Every index of the table, by name; with ``examine`` their files are looked at first."""
+    if examine:
+        find_damage(table.ref, table.dataset)
+    places: dict[str, list[str]] = {}
+    for part in index_parts(table.ref, table.dataset):
+        places.setdefault(part.index, []).append(part.place)
     with lance_errors(f"listing the indexes of {table.ref}"):
         fragments = table.fragments()
-        return [_state(entry, fragments) for entry in table.dataset.describe_indices()]
+        return [
+            _state(entry, fragments, tuple(places.get(entry.name, ())))
+            for entry in table.dataset.describe_indices()
+        ]
 
 
-def unreadable_indexes(table: Table) -> list[str]:
-    """The names of indexes whose files cannot be opened, so that look-ups and upserts would fail.
-
-    Lance's own compaction leaves a BTREE of a branch like that.
-    """
-    broken = []
-    for index in list_indexes(table):
-        try:
-            with lance_errors(f"opening the index {index.name} of {table.ref}"):
-                table.dataset.stats.index_stats(index.name)
-        except StorageError:
-            broken.append(index.name)
-    return broken
-
-
-def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
+def _state(entry: Any, fragments: Sequence[Any], places: tuple[str, ...]) -> IndexState:
     # Not `index_statistics`: that opens the index files, and its fragment bitmap is this one.
     segments = sorted(entry.segments, key=lambda one: one.dataset_version_at_last_update)
     numbers = {fragment.id for fragment in fragments}
@@ -146,6 +151,7 @@ def _state(entry: Any, fragments: Sequence[Any]) -> IndexState:
         unindexed_rows=sum(fragment.num_rows for fragment in missing),
         parts=parts,
         built_at_version=segments[-1].dataset_version_at_last_update,
+        places=places,
     )
 
 
@@ -175,7 +181,7 @@ def best_coverage(states: Iterable[IndexState], column: str, kind: IndexKind) ->
     return min(found, key=_WORST_LAST.index, default=Coverage.NONE)
 
 
-_WORST_LAST = [Coverage.INDEXED, Coverage.DEGRADED, Coverage.NONE]
+_WORST_LAST = list(Coverage)
 
 
 def stage_create_index(table: Table, column: str, kind: IndexKind) -> Staged:

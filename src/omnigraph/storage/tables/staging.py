@@ -9,15 +9,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import uuid as uuids
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns, has_addresses, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
+from omnigraph.storage.tables.index_health.doing_without import with_or_without
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
+
+T = TypeVar("T")
 
 MERGE_INSERT_ROWS = 10_000
 """Upserts of more rows are written as fragments with ascending row ids, which every later manifest of
@@ -207,20 +210,31 @@ def stage_merge_insert(table: Table, data: Rows, *, on: str = "id") -> Staged:
     data = _stored_form(table, data)
     if isinstance(data, pa.Table) and (_pays_by_hand(table, data) or has_addresses(data)):
         return _stage_upsert_by_hand(table, data, on)
-    with lance_errors(f"staging an upsert of {table.ref}"):
-        transaction, stats = (
-            table.dataset.merge_insert(on)
-            .when_matched_update_all()
-            .when_not_matched_insert_all()
-            .use_index(_index_pays(table, data))
-            .execute_uncommitted(data)
-        )
+
+    def upsert(use_index: bool) -> tuple[Any, Any]:
+        with lance_errors(f"staging an upsert of {table.ref}"):
+            return (  # type: ignore[no-any-return]
+                table.dataset.merge_insert(on)
+                .when_matched_update_all()
+                .when_not_matched_insert_all()
+                .use_index(use_index)
+                .execute_uncommitted(data)
+            )
+
+    transaction, stats = _with_keys(table, data, on, upsert)
     return Staged(
         table.ref,
         transaction,
         Operation.UPDATE,
         RowCounts(stats["num_inserted_rows"], stats["num_updated_rows"], 0),
     )
+
+
+def _with_keys(table: Table, data: Rows, on: str, act: Callable[[bool], T]) -> T:
+    """Do something that looks up keys: in their index where it pays and can be read."""
+    if not _index_pays(table, data):
+        return act(False)
+    return with_or_without(table.ref, table.dataset, [on], act)
 
 
 def _index_pays(table: Table, data: Rows) -> bool:
@@ -282,13 +296,17 @@ def stage_delete_keys(table: Table, keys: pa.Array, *, on: str = "id") -> Staged
     import pyarrow as pa
 
     wanted = pa.table([keys], schema=pa.schema([table.schema.field(on)]))
-    with lance_errors(f"staging a delete of {table.ref}"):
-        transaction, stats = (
-            table.dataset.merge_insert(on)
-            .when_matched_delete()
-            .use_index(_index_pays(table, wanted))
-            .execute_uncommitted(wanted)
-        )
+
+    def delete(use_index: bool) -> tuple[Any, Any]:
+        with lance_errors(f"staging a delete of {table.ref}"):
+            return (  # type: ignore[no-any-return]
+                table.dataset.merge_insert(on)
+                .when_matched_delete()
+                .use_index(use_index)
+                .execute_uncommitted(wanted)
+            )
+
+    transaction, stats = _with_keys(table, wanted, on, delete)
     counts = RowCounts(deleted=stats["num_deleted_rows"])
     return Staged(table.ref, transaction, Operation.UPDATE, counts)
 

@@ -6,15 +6,17 @@ that address: one step, where ``checkout_version((branch, n))`` would first open
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.cancel import aside, current, look
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
+from omnigraph.storage.tables.index_health.doing_without import with_or_without
 from omnigraph.storage.tables.lance_import import admits, lance, lance_module, session
 from omnigraph.storage.tables.table_errors import (
     TableMissing,
@@ -26,6 +28,8 @@ from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+T = TypeVar("T")
 
 # The oldest format with blob columns. Every table gets it, whatever its columns today: a schema
 # change may add a Blob later, and a dataset cannot change its format. It is also what pylance 14
@@ -133,20 +137,29 @@ class Table:
         """
         import pyarrow as pa
 
+        if fragment_ids is not None:
+            options["fragments"] = self._fragments(fragment_ids)
+        options |= {
+            "with_row_id": with_row_id,
+            "with_row_address": with_row_address,
+            "batch_size": batch_size,
+            "limit": limit,
+        }
+
+        def first_read(use_index: bool) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
+            with lance_errors(doing):
+                reader = self._scanner(columns, where, use_index, **options).to_reader()
+            # A generator, because Lance raises its own errors while it is being read.
+            batches = _translated(reader, doing)
+            if not use_index:
+                return reader.schema, batches
+            # Indexes are searched before the first batch.
+            begun = list(itertools.islice(batches, 1))
+            return reader.schema, itertools.chain(begun, batches)
+
         doing = f"reading {self.ref}"
-        with lance_errors(doing):
-            reader = self._scanner(
-                columns,
-                where,
-                with_row_id=with_row_id,
-                with_row_address=with_row_address,
-                batch_size=batch_size,
-                limit=limit,
-                fragments=None if fragment_ids is None else self._fragments(fragment_ids),
-                **options,
-            ).to_reader()
-        # A generator in between, because Lance raises its own errors while it is being read.
-        return pa.RecordBatchReader.from_batches(reader.schema, _translated(reader, doing))
+        schema, batches = self._perhaps_indexed(where, options, first_read)
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
     def read(
         self, columns: Sequence[str] | None = None, where: Pushdown | None = None, **options: Any
@@ -154,18 +167,43 @@ class Table:
         """All rows a ``scan`` with the same arguments would stream."""
         if "fragment_ids" in options:
             options["fragments"] = self._fragments(options.pop("fragment_ids"))
-        with lance_errors(f"reading {self.ref}"):
-            scanner = self._scanner(columns, where, **options)
-            if where is None and "nearest" not in options:
-                return _whole(scanner)
-            # There may be no batch for long.
-            return aside(lambda: _whole(scanner), minds_signals=True)
+
+        def read(use_index: bool) -> pa.Table:
+            with lance_errors(f"reading {self.ref}"):
+                scanner = self._scanner(columns, where, use_index, **options)
+                if where is None and "nearest" not in options:
+                    return _whole(scanner)
+                # There may be no batch for long.
+                return aside(lambda: _whole(scanner), minds_signals=True)
+
+        return self._perhaps_indexed(where, options, read)
+
+    def _perhaps_indexed(
+        self, where: Pushdown | None, options: Mapping[str, Any], read: Callable[[bool], T]
+    ) -> T:
+        """Read with the indexes that could serve, or without them where one cannot be read."""
+        nearest = options.get("nearest")
+        if (where is None or where.never) and nearest is None:
+            return read(False)
+        columns = set() if nearest is None else {nearest["column"]}
+        if where is None:
+            return with_or_without(self.ref, self.dataset, columns, read)
+        tested = None if where.columns is None else where.columns | columns
+        return with_or_without(self.ref, self.dataset, tested, read)
 
     def _scanner(
-        self, columns: Sequence[str] | None, where: Pushdown | None, **options: Any
+        self,
+        columns: Sequence[str] | None,
+        where: Pushdown | None,
+        use_index: bool,
+        **options: Any,
     ) -> Any:
         if where is not None and where.never:
             options["limit"] = 0
+        if not use_index:
+            options["use_scalar_index"] = False
+            if (nearest := options.get("nearest")) is not None:
+                options["nearest"] = {**nearest, "use_index": False}
         return self.dataset.scanner(
             columns=None if columns is None else list(columns),
             filter=None if where is None else where.lance_filter,
@@ -176,8 +214,16 @@ class Table:
         """The number of rows, or of those that satisfy the filter."""
         if where is not None and where.never:
             return 0
-        with lance_errors(f"counting the rows of {self.ref}"):
-            return int(self.dataset.count_rows(None if where is None else where.lance_filter))
+
+        def count(use_index: bool) -> int:
+            with lance_errors(f"counting the rows of {self.ref}"):
+                if where is None or use_index:
+                    return int(
+                        self.dataset.count_rows(None if where is None else where.lance_filter)
+                    )
+                return int(self._scanner([], where, use_index, with_row_id=True).count_rows())
+
+        return self._perhaps_indexed(where, {}, count)
 
     def take(self, row_ids: Sequence[int], columns: Sequence[str] | None = None) -> pa.Table:
         """The rows with these stable row ids, in the order asked for, repeats included."""
