@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import omnigraph as og
+from omnigraph.commit.replays.request import kept_answer
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
@@ -177,15 +180,124 @@ def test_a_merge_that_is_denied_asks_about_no_deletion(world):
     assert world.policy.texts == ["branch_merge side main"]
 
 
-def test_commits_of_branches_that_may_not_be_read_are_not_there(unchanged):
-    unchanged.policy.answer = lambda question: Decision(question.branch == "main")
-    assert unchanged.session.commits.changes(unchanged.main_commit).changes
+def only_main(question):
+    return Decision(question.branch == "main")
+
+
+def only_side(question):
+    return Decision(question.branch == "side")
+
+
+@pytest.mark.parametrize("read", ["changes", "show"])
+def test_commits_of_branches_that_may_not_be_read_are_as_unknown(unchanged, read):
+    unchanged.policy.answer = only_main
+    call = getattr(unchanged.session.commits, read)
+    assert call(unchanged.main_commit)
     said = []
     for commit in (unchanged.side_commit, UNKNOWN):
         with pytest.raises(CommitNotFound) as caught:
-            unchanged.session.commits.changes(commit)
-        said.append(str(caught.value).replace(commit, "ID"))
+            call(commit)
+        error = caught.value
+        shown = str(error), error.body(), error.details, error.exit_code, repr(error.__cause__)
+        said.append(repr(shown).replace(commit, "ID"))
     assert said[0] == said[1]
+
+
+def ids(commits):
+    return [commit.graph_commit_id for commit in commits]
+
+
+@pytest.mark.parametrize(("answer", "mine"), [(only_main, "main"), (only_side, "side")])
+def test_lists_have_the_commits_of_readable_branches_only(world, answer, mine):
+    """`side` was made from `main`, so that it holds commits of both, and merges bring more."""
+    owner = world.owner
+    owner.branches.merge("main", "side")
+    owner.load(SOMEBODY, branch="side")
+    owner.branches.merge("side", "fresh")
+    world.policy.answer = lambda question: YES if question.branch is None else answer(question)
+    everything = owner.commits.history()
+    wanted = [
+        one
+        for one in ids(everything.commits)
+        if owner.commits.show(one).branch in ({None} if mine == "main" else {"side"})
+    ]
+    assert wanted
+    found = world.session.commits.history()
+    assert ids(found.commits) == wanted
+    assert found.heads == {mine: everything.heads[mine]}
+    assert set(found.tags) <= set(wanted)
+    assert ids(world.session.commits.history(mine).commits) == wanted
+    assert ids(world.session.commits.list(mine)) == [
+        one for one in ids(owner.commits.list(mine)) if one in wanted
+    ]
+    # Pages count what is shown.
+    paged, before = [], None
+    while True:
+        page = world.session.commits.history(limit=1, before=before)
+        paged += ids(page.commits)
+        before = page.next
+        if before is None:
+            break
+    assert paged == wanted
+    for one in found.commits:
+        assert one == owner.commits.show(one.graph_commit_id)
+
+
+def test_a_page_after_a_commit_that_may_not_be_read_is_refused_as_after_an_unknown_one(unchanged):
+    said = []
+    for commit in (unchanged.main_commit, UNKNOWN):
+        for call in (unchanged.session.commits.list, unchanged.session.commits.history):
+            unchanged.policy.answer = only_side
+            with pytest.raises(BadRequest) as caught:
+                call("side", before=commit)
+            said.append(str(caught.value).replace(commit, "ID"))
+    assert said[:2] == said[2:]
+
+
+def test_a_feed_ends_before_a_commit_that_may_not_be_read(unchanged):
+    session, policy = unchanged.session, unchanged.policy
+    policy.answer = only_side
+    with pytest.raises(PolicyDenied, match="on branch `main`"):
+        session.changes.poll("side", start="beginning")
+    after = f"after:{unchanged.main_commit}"
+    assert ids(one.commit for one in session.changes.poll("side", start=after).blocks) == [
+        unchanged.side_commit
+    ]
+    policy.answer = only_main
+    with pytest.raises(PolicyDenied, match="on branch `side`"):
+        session.changes.poll("side", start="now")
+
+
+SECRET = "Ada-Lovelace-1815"
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"type": "Person", "data": {"name": "x", "born": SECRET}},
+        {"type": "Person", "data": {"name": "x", SECRET: 1}},
+        {"type": SECRET, "data": {"name": "x"}},
+        {"type": "Person", "data": {"name": "x", "photo": f"base64:{SECRET}"}},
+        {"type": "Person", "data": {"name": "x", "v": [SECRET]}},
+        {"edge": "Knows", "from": SECRET, "to": "ann"},
+        {SECRET: 1},
+        SECRET,
+    ],
+    ids=str,
+)
+def test_commit_facts_hold_no_values_of_skipped_records(world, record, tmp_path):
+    lines = [json.dumps(record), json.dumps(SOMEBODY[0])]
+    (tmp_path / "data.jsonl").write_text("\n".join(lines))
+    made = world.owner.load(tmp_path / "data.jsonl", on_bad="skip", operation_id=UNKNOWN)
+    assert made.skipped == 1
+    for commit in (made.commit, world.owner.commits.show(made.commit.graph_commit_id)):
+        assert SECRET not in json.dumps(commit.to_json())
+    [entry] = kept_answer(commit)["bad_records"]["first"]
+    assert entry["line"] == 1
+    assert entry["reason"]
+    again = world.owner.load(tmp_path / "data.jsonl", on_bad="skip", operation_id=UNKNOWN)
+    assert again.replayed
+    assert (again.skipped, SECRET in str(again.to_json())) == (1, False)
 
 
 def test_no_state_hides_behind_a_branch_that_may_be_read(unchanged):

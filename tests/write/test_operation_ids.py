@@ -92,6 +92,9 @@ WRITES: dict[str, Call] = {
 }
 
 
+NO_VALUE = "a value does not fit its property"
+
+
 @pytest.mark.parametrize("name", WRITES)
 def test_a_write_sent_again_is_answered_as_at_first_and_changes_nothing(graph, name):
     chosen, write = new_ulid(), WRITES[name]
@@ -104,7 +107,14 @@ def test_a_write_sent_again_is_answered_as_at_first_and_changes_nothing(graph, n
     before = state(graph)
     again = write(graph, chosen.lower())
     assert again.replayed
-    assert again.to_json() == {**first.to_json(), "replayed": True}
+    told = first.to_json()
+    if name == "load":
+        # A commit keeps no values of the records that were left out.
+        told["bad_records"] = {
+            "total": 1,
+            "first": [{**told["bad_records"]["first"][0], "reason": NO_VALUE, "property": None}],
+        }
+    assert again.to_json() == {**told, "replayed": True}
     assert f"{first.commit.graph_commit_id} (made before, under this operation id)" in str(again)
     with og.open(graph.uri, embedder=Recording()) as other:  # which has looked nothing up yet
         assert write(other, chosen) == again

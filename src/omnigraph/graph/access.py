@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Unpack
 
-from omnigraph.errors import BadRequest, Gone, NotFound
+from omnigraph.errors import BadRequest, Gone, NotFound, PolicyDenied
 from omnigraph.graph.state import GraphState
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.records import find_commit
+from omnigraph.manifest.history.records import commit_not_found, find_commit
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.history.tags import Tag, find_tag
 from omnigraph.manifest.rows import GraphCommit
@@ -76,6 +77,42 @@ class Access:
             if branch is not None:
                 self.ask(action, branch)
         return _pinned(target, commit)
+
+    def ask_about_commit(self, graph_commit_id: str) -> None:
+        """Ask whether the actor may read a commit; one that may not be read is as unknown."""
+        try:
+            self.ask_read(Target(snapshot=graph_commit_id))
+        except PolicyDenied:
+            if self.actor is None:
+                raise
+            raise commit_not_found(graph_commit_id) from None
+
+    def asking(self, *known: str) -> Callable[[str], None]:
+        """Return the question whether the actor may read a branch, which no branch is asked for twice.
+
+        ``known`` are those it was asked for already.
+        """
+
+        @functools.cache
+        def ask(branch: str) -> None:
+            if branch not in known:
+                self.ask(Action.READ, branch)
+
+        return ask
+
+    def readable(self, *known: str) -> Callable[[str], bool]:
+        """Return the same question as a test."""
+        ask = self.asking(*known)
+
+        @functools.cache
+        def may_read(branch: str) -> bool:
+            try:
+                ask(branch)
+            except PolicyDenied:
+                return False
+            return True
+
+        return may_read
 
     def ask_branch_create(self, start: Target, name: str) -> Target:
         """Ask for a new branch at a state of the graph, and return the target to go on with."""

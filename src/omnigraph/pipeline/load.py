@@ -257,12 +257,17 @@ class _Load:
             # Known only once the tables are written; a repetition of the load is answered with it too.
             told.indexes_built = list(report.built)
             told.timings["write"] = round(time.perf_counter() - began, 4)
-            return self.request.asked.facts(told.answer())
+            return self.request.asked.facts(self._kept_answer(told))
 
-        told.commit = self._commit(attempt, final, report, told.answer(), complete)
+        told.commit = self._commit(attempt, final, report, self._kept_answer(told), complete)
         if "write" not in told.timings:
             complete()  # others have published it
         return told
+
+    def _kept_answer(self, told: LoadResult) -> dict[str, Any]:
+        """The answer as the commit keeps it: commits are read by others and for ever, so without values."""
+        bad = self.search.bad.report(self.request.inputs.sources, plain=True)
+        return {**told.answer(), "bad_records": bad}
 
     def _validate(self, state: BranchState) -> tuple[FinalRows, int]:
         """Run stage 3: the rows that are to be written, and how many of their vectors stay null."""

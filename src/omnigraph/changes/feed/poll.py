@@ -38,9 +38,11 @@ from omnigraph.errors import (
     BranchNotFound,
     CursorRejected,
     HistoryReclaimed,
+    PolicyDenied,
     SchemaBoundary,
 )
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.forwards import Forwards
 from omnigraph.manifest.history.past_schemas import catalog_at
 from omnigraph.manifest.history.resolve import resolve_commit
@@ -174,9 +176,17 @@ class _Position:
 
 
 def poll(
-    workspace: Workspace, catalog_of: Callable[[BranchState], Catalog], request: PollRequest
+    workspace: Workspace,
+    catalog_of: Callable[[BranchState], Catalog],
+    request: PollRequest,
+    ask: Callable[[str], object] = lambda _: None,
 ) -> ChangePage:
-    """Return the next page of the change feed of a branch."""
+    """Return the next page of the change feed of a branch.
+
+    ``ask`` raises ``PolicyDenied`` for a branch that may not be read. A page ends before a commit that was
+    made on such a branch, and a poll that begins there is denied: a feed without it would not lead to the
+    state of its branch.
+    """
     budget = Budget(check_changes(request.limit))
     max_commits = check_commits(request.max_commits)
     state = workspace.manifest.state(request.branch)
@@ -200,7 +210,12 @@ def poll(
         if len(blocks) == max_commits or budget.is_used_up:
             break
         try:
+            ask(commit.branch or MAIN)
             taken = take(reader.changes(commit, last, place), budget)
+        except PolicyDenied:
+            if not blocks:
+                raise
+            break
         except (HistoryReclaimed, SchemaBoundary) as unreadable:
             if not blocks:
                 raise _refusal(commit, unreadable, request.cursor) from None

@@ -65,7 +65,10 @@ class Changes(Facet):
         )
         with within(timeout, cancel):
             return poll(
-                self._state.workspace, lambda at: self._state.schemas.at(at).catalog, request
+                self._state.workspace,
+                lambda at: self._state.schemas.at(at).catalog,
+                request,
+                self._access.asking(name),
             )
 
     def baseline(

@@ -6,14 +6,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, Timeout, within
-from omnigraph.errors import PolicyDenied
 from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.facets.merge_options import Resolve, merge_options
 from omnigraph.graph.history.changes import commit_changes
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.history.history import History, named_branches, read_history
-from omnigraph.manifest.history.records import commit_not_found, find_commit, list_commits
+from omnigraph.manifest.history.records import find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Action
@@ -36,13 +35,14 @@ class Commits(Facet):
     ) -> list[GraphCommit]:
         """Return the first-parent chain, newest first; only what all filters let through.
 
-        A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
+        Commits made on branches that the actor may not read are left out. A filter is `actor=<id>`, `branch=<name>`, `operation=<word>` or `operation_id=<ULID>`.
         ``before``: start after that commit.
         """
         self._state.ensure_open()
         name = trim_branch_name(branch)
         self._access.ask(Action.READ, name)
-        return list_commits(self._state.workspace.manifest, name, filter, limit, before)
+        manifest, may_read = self._state.workspace.manifest, self._access.readable(name)
+        return list_commits(manifest, name, filter, limit, before, may_read)
 
     def history(
         self,
@@ -53,7 +53,8 @@ class Commits(Facet):
         """Return a page of everything the branches reach over both parents, children first.
 
         All branches unless some are named; 200 commits unless ``limit`` says otherwise, at most
-        1,000. ``before`` is the ``next`` of the page before.
+        1,000. ``before`` is the ``next`` of the page before. Commits made on branches that the actor
+        may not read are left out; as parents they are still named.
         """
         self._state.ensure_open()
         named = named_branches(branches)
@@ -61,12 +62,13 @@ class Commits(Facet):
             self._access.ask(Action.READ)
         for branch in named:
             self._access.ask(Action.READ, branch)
-        return read_history(self._state.workspace.manifest, named, limit, before)
+        may_read = self._access.readable(*named)
+        return read_history(self._state.workspace.manifest, named, limit, before, may_read)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
         """Return one commit, from whichever live branch holds it."""
         self._state.ensure_open()
-        self._access.ask(Action.READ)
+        self._access.ask_about_commit(graph_commit_id)
         return find_commit(self._state.workspace.manifest, graph_commit_id)
 
     def changes(
@@ -88,13 +90,7 @@ class Commits(Facet):
         properties out. While ``next_page_token`` is not None, there is another page.
         """
         self._state.ensure_open()
-        try:
-            self._access.ask_read(Target(snapshot=graph_commit_id))
-        except PolicyDenied:
-            if self._access.actor is None:
-                raise
-            # Commits on branches that the caller may not read are left out.
-            raise commit_not_found(graph_commit_id) from None
+        self._access.ask_about_commit(graph_commit_id)
         with within(timeout, cancel):
             return commit_changes(
                 self._state,

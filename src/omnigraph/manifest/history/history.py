@@ -20,7 +20,7 @@ from omnigraph.display.text import counted, moment_text
 from omnigraph.errors import BadRequest, BranchNotFound, ResourceLimit
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph
-from omnigraph.manifest.history.records import check_limit
+from omnigraph.manifest.history.records import MayRead, check_limit, everything
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
@@ -96,10 +96,12 @@ def read_history(
     branches: str | Iterable[str] | None = None,
     limit: int | None = None,
     before: str | None = None,
+    may_read: MayRead = everything,
 ) -> History:
     """Return the commits that branches reach over both parents; all branches unless some are named.
 
-    ``before`` is the last commit of the page before this one.
+    ``before`` is the last commit of the page before this one. ``may_read`` tells of a branch whether it,
+    and the commits that were made on it, are to be shown; otherwise they are as unknown.
     """
     check_limit(limit)
     limit = USUAL if limit is None else limit
@@ -115,14 +117,30 @@ def read_history(
         # A branch that is deleted meanwhile was not asked for by name, so the answer is complete without it.
         for _ in range(LOOKS - 1):
             with contextlib.suppress(BranchNotFound):
-                return _page(manifest, [MAIN, *manifest.branch_names()], limit, before)
-    return _page(manifest, named or [MAIN, *manifest.branch_names()], limit, before)
+                return _page(manifest, _all_branches(manifest, may_read), limit, before, may_read)
+    return _page(manifest, named or _all_branches(manifest, may_read), limit, before, may_read)
 
 
-def _page(manifest: Manifest, branches: Sequence[str], limit: int, before: str | None) -> History:
+def _all_branches(manifest: Manifest, may_read: MayRead) -> list[str]:
+    return [name for name in (MAIN, *manifest.branch_names()) if may_read(name)]
+
+
+def _page(
+    manifest: Manifest,
+    branches: Sequence[str],
+    limit: int,
+    before: str | None,
+    may_read: MayRead,
+) -> History:
     states = [manifest.state(branch) for branch in branches]
-    heads = {state.name: state.head.commit.graph_commit_id for state in states}
-    ordered = _after(_newest_first(CommitGraph(manifest, states), states), before)
+    heads = {
+        state.name: state.head.commit.graph_commit_id
+        for state in states
+        if may_read(state.head.commit.branch or MAIN)
+    }
+    # What may not be read is walked over: there may be more behind it.
+    reached = _newest_first(CommitGraph(manifest, states), states)
+    ordered = _after((one for one in reached if may_read(one.branch or MAIN)), before)
     page = list(itertools.islice(ordered, limit))
     more = next(ordered, None) is not None
     return History(page, heads, _tags(manifest, page), page[-1].graph_commit_id if more else None)

@@ -21,6 +21,8 @@ from omnigraph.manifest.migrations import with_depths
 from omnigraph.manifest.rows import GraphCommit
 
 Test = Callable[[GraphCommit], bool]
+MayRead = Callable[[str], bool]
+"""Whether a branch may be read by who asks."""
 
 PAGE = 256
 """This many depths are read at first; every further page is twice as long."""
@@ -101,23 +103,30 @@ def first_parents(records: BranchRecords, start: GraphCommit) -> Iterator[GraphC
         yield commit
 
 
+def everything(_branch: str) -> bool:
+    """Whether a branch may be read, where nobody asks."""
+    return True
+
+
 def list_commits(
     manifest: Manifest,
     branch: str = MAIN,
     filters: str | Iterable[str] | None = None,
     limit: int | None = None,
     before: str | None = None,
+    may_read: MayRead = everything,
 ) -> list[GraphCommit]:
     """Return the first-parent chain of a branch, newest first; ``limit`` applies after filtering.
 
-    ``before`` is a commit of the chain: the list starts with the one after it.
+    ``before`` is a commit of the chain: the list starts with the one after it. ``may_read`` tells of the
+    branch on which a commit was made whether it is to be shown; otherwise it is as unknown.
     """
     check_limit(limit)
     tests = [parse_filter(text) for text in _filter_texts(filters)]
     records = BranchRecords(manifest, manifest.state(branch))
     found: list[GraphCommit] = []
-    for commit in _chain(records, before):
-        if all(test(commit) for test in tests):
+    for commit in _chain(records, before, may_read):
+        if may_read(commit.branch or MAIN) and all(test(commit) for test in tests):
             found.append(commit)
             if len(found) == limit:
                 break
@@ -131,12 +140,13 @@ def check_limit(limit: object) -> None:
     raise BadRequest(f"limit is {limit!r}; it must be a whole number, at least 1")
 
 
-def _chain(records: BranchRecords, before: object) -> Iterator[GraphCommit]:
+def _chain(records: BranchRecords, before: object, may_read: MayRead) -> Iterator[GraphCommit]:
     """Yield the first-parent chain of a branch, from its head or from after a commit of it."""
     if before is None:
         return first_parents(records, records.head)
     last = records.find(before) if isinstance(before, str) else None
-    if last is None or not _is_on_chain(records, last):
+    is_shown = last is not None and may_read(last.branch or MAIN)
+    if last is None or not is_shown or not _is_on_chain(records, last):
         raise BadRequest(
             f"before is {before!r}, which is no commit of branch `{records.state.name}`; give the "
             "id of one that its list shows"

@@ -11,7 +11,7 @@ import json
 import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -38,6 +38,12 @@ class Bad:
     """The property that is wrong, or several, separated by commas; None where no one is to blame."""
     record: str | None = None
     """The values of a row by column, as JSON. The record of a line is read again from its source."""
+
+    def plain_reason(self) -> str:
+        """What is wrong, without any value of the record: what is kept for ever says no more than that."""
+        if self.violation is not None:
+            return f"it breaks a rule of its type ({self.violation})"
+        return "it cannot be read" if self.property is None else "a value does not fit its property"
 
     def place(self) -> tuple[int, int]:
         """Where it stands in the input; places are in the order of the input."""
@@ -112,9 +118,13 @@ class BadRecords:
                 file.seek(start)
                 yield Bad(*json.loads(file.readline()))
 
-    def report(self, sources: Sequence[Source]) -> dict[str, Any]:
-        """How many there are, and the first of them."""
-        return {"total": self.total, "first": list(describe_bad(sources, self.first))}
+    def report(self, sources: Sequence[Source], *, plain: bool = False) -> dict[str, Any]:
+        """How many there are, and the first of them; with ``plain`` reasons no value is in it."""
+        first = self.first
+        if plain:
+            # The record may have named the property, too: one that its type does not have.
+            first = [replace(bad, reason=bad.plain_reason(), property=None) for bad in first]
+        return {"total": self.total, "first": list(describe_bad(sources, first))}
 
     def error(self, sources: Sequence[Source]) -> OmniGraphError:
         """The error of a load that has bad records: the first one leads, `SHOWN` are listed."""
