@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from omnigraph.write.merge.decide import DecideOptions, Side, units
-from omnigraph.write.merge.resolutions import Image, Resolutions
+from omnigraph.write.merge.decide import units
+from omnigraph.write.merge.decided import DecideOptions, Side
+from omnigraph.write.merge.resolutions import Changed, Image, Resolutions
 from tests.merge.three_states import Sides, columns_of, equal_images, expected_merge
 from tests.validate.schemas import catalog_of
 
@@ -151,15 +152,30 @@ def merges(draw, entity, columns):
                 state[id_] = image
         images = [given_image(entity, one) for one in here if one is not None]
         chosen = ["leave", "ours", "theirs", None, None, *images]
+        if None not in here[1:]:
+            chosen += [draw(words_with_changes(entity, hot, changes))] * 4
         decisions[id_] = draw(st.sampled_from(chosen))
     named = {id_: decision for id_, decision in decisions.items() if decision != "leave"}
     return states, draw(st.sampled_from([None, "ours", "theirs", named, named, named]))
+
+
+WORDS = st.sampled_from(["ours", "theirs"])
+
+
+@st.composite
+def words_with_changes(draw, entity, hot, changes):
+    """A side with some values given and others taken from a side."""
+    taken = draw(st.dictionaries(st.sampled_from(hot), WORDS, max_size=2))
+    given = given_image(entity, draw(changes)).values
+    given = {name: value for name, value in given.items() if name not in taken}
+    return Changed(draw(WORDS), given, taken)
 
 
 def given_image(entity, values):
     blobs = {
         name: None if values[name] is None else {"data": values[name]}
         for name in entity.blob_properties
+        if name in values
     }
     return Image({**values, **blobs})
 

@@ -12,8 +12,9 @@ import pyarrow as pa
 from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import columns_equal, from_arrow, to_arrow
-from omnigraph.write.merge.decide import Cells, Decided, DecideOptions, Side, decide
-from omnigraph.write.merge.resolutions import Image
+from omnigraph.write.merge.decide import decide
+from omnigraph.write.merge.decided import Cells, Decided, DecideOptions, Side
+from omnigraph.write.merge.resolutions import Changed, Image
 
 State = Mapping[str, Mapping[str, Any]]
 """Entities by id; an entity is its stored values by column, a blob its bytes."""
@@ -186,16 +187,39 @@ def expected_merge(
             is_absent = (t if decision == "ours" else s) is None
             decision = None if is_absent else mixed[decision]
         elif isinstance(decision, Image):
-            decision = _plain(entity, decision)
+            decision = _plain(entity, decision.values)
+        elif isinstance(decision, Changed):
+            decision = _changed(entity, decision, mixed[decision.word], {"ours": t, "theirs": s})
         _set(expected, id_, decision)
     return expected
 
 
-def _plain(entity: Entity, image: Image) -> dict[str, Any]:
-    values = {name: image.values[name] for name in columns_of(entity)}
-    for name in entity.blob_properties:
-        values[name] = None if values[name] is None else values[name]["data"]
-    return values
+def _changed(
+    entity: Entity, decision: Changed, image: Mapping[str, Any], sides: Mapping[str, Any]
+) -> dict[str, Any]:
+    """A side's image with changes. A text that changes leaves its vector to be made: it is null here."""
+    given = _plain(entity, decision.values)
+    changed = {**image, **given}
+    for name, word in decision.taken.items():
+        changed[name] = sides[word][name]
+    for vector, embed in entity.embeds.items():
+        if vector in given or vector in decision.taken:
+            continue
+        if embed.source in decision.taken:
+            changed[vector] = sides[decision.taken[embed.source]][vector]
+        elif embed.source in given and (
+            given[embed.source] is None or given[embed.source] != image[embed.source]
+        ):
+            changed[vector] = None
+    return changed
+
+
+def _plain(entity: Entity, given: Mapping[str, Any]) -> dict[str, Any]:
+    blobs = {name: given[name] for name in entity.blob_properties if name in given}
+    return {
+        **{name: given[name] for name in columns_of(entity) if name in given},
+        **{name: None if value is None else value["data"] for name, value in blobs.items()},
+    }
 
 
 def _set(expected: Expected, id_: str, image: Mapping[str, Any] | None) -> None:

@@ -7,7 +7,7 @@ provider makes the other vectors, each text once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.embeddings.embedder import Embedder
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
     import pyarrow as pa
+
+
+MakeVectors = Callable[[Entity, str, Sequence[str]], "pa.Array | None"]
+"""Makes the vectors of a property from texts; None if there is no provider and they may wait."""
 
 
 class TextVectors:
@@ -50,6 +54,25 @@ class TextVectors:
             made = embed_texts(embedder, new, dimension, place, prop.embed.model)
             known.update(zip(new, np.asarray(made, np.float32), strict=True))
         return vector_column(np.stack([known[text] for text in texts]), prop.type.arrow_type())
+
+
+def planned_vectors(entity: Entity, name: str, texts: Sequence[str]) -> pa.Array:
+    """Stand in for ``TextVectors.make`` in a plan, which asks no provider: every number is zero."""
+    import numpy as np
+
+    kind = entity.properties[name].type
+    return vector_column(np.zeros((len(texts), kind.dim or 0), np.float32), kind.arrow_type())
+
+
+def vectors_pending(entity: Entity, rows: pa.Table) -> int:
+    """Return how many vectors of the rows are null although their text is there."""
+    import pyarrow.compute as pc
+
+    return sum(
+        pc.sum(pc.and_(rows.column(name).is_null(), rows.column(embed.source).is_valid())).as_py()
+        or 0
+        for name, embed in entity.embeds.items()
+    )
 
 
 def note_inserted(pending: PendingTable, values: dict[str, Any]) -> None:

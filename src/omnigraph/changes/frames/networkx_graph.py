@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
@@ -32,16 +34,30 @@ def networkx_graph(
     networkx = library("networkx", "to_networkx", "use nodes and edges")
     nodes, edges = _chosen(catalog, types)
     graph: nx.MultiDiGraph[Any] = networkx.MultiDiGraph(graph_commit_id=snapshot.graph_commit_id)
-    for node in nodes:
-        graph.add_nodes_from(
-            ((node.name, row_id), found) for (row_id,), found in _rows(workspace, snapshot, node)
-        )
-    for edge in edges:
-        graph.add_edges_from(
-            ((edge.from_type, source), (edge.to_type, target), (edge.name, row_id), found)
-            for (row_id, source, target), found in _rows(workspace, snapshot, edge)
-        )
+    with _without_collector():
+        for node in nodes:
+            graph.add_nodes_from(
+                ((node.name, row_id), found)
+                for (row_id,), found in _rows(workspace, snapshot, node)
+            )
+        for edge in edges:
+            graph.add_edges_from(
+                ((edge.from_type, source), (edge.to_type, target), (edge.name, row_id), found)
+                for (row_id, source, target), found in _rows(workspace, snapshot, edge)
+            )
     return graph
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """No looking for cycles meanwhile: it would walk the millions of dicts made so far, again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _chosen(catalog: Catalog, types: Sequence[str] | None) -> tuple[list[NodeType], list[EdgeType]]:

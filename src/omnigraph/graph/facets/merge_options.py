@@ -27,6 +27,7 @@ def merge_options(
 ) -> MergeOptions:
     """Return the checked options of a merge or revert; a read-only handle may ask for a dry run."""
     from omnigraph.write.merge.request import MergeOptions, check_granularity
+    from omnigraph.write.vectors import TextVectors
 
     state, dry = access.state, check_flag("dry_run", dry_run)
     if dry:
@@ -43,4 +44,5 @@ def merge_options(
         state.blob_policy,
         operation_id=check_operation_id(operation_id),
         message=check_message(message),
+        vectors=TextVectors(state.embedder),
     )

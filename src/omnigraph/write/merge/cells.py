@@ -14,7 +14,7 @@ from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, open_blob
-from omnigraph.write.merge.decide import Cells, Equal, ShowImages, Side
+from omnigraph.write.merge.decided import Cells, Equal, ShowImages, Side
 from omnigraph.write.merge.merged_table import Sides
 
 

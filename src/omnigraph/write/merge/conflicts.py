@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from omnigraph.display.text import printable, shortened
 from omnigraph.errors import MergeConflicts
 
 EntityConflictKind = Literal["divergent_insert", "divergent_update", "delete_vs_update"]
@@ -18,7 +19,7 @@ NAMED = 3
 """How many conflicts the text of the error names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class MergeConflict:
     """One conflict of a merge or a revert.
 
@@ -43,6 +44,11 @@ class MergeConflict:
     def type_name(self) -> str:
         """The type of the entity."""
         return self.table_key.partition(":")[2]
+
+    def __repr__(self) -> str:
+        # Images in ``detail`` may hold long texts and vectors.
+        where = f"{self.kind} in {self.table_key}"
+        return f"<omnigraph.MergeConflict {where}: {shortened(printable(self.message), 100)}>"
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form; ``detail`` is left out if there is none."""

@@ -15,92 +15,32 @@ A chunk of entities is decided at once, by masks; only entities in conflict are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.types import shown
 from omnigraph.write.merge.conflicts import EntityConflictKind, MergeConflict
-from omnigraph.write.merge.resolutions import NO_RESOLUTIONS, Image, Resolutions, Word
-
-Granularity = Literal["entity", "property"]
-GRANULARITIES = ("entity", "property")
-
-Mask = npt.NDArray[np.bool_]
-Places = npt.NDArray[np.int64]
-
-
-class Side(IntEnum):
-    """Where rows, or the values of a row, come from."""
-
-    BASE = 0
-    SOURCE = 1
-    TARGET = 2
-    IMAGE = 3
-    """Given by a resolution."""
-
-
-class Cells(NamedTuple):
-    """Rows of one side. Blobs of ``Side.IMAGE`` are values to write, those of other sides descriptors."""
-
-    side: Side
-    table: pa.Table
-
-
-Equal = Callable[[Sequence[str], Cells, Cells], pa.BooleanArray]
-"""Compares two sides row by row in the named columns, by image equality; the answer has no null."""
-ShowImages = Callable[[Cells], Sequence[Mapping[str, Any]]]
-"""Shows the rows of a side as images, ``{properties, endpoints?}``."""
-
-
-@dataclass(frozen=True, slots=True)
-class DecideOptions:
-    """How a merge decides. ``images``: conflicts show the three states of their entity."""
-
-    granularity: Granularity = "entity"
-    resolutions: Resolutions = NO_RESOLUTIONS
-    images: ShowImages | None = None
-
-
-class BlobOrigin(NamedTuple):
-    """Where the values of one Blob column come from, row by row.
-
-    ``side`` holds numbers of ``Side``. ``row_id`` is the row id in that side's table; where the side is
-    ``IMAGE`` it is null, and ``given`` has the value, as ``storage/tables/blobs/columns.py`` describes it.
-    """
-
-    side: pa.Int8Array
-    row_id: pa.UInt64Array
-    given: pa.Array
-
-
-@dataclass(frozen=True, slots=True)
-class Decided:
-    """What a merge does with one chunk of a table."""
-
-    rows: pa.Table
-    """The rows to write, by id: ``id``, the ends of edges, every property. Blobs are descriptors; see
-    ``blobs`` for the table that each belongs to."""
-    replaces: pa.UInt64Array
-    """For each of the rows, the target's row id of the row it replaces; null where it is inserted."""
-    blobs: Mapping[str, BlobOrigin]
-    """By Blob property: where the values of the rows come from."""
-    removed: pa.StringArray
-    """The ids of the target's rows to delete."""
-    cut_off: pa.StringArray
-    """Those of ``removed`` that the source has: no cascade of the source removed the edges of such a node."""
-    conflicts: tuple[MergeConflict, ...]
-    """The entities in conflict that are left."""
-    resolved: int
-    """How many entities in conflict were decided by a resolution."""
-    named: tuple[str, ...]
-    """The ids among them that the resolutions name one by one."""
+from omnigraph.write.merge.decided import (
+    BLOB_VALUE,
+    BlobOrigin,
+    Cells,
+    Decided,
+    DecideOptions,
+    Equal,
+    Mask,
+    Places,
+    ShowImages,
+    Side,
+)
+from omnigraph.write.merge.resolutions import Changed, Image, Word
 
 
 def decide(
@@ -126,6 +66,7 @@ def units(entity: Entity) -> list[tuple[str, ...]]:
     return [*ends, *(tuple(group) for group in groups.values())]
 
 
+_SIDES: dict[Word, Side] = {"ours": Side.TARGET, "theirs": Side.SOURCE}
 _SHOWN_COLUMNS = {"src": "from", "dst": "to"}
 _TEXTS: dict[EntityConflictKind, str] = {
     "divergent_insert": "was added on both sides with different values",
@@ -162,11 +103,13 @@ class _Chunk:
         self.units = units(entity) or [("id",)]
         self.columns = [name for unit in self.units for name in unit if name != "id"]
         size = len(self.ids)
-        # For each unit and entity, the side that its value comes from; zero where nothing is written.
-        self.picks = np.zeros((len(self.units), size), np.int8)
+        self.row_of = {name: at for at, name in enumerate(self.columns or ["id"])}
+        # For each column and entity, the side that its value comes from; zero where nothing is written.
+        self.picks = np.zeros((len(self.row_of), size), np.int8)
         self.removed = np.zeros(size, np.bool_)
         self.cut_off = np.zeros(size, np.bool_)
         self.images: dict[int, Image] = {}
+        self.unmade: dict[str, list[int]] = {}
         self.conflicts: dict[int, MergeConflict] = {}
         self.named: list[str] = []
         self.resolved = 0
@@ -228,12 +171,13 @@ class _Chunk:
         The picks of the others are set as well, except for the units in conflict, which get ``BASE``.
         """
         clash = np.zeros(len(self.ids), np.bool_)
-        for number, unit in enumerate(self.units):
+        for unit in self.units:
             kept = self._same(Side.BASE, Side.SOURCE, where, unit)
             free = self._same(Side.BASE, Side.TARGET, where & ~kept, unit)
             alike = self._same(Side.SOURCE, Side.TARGET, where & ~kept & ~free, unit)
-            self.picks[number, where & (kept | alike)] = Side.TARGET
-            self.picks[number, where & free] = Side.SOURCE
+            for name in unit:
+                self.picks[self.row_of[name], where & (kept | alike)] = Side.TARGET
+                self.picks[self.row_of[name], where & free] = Side.SOURCE
             clash |= where & ~kept & ~free & ~alike
         # An entity that takes nothing from the source stays as the target has it.
         idle = where & ~clash & ~(self.picks == Side.SOURCE).any(axis=0)
@@ -258,9 +202,56 @@ class _Chunk:
             self.removed[place] = self.there[place]
             self.cut_off[place] = self.there[place] and self.is_[place]
         else:
+            word = decision.word if isinstance(decision, Changed) else decision
+            if isinstance(decision, Changed):
+                self._refuse_absent(place, id_, [word, *decision.taken.values()])
             where = np.zeros(len(self.ids), np.bool_)
             where[place] = True
-            self._take(where, decision)
+            self._take(where, word)
+            if isinstance(decision, Changed):
+                self._change(place, decision)
+
+    def _refuse_absent(self, place: int, id_: str, words: Sequence[Word]) -> None:
+        """Refuse to change the state of a side, or to take a value from it, where it has no such entity."""
+        for word, side, present in (
+            ("ours", "target", self.there[place]),
+            ("theirs", "source", self.is_[place]),
+        ):
+            if word in words and not present:
+                raise BadRequest(
+                    f"resolve takes {self.entity.table_key} {shown(id_)} from the {side}, where it was deleted; "
+                    "give its whole image, or take the other side",
+                    table_key=self.entity.table_key,
+                    row_id=id_,
+                )
+
+    def _change(self, place: int, decision: Changed) -> None:
+        """Give an entity, taken from one side, the values that a resolution sets."""
+        picks = self.picks[:, place]
+        picks[picks == 0] = _SIDES[decision.word]
+        values = dict(decision.values)
+        vectors = {name: embed.source for name, embed in self.entity.embeds.items()}
+        for name, word in decision.taken.items():
+            made = [vector for vector, source in vectors.items() if source == name]
+            for column in (name, *(one for one in made if one not in values)):
+                if column == name or column not in decision.taken:
+                    picks[self.row_of[column]] = _SIDES[word]
+        for name, source in vectors.items():
+            if source in values and name not in values and name not in decision.taken:
+                if self._keeps_text(
+                    place, source, values[source], Side(picks[self.row_of[source]])
+                ):
+                    continue
+                values[name] = None
+                if values[source] is not None:
+                    self.unmade.setdefault(name, []).append(place)
+        for name in values:
+            picks[self.row_of[name]] = Side.IMAGE
+        self.images[place] = Image(values)
+
+    def _keeps_text(self, place: int, source: str, text: str | None, side: Side) -> bool:
+        """Return whether a resolution gives a text again that the side has: its vector stays."""
+        return bool(text is not None and self.tables[side].column(source)[place].as_py() == text)
 
     def _take(self, where: Mask, word: Word) -> None:
         """Give entities in conflict the state of one side.
@@ -287,9 +278,9 @@ class _Chunk:
         if kind == "divergent_update" and self.options.granularity == "property":
             clashing = [
                 _SHOWN_COLUMNS.get(column, column) if unit == ("src", "dst") else column
-                for number, unit in enumerate(self.units)
+                for unit in self.units
                 for column in unit
-                if not self.picks[number, place]
+                if not self.picks[self.row_of[column], place]
             ]
             detail["properties"] = sorted(clashing)
             text = f"{text}: {', '.join(detail['properties'])}"
@@ -311,16 +302,36 @@ class _Chunk:
     # -- the result
 
     def _drop_equal_images(self) -> None:
-        """Write nothing for an image that the target has already."""
-        places = np.array([place for place in self.images if self.there[place]], np.int64)
-        if not len(places):
-            return
+        """Write nothing for an entity that a resolution leaves as the target has it."""
+        alike: dict[bytes, list[int]] = {}
+        for place in self.images:
+            if self.there[place]:
+                alike.setdefault(self.picks[:, place].tobytes(), []).append(place)
+        for found in alike.values():
+            places = np.array(found, np.int64)
+            same = self._given_as_target(places)
+            taken = [
+                name for name, at in self.row_of.items() if self.picks[at, found[0]] == Side.SOURCE
+            ]
+            if taken:
+                where = np.zeros(len(self.ids), np.bool_)
+                where[places[same]] = True
+                same = self._same(Side.SOURCE, Side.TARGET, where, taken)[places]
+            self.picks[:, places[same]] = 0
+
+    def _given_as_target(self, places: Places) -> Mask:
+        """Return at which of these places, which pick alike, the given values are those of the target."""
+        names = [
+            name for name, at in self.row_of.items() if self.picks[at, places[0]] == Side.IMAGE
+        ]
+        names = [name for name in names if name != "id"]
+        if not names:
+            return np.ones(len(places), np.bool_)
         target = self.tables[Side.TARGET].take(pa.array(places))
         given = pa.table(
-            {name: self._given(name, target.column(name).type, places) for name in self.columns}
+            {name: self._given(name, target.column(name).type, places) for name in names}
         )
-        same = self.equal(self.columns, Cells(Side.IMAGE, given), Cells(Side.TARGET, target))
-        self.picks[:, places[_mask(same)]] = 0
+        return _mask(self.equal(names, Cells(Side.IMAGE, given), Cells(Side.TARGET, target)))
 
     def _given(self, name: str, type_: pa.DataType, places: Places) -> pa.Array:
         """Return one column of the images at these places."""
@@ -333,7 +344,7 @@ class _Chunk:
         places = np.flatnonzero(self.picks.any(axis=0))
         picks = self.picks[:, places]
         target = self.tables[Side.TARGET]
-        pick_of = {name: picks[at] for at, unit in enumerate(self.units) for name in unit}
+        pick_of = {name: picks[at] for name, at in self.row_of.items()}
         names = [*self.entity.implicit_columns[1:], *self.entity.properties]
         columns = [self._picked(name, pick_of[name], places) for name in names]
         schema = pa.schema([target.schema.field(name) for name in ("id", *names)])
@@ -349,6 +360,9 @@ class _Chunk:
             conflicts=tuple(self.conflicts.values() if show is None else self._with_images(show)),
             resolved=self.resolved,
             named=tuple(self.named),
+            unmade={
+                name: np.flatnonzero(np.isin(places, found)) for name, found in self.unmade.items()
+            },
         )
 
     def _picked(self, name: str, picks: npt.NDArray[np.int8], places: Places) -> pa.Array:
@@ -378,12 +392,6 @@ class _Chunk:
             row_id=self._picked(ROW_ID, picks, places),
             given=pa.array(values, BLOB_VALUE),
         )
-
-
-BLOB_VALUE = pa.struct(
-    {"data": pa.large_binary(), "uri": pa.utf8(), "position": pa.uint64(), "size": pa.uint64()}
-)
-"""The type of blob values that a resolution gives."""
 
 
 def _mask(answer: pa.BooleanArray) -> Mask:

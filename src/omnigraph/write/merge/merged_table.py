@@ -35,7 +35,7 @@ from omnigraph.storage.tables.staging import (
 )
 from omnigraph.storage.tables.table import Table
 from omnigraph.validate.change_set import ORDER, TableDelta, needed_columns
-from omnigraph.write.merge.decide import BLOB_VALUE, BlobOrigin, Decided, Side
+from omnigraph.write.merge.decided import BLOB_VALUE, BlobOrigin, Decided, Side
 from omnigraph.write.merge.spool import Scratch, Spool
 
 SORTED_BYTES: Final = 128 << 20

@@ -21,12 +21,13 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.streams import newer_streams
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.merge.conflicts import conflicts_error
-from omnigraph.write.merge.decide import DecideOptions
+from omnigraph.write.merge.decided import DecideOptions
 from omnigraph.write.merge.publish import PlanAgain, Publication, publish_merge
 from omnigraph.write.merge.request import MergeOptions, MergeResult, MergeStats, Outcome
 from omnigraph.write.merge.resolutions import Resolutions, read_resolutions
 from omnigraph.write.merge.spool import HELD_BYTES, Scratch
 from omnigraph.write.merge.three_way import Plan, States, ThreeWay
+from omnigraph.write.vectors import planned_vectors
 
 
 class Operation:
@@ -67,6 +68,7 @@ class Operation:
             DecideOptions(self.options.granularity, self.resolutions),
             self.meter,
             self.scratch,
+            planned_vectors if self.options.dry_run else self.options.vectors.make,
             images=self.options.images,
             spark_for=self.options.spark_for,
         ).run(checks=checks)
@@ -163,7 +165,7 @@ class Operation:
         )
 
     def _stats(self, plan: Plan) -> MergeStats:
-        return MergeStats.of(self.meter.stats(), plan.resolved)
+        return MergeStats.of(self.meter.stats(), plan.resolved, plan.embeddings_pending)
 
 
 Made = TypeVar("Made", bound=Operation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.compare import SparkFor, nothing_on_spark
@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
+from omnigraph.write.vectors import TextVectors
 
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
@@ -44,6 +45,8 @@ class MergeOptions:
     spark_for: SparkFor = nothing_on_spark
     operation_id: str | None = None
     message: str | None = None
+    vectors: TextVectors = field(default_factory=lambda: TextVectors(None))
+    """Makes the vectors of texts that ``resolve`` sets."""
 
     def asked(self, operation: Literal["merge", "revert"]) -> WriteRequest:
         """Return what was asked for; a dry run has nothing that could be repeated."""
@@ -62,19 +65,28 @@ def check_granularity(granularity: object) -> Granularity:
 
 @dataclass(frozen=True, slots=True)
 class MergeStats(Stats):
-    """What a merge did and what it cost; ``resolved`` entities were decided by ``resolve``."""
+    """What a merge did and what it cost.
+
+    ``resolved`` entities were decided by ``resolve``. ``embeddings_pending`` vectors of the rows that
+    were written are null although their text is there; ``graph.embed`` makes them.
+    """
 
     resolved: int = 0
+    embeddings_pending: int = 0
 
     @classmethod
-    def of(cls, stats: Stats, resolved: int = 0) -> MergeStats:
-        """Return the counts of an operation with the number of decided entities."""
-        counts = {field.name: getattr(stats, field.name) for field in fields(Stats)}
-        return cls(**counts, resolved=resolved)
+    def of(cls, stats: Stats, resolved: int = 0, embeddings_pending: int = 0) -> MergeStats:
+        """Return the counts of an operation with those that only merges have."""
+        counts = {one.name: getattr(stats, one.name) for one in fields(Stats)}
+        return cls(**counts, resolved=resolved, embeddings_pending=embeddings_pending)
 
     def to_json(self) -> dict[str, Any]:
         """Return the counts by name."""
-        return {**Stats.to_json(self), "resolved": self.resolved}
+        return {
+            **Stats.to_json(self),
+            "resolved": self.resolved,
+            "embeddings_pending": self.embeddings_pending,
+        }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -164,6 +176,8 @@ class MergeResult(Shown):
         ]
         if self.stats.resolved:
             facts.append(("resolved", self.stats.resolved))
+        if self.stats.embeddings_pending:
+            facts.append(("vectors pending", self.stats.embeddings_pending))
         title = f"{what} into {self.target}{planned}: {self.outcome}"
         notes = []
         if self.branch_delete_error is not None:

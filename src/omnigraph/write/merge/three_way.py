@@ -31,11 +31,13 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import columns_by_key
 from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.types.vectors import put_values
 from omnigraph.validate.change_set import ChangeSet
 from omnigraph.validate.committed import Committed
 from omnigraph.write.merge.cells import compare_cells, show_cells
 from omnigraph.write.merge.conflicts import MergeConflict, in_order
-from omnigraph.write.merge.decide import Decided, DecideOptions, decide
+from omnigraph.write.merge.decide import decide
+from omnigraph.write.merge.decided import Decided, DecideOptions
 from omnigraph.write.merge.graph_checks import (
     cascaded_edges,
     graph_conflicts,
@@ -43,6 +45,7 @@ from omnigraph.write.merge.graph_checks import (
 )
 from omnigraph.write.merge.merged_table import MergedTable, Sides
 from omnigraph.write.merge.spool import Scratch
+from omnigraph.write.vectors import MakeVectors, vectors_pending
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,8 @@ class Plan:
     tables: dict[str, MergedTable] = field(default_factory=dict)
     conflicts: list[MergeConflict] = field(default_factory=list)
     resolved: int = 0
+    embeddings_pending: int = 0
+    """Vectors of rows to write that are null although their text is there."""
     broken_values: list[MergeConflict] = field(default_factory=list)
     """Rows with values that break a rule; they count only if no entity is in conflict."""
     cut_off: dict[str, list[str]] = field(default_factory=dict)
@@ -100,6 +105,7 @@ class ThreeWay:
         options: DecideOptions,
         meter: Meter,
         scratch: Scratch,
+        make_vectors: MakeVectors,
         *,
         images: bool = False,
         spark_for: SparkFor = nothing_on_spark,
@@ -111,6 +117,7 @@ class ThreeWay:
         self.options = options
         self.meter = meter
         self.scratch = scratch
+        self.make_vectors = make_vectors
         self.images = images
         self.spark_for = spark_for
 
@@ -127,6 +134,7 @@ class ThreeWay:
             for decided in self._decide(merged):
                 plan.conflicts += decided.conflicts
                 plan.resolved += decided.resolved
+                plan.embeddings_pending += vectors_pending(merged.entity, decided.rows)
                 named += [(key, one) for one in decided.named]
                 if checks:
                     plan.broken_values += value_conflicts(merged.entity, decided.rows)
@@ -220,8 +228,21 @@ class ThreeWay:
                 places = changes.before.table.column(ROW_ID)
                 target = sides.target.aligned(changes.ids, places)
             decided = decide(merged.entity, changes, target, options, equal)
+            decided = self._with_vectors(merged.entity, decided)
             merged.add(decided, changes, target)
             yield decided
+
+    def _with_vectors(self, entity: Entity, decided: Decided) -> Decided:
+        """Make the vectors of texts that resolutions set."""
+        rows = decided.rows
+        for name, places in decided.unmade.items():
+            texts = rows.column(entity.embeds[name].source).take(pa.array(places)).to_pylist()
+            made = self.make_vectors(entity, name, texts) if texts else None
+            if made is not None:
+                column = put_values(rows.column(name).combine_chunks(), places, made)
+                at = rows.schema.get_field_index(name)
+                rows = rows.set_column(at, rows.schema.field(at), column)
+        return replace(decided, rows=rows)
 
     # -- states that cannot be compared
 
