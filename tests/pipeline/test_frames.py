@@ -79,7 +79,7 @@ class TestColumnsByName:
         (found,) = bad
         assert found["reason"] == "Person.name (String): a value is required"
         assert (found["source"], found["offset"], found["property"]) == (0, 2, "name")
-        assert json.loads(found["record"]) == {"name": None}
+        assert json.loads(found["record"]) == {"type": "Person", "record": {"name": None}}
 
     def test_a_required_embed_vector_may_be_left_out_where_its_text_is(self):
         doc = CATALOG.nodes["Doc"]

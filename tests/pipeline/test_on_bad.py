@@ -113,8 +113,8 @@ def test_rows_are_told_by_their_values(graph, tmp_path):
     told = {entry["row"]: entry for entry in entries(rejects)}
     assert result.skipped == 3
     assert {row: entry["property"] for row, entry in told.items()} == {2: "call", 3: "age", 4: "imo"}  # fmt: skip
-    assert told[2]["record"] == {"id": "b", "imo": "b", "call": "x", "age": 2}
-    assert told[3]["record"] == {"id": "c", "imo": "c", "call": "y", "age": 33}
+    assert told[2]["record"] == {"imo": "b", "call": "x", "age": 2}
+    assert told[3]["record"] == {"imo": "c", "call": "y", "age": 33}
     assert told[4]["record"] == {"imo": None, "call": "z", "age": 4}
 
 

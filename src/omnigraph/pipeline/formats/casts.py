@@ -285,10 +285,10 @@ def _read_texts(t: PropType, array: pa.Array) -> Cast:
                 return _cast_scalars(t, numbers)
     elif not (t.is_list or t.is_vector or t.scalar.is_boolean):
         return _cast_scalars(t, array)
-    return _each(t, array.to_pylist(), lambda text: from_json(t, _json_of(t, text)))
+    return _each(t, array.to_pylist(), lambda text: from_json(t, json_of_cell(t, text)))
 
 
-def _json_of(t: PropType, text: str) -> object:
+def json_of_cell(t: PropType, text: str) -> object:
     """The JSON value that a text in a cell stands for."""
     if t.is_list or t.is_vector:
         try:

@@ -26,17 +26,19 @@ MAX_COLUMNS = 1 << 14
 """A file with more columns is refused: each of them takes memory, before any row is read."""
 
 _PART_BYTES = 1 << 16
+_SHOWN_TEXT = 1 << 12
 
 
 class BadRow(NamedTuple):
-    """A row that could not be split into columns, and why."""
+    """A row that could not be split into columns, why, and the beginning of its text."""
 
     reason: str
+    text: str | None = None
 
 
 class _Ragged(NamedTuple):
     row: int
-    reason: str
+    bad: BadRow
 
 
 def open_csv(
@@ -111,7 +113,9 @@ def _open(
 
     def skip(row: Any) -> str:
         reason = f"{row.actual_columns} values for {row.expected_columns} columns; check its quotes"
-        ragged.append(_Ragged(row.number - header, reason))  # the header is row 1 to Arrow
+        text = row.text if isinstance(row.text, str) else None
+        bad = BadRow(reason, text if text is None else text[:_SHOWN_TEXT])
+        ragged.append(_Ragged(row.number - header, bad))  # the header is row 1 to Arrow
         return "skip"
 
     stream = stack.enter_context(open_plain(source.location, source.compression, source.name))
@@ -183,11 +187,11 @@ def _in_order(
             before = ragged[0].row - row
             if before:
                 yield rest.slice(0, before)
-            yield BadRow(ragged.popleft().reason)
+            yield ragged.popleft().bad
             rest = rest.slice(before)
             row += before + 1
         if rest.num_rows:
             yield rest
         row += rest.num_rows
     while ragged:
-        yield BadRow(ragged.popleft().reason)
+        yield ragged.popleft().bad

@@ -6,7 +6,6 @@ and read here as well. Records are counted in rows; the first is row 1.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -29,6 +28,7 @@ from omnigraph.pipeline.formats.pandas_columns import (
     pandas_batches,
     pandas_names,
 )
+from omnigraph.pipeline.formats.reject_lines import end_names, reject_of_row
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     Parsed,
@@ -39,8 +39,9 @@ from omnigraph.pipeline.formats.typed_batch import (
     given_column,
     required_embeds,
     required_names,
+    shown_value,
 )
-from omnigraph.types import PropType, Scalar, Unfit
+from omnigraph.types import PropType, Scalar, Unfit, blob_to_text
 
 _STRING = PropType(Scalar.STRING)
 
@@ -136,7 +137,8 @@ def _parse(
     layout: Layout, batch: pa.RecordBatch | PandasBatch | BadRow, source: int, name: str, row: int
 ) -> Parsed:
     if isinstance(batch, BadRow):
-        return Parsed([], bad_batch([BadRecord(source, row, batch.reason)]))
+        text = None if batch.text is None else reject_of_row(layout.entity, batch.text)
+        return Parsed([], bad_batch([BadRecord(source, row, batch.reason, record=text)]))
     try:
         return _read_batch(layout, batch, source, row)
     except Unfit as unfit:
@@ -187,8 +189,9 @@ def _read_batch(
         keep = np.ones(size, np.bool_)
         keep[list(bad)] = False
         typed = typed.filter(pa.array(keep))
+    readable = dict(zip(["id", *layout.ends, *entity.properties], columns, strict=False))
     records = (
-        BadRecord(source, row + at, reason, name, _shown_row(batch, at))
+        BadRecord(source, row + at, reason, name, _shown_row(layout, batch, readable, places, at))
         for at, (reason, name) in bad.items()
     )
     return Parsed([TypedBatch(entity.table_key, typed)] if len(typed) else [], bad_batch(records))
@@ -227,27 +230,43 @@ def _texts(
         raise Unfit(f'the column "{name}": {unfit}') from None
 
 
-def _shown_row(batch: pa.RecordBatch | PandasBatch, at: int) -> str:
-    """The values of a row by column, as JSON; what JSON has no form for is shown as text."""
+def _shown_row(
+    layout: Layout,
+    batch: pa.RecordBatch | PandasBatch,
+    columns: dict[str, pa.Array],
+    places: dict[str, int],
+    at: int,
+) -> str:
+    """The values of a row for a reject: as they were read, and those that do not fit as they stand."""
+    entity = layout.entity
+    ends = dict(zip(layout.ends, end_names(entity).values(), strict=True))
+    values: dict[str, Any] = {}
+    for name, column in columns.items():
+        if name not in places or (name == "id" and column[at].as_py() is None):
+            continue
+        prop = entity.properties.get(name)
+        stored = shown_value(_STRING if prop is None else prop.type, column.slice(at, 1))
+        values[ends.get(name, name)] = _cell(batch, places[name], at) if stored is None else stored
+    return reject_of_row(entity, values)
+
+
+def _cell(batch: pa.RecordBatch | PandasBatch, place: int, at: int) -> Any:
+    """A value as the frame has it; what JSON has no form for is shown as text."""
     if isinstance(batch, PandasBatch):
-        cells = batch.frame.iloc[at].tolist()
-        return json.dumps(dict(zip(batch.names, map(_shown_cell, cells), strict=True)), default=str)
-    columns = zip(batch.schema.names, batch.columns, strict=True)
-    return json.dumps({name: _shown_value(column[at]) for name, column in columns}, default=str)
-
-
-def _shown_value(value: pa.Scalar) -> Any:
+        value = batch.frame.iloc[at, place]
+        return _shown_cell(value.item() if isinstance(value, np.generic) else value)
+    scalar = batch.column(place)[at]
     try:
-        return _shown_cell(value.as_py())
+        return _shown_cell(scalar.as_py())
     except UnicodeDecodeError:
         return "not UTF-8 text"
     except (ValueError, OverflowError):  # an instant that Python cannot hold
-        return str(value.cast(pa.int64(), safe=False))
+        return str(scalar.cast(pa.int64(), safe=False))
 
 
 def _shown_cell(value: Any) -> Any:
     if isinstance(value, bytes):
-        return f"{len(value)} bytes"
+        return blob_to_text(value)
     # JSON has no NaN.
     return str(value) if isinstance(value, float) and value != value else value  # noqa: PLR0124
 

@@ -13,6 +13,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
+from omnigraph.pipeline.formats.casts import json_of_cell
+from omnigraph.pipeline.formats.reject_lines import is_reject, is_row, record_of
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
     batch_schema,
@@ -111,9 +113,14 @@ def _batch(
 def read_record(catalog: Catalog, line: bytes, *, patch: bool = False) -> Record:
     """Read the record of a line; ``Unfit`` says the first thing that is wrong with it.
 
-    The record of a ``patch`` may leave out what it does not change.
+    That of a reject is read too. The record of a ``patch`` may leave out what it does not change.
     """
     record = _decode(line)
+    cells = False
+    if isinstance(record, dict) and is_reject(record):
+        record, cells = record_of(record), is_row(record)
+        if isinstance(record, str) and not cells:
+            record = _decode(record.encode(errors="surrogatepass"))
     if not isinstance(record, dict):
         raise Unfit(f"a record is a JSON object, got {shown(record)}")
     entity = _entity(catalog, record)
@@ -138,6 +145,8 @@ def read_record(catalog: Catalog, line: bytes, *, patch: bool = False) -> Record
     id_ = data.get("id")
     if id_ is not None:
         id_ = _text(id_, f"the id of {entity.name}")
+    if cells:
+        data = _read_cells(entity, data)
     if not patch:
         return Record(entity, id_, endpoints, _values(entity, data))
     given = (*(end is not None for end in endpoints), *(name in data for name in entity.properties))
@@ -258,6 +267,20 @@ def _given_values(entity: Entity, data: dict[str, Any]) -> list[Any]:
         None if data.get(name) is None else _value(entity, prop, data[name])
         for name, prop in entity.properties.items()
     ]
+
+
+def _read_cells(entity: Entity, data: dict[str, Any]) -> dict[str, Any]:
+    """The values of a row as JSON has them: a cell may hold them as text."""
+    found = dict(data)
+    for name, value in data.items():
+        prop = entity.properties.get(name)
+        if isinstance(value, str) and prop is not None:
+            try:
+                found[name] = json_of_cell(prop.type, value)
+            except Unfit as unfit:
+                text = f"{entity.name}.{prop.name} ({prop.type}): {unfit}"
+                raise _UnfitProperty(text, name) from None
+    return found
 
 
 def _value(entity: Entity, prop: Property, given: object) -> Any:

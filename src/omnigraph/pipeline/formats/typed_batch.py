@@ -31,7 +31,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity, EntityType
-from omnigraph.types import ExternalBlob, FileBlob, PropType, to_arrow
+from omnigraph.types import (
+    ExternalBlob,
+    FileBlob,
+    PropType,
+    blob_to_text,
+    from_arrow,
+    to_arrow,
+    to_json,
+)
 
 # No property can have these names, because they begin with a digit.
 ID = "0id"
@@ -184,6 +192,19 @@ def bytes_column(data: pa.Array) -> pa.Array:
         names=["data", "uri", "position", "size"],
         mask=data.is_null(),
     )
+
+
+def shown_value(t: PropType, column: pa.Array) -> Any:
+    """The only value of a column as JSON; None also where a blob lies elsewhere than in the column."""
+    if not t.is_blob:
+        (value,) = from_arrow(t.as_nullable(), column)
+        return None if value is None else to_json(t, value)
+    blob = column[0].as_py() if pa.types.is_struct(column.type) else None
+    if blob is None or not blob.keys() >= {"data", "uri", "position"}:
+        return None
+    if blob["data"] is not None:
+        return blob_to_text(blob["data"])
+    return blob["uri"] if blob["position"] is None else {"$file": blob["uri"]}
 
 
 def required_names(entity: EntityType) -> list[str]:

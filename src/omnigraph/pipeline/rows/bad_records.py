@@ -19,11 +19,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omnigraph.errors import ConstraintError, InputError, OmniGraphError
+from omnigraph.pipeline.formats.reject_lines import is_reject
 from omnigraph.pipeline.formats.typed_batch import order_of
 from omnigraph.pipeline.rows.rejects import Rejects, write_rejects
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import number_lines, numbered_texts
 from omnigraph.validate.change_set import SHOWN
+
+_NOTHING = {"record": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,7 @@ class Bad:
     property: str | None = None
     """The property that is wrong, or several, separated by commas; None where no one is to blame."""
     record: str | None = None
-    """The values of a row by column, as JSON. The record of a line is read again from its source."""
+    """What a reject says of a row, as JSON. The record of a line is read again from its source."""
 
     def plain_reason(self) -> str:
         """What is wrong, without any value of the record: what is kept for ever says no more than that."""
@@ -151,7 +154,7 @@ def describe_bad(
 ) -> Iterator[dict[str, Any]]:
     """Entries `{source, line, reason, property}` (or `row`) of bad records in the order of the input.
 
-    ``whole`` entries have the `record` too: that of a line, or the values of a row by column.
+    ``whole`` entries have the `record` too, as `formats/reject_lines.py` says.
     """
     for index, group in groupby(found, key=lambda bad: bad.source):
         source = sources[index]
@@ -168,23 +171,25 @@ def describe_bad(
         for number, bad, record in numbered:
             entry = {"source": source.name, source.unit: number, "reason": bad.reason}
             entry["property"] = bad.property
-            yield {**entry, "record": record} if whole else entry
+            yield {**entry, **record} if whole else entry
 
 
-def _row(bad: Bad) -> Any:
+def _row(bad: Bad) -> dict[str, Any]:
     # JSON has no NaN and no infinite numbers: they are written as texts.
-    return None if bad.record is None else json.loads(bad.record, parse_constant=str)
+    return _NOTHING if bad.record is None else json.loads(bad.record, parse_constant=str)
 
 
-def _record(line: bytes) -> Any:
+def _record(line: bytes) -> dict[str, Any]:
     """The record of a line, or its text where that is not JSON or says more than its values."""
     text = line.decode(errors="replace")
     try:
         record = json.loads(text, object_pairs_hook=_named_once)
         json.dumps(record, allow_nan=False)
     except (ValueError, RecursionError):
-        return text
-    return record
+        return {"record": text}
+    if isinstance(record, dict) and is_reject(record):
+        return {name: record[name] for name in ("type", "edge", "record") if name in record}
+    return {"record": record}
 
 
 def _named_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
+from omnigraph.pipeline.formats.reject_lines import end_names, reject_of_row
+from omnigraph.pipeline.formats.typed_batch import GIVEN, given_masks, shown_value
 from omnigraph.storage.tables.blobs.columns import as_blobs
-from omnigraph.types import PropType, from_arrow, to_json
-from omnigraph.validate.change_set import ORDER
+from omnigraph.validate.change_set import MADE, ORDER
 
 Spellings = Mapping[str, Mapping[str, str]]
 """By column: texts as the input has them, and the texts to write instead."""
@@ -74,30 +74,31 @@ def drop_losers(
 def shown_rows(
     entity: Entity, batches: Iterable[pa.RecordBatch], orders: pa.Array
 ) -> dict[int, str]:
-    """The values of the records with these orders, by column, as JSON; ends are called `from` and `to`.
+    """What rejects say of the records with these orders.
 
-    Blobs are not among them.
+    Only what the record gives, where that is known, and no id that it need not have. Blobs are there where
+    the rows hold them.
     """
-    ends = {"src": "from", "dst": "to"}
-    if not ends.keys() <= set(entity.implicit_columns) or entity.properties.keys() & ends.values():
-        ends = {}
     found: dict[int, str] = {}
     for batch in batches:
         rows = batch.filter(pc.is_in(batch.column(ORDER), orders))
         for at, order in enumerate(rows.column(ORDER).to_pylist()):
-            values = {
-                ends.get(name, name): rows.column(name)[at].as_py()
-                for name in entity.implicit_columns
-            }
-            values |= {
-                name: _shown(prop.type, rows.column(name).slice(at, 1))
-                for name, prop in entity.properties.items()
-                if name in rows.schema.names and not prop.type.is_blob
-            }
-            found[order] = json.dumps(values)
+            found[order] = reject_of_row(entity, _values_of(entity, rows.slice(at, 1)))
     return found
 
 
-def _shown(t: PropType, column: pa.Array) -> Any:
-    (value,) = from_arrow(t.as_nullable(), column)
-    return None if value is None else to_json(t, value)
+def _values_of(entity: Entity, row: pa.RecordBatch) -> dict[str, Any]:
+    there = row.schema.names
+    given = given_masks(entity, row.column(GIVEN)) if GIVEN in there else {}
+    wanted = [name for name in there if name not in given or given[name][0]]
+    values: dict[str, Any] = {}
+    keyed = isinstance(entity, NodeType) and entity.key is not None and {*entity.key} <= {*wanted}
+    if not keyed and not (MADE in there and row.column(MADE)[0].as_py()):
+        values["id"] = row.column("id")[0].as_py()
+    for side, name in end_names(entity).items():
+        if side in wanted:
+            values[name] = row.column(side)[0].as_py()
+    for name, prop in entity.properties.items():
+        if name in wanted:
+            values[name] = shown_value(prop.type, row.column(name))
+    return values
