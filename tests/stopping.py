@@ -13,9 +13,9 @@ class StopAt(Cancel):
         self.nth = nth
         self.looks = 0
 
-    def check(self) -> None:
+    def _look(self) -> None:
         """Count the look; raise from the n-th on."""
         self.looks += 1
         if self.looks >= self.nth:
             raise Cancelled
-        super().check()
+        super()._look()

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph import cancel
 from omnigraph.cancel import Beside, Cancel, Cancelled, aside, look, watched, watching
-from omnigraph.errors import BadRequest, ResourceLimit
+from omnigraph.errors import BadRequest, QueryCancelled, ResourceLimit
 from tests.stopping import StopAt
 
 LONG = 10_000.0
@@ -62,8 +62,10 @@ def test_a_token_fires_with_its_parent() -> None:
     child = Cancel(timeout=LONG, parent=parent)
     child.check()
     parent.cancel()
-    with pytest.raises(Cancelled):
+    with pytest.raises(QueryCancelled):
         child.check()
+    with pytest.raises(Cancelled):
+        cancel.look_at(child)
 
 
 def test_the_earlier_of_two_deadlines_counts() -> None:
@@ -97,7 +99,7 @@ def test_the_token_counts_while_an_item_is_made_and_not_for_its_taker() -> None:
         if number == 1:
             token.cancel()
             break
-    with pytest.raises(Cancelled):
+    with pytest.raises(QueryCancelled):
         next(watched(token, items()))
 
 

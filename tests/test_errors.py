@@ -92,6 +92,7 @@ RecoveryRequired        recovery_required         409 conflict    recovery_requi
 HistoryReclaimed        history_reclaimed         410 -           history_reclaimed    1 - table_key version
 ChangeFeedGap           change_feed_gap           410 -           change_feed_gap      1 - cursor first_unreadable_commit_id
 PreconditionFailed      precondition_failed       412 -           precondition_failure 4 - branch expected actual
+QueryCancelled          query_cancelled           500 internal    -                    130 -
 ResourceLimit           resource_limit            413 bad_request resource_limit       1 - resource limit actual
 BlobChanged             blob_changed              412 conflict    -                    1 -
 BlobRange               blob_range                416 bad_request blob_range           1 - start end length

@@ -10,6 +10,10 @@ underneath checks it::
 A look at a token that fired raises: ``ResourceLimit`` once its time is up, ``Cancelled`` after
 ``token.cancel()``, which any thread may call. Without a token a look costs next to nothing.
 
+``Cancelled`` never leaves the product. Whatever cleans up after Ctrl-C cleans up after it, and no handler of
+errors swallows it or tries again. Where a caller's token comes in (``within``, ``watched``) it goes out as
+``QueryCancelled``, an error like all others.
+
 Calls into libraries cannot look. Those that may take long are cut into pieces, or run ``aside``, in a
 thread that is waited for with a look from time to time. ``Ctrl-C`` needs no token: it is a
 ``KeyboardInterrupt`` in the main thread as soon as that is back in Python, which the same pieces and waits
@@ -29,7 +33,7 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any, Generic, Self, TypeVar
 
-from omnigraph.errors import BadRequest, ResourceLimit
+from omnigraph.errors import BadRequest, QueryCancelled, ResourceLimit
 
 T = TypeVar("T")
 Timeout = float | timedelta | None
@@ -48,7 +52,7 @@ _CURRENT: ContextVar[Cancel | None] = ContextVar("omnigraph_cancel", default=Non
 
 
 class Cancelled(KeyboardInterrupt):
-    """The caller gave up, as after Ctrl-C, and will not handle the error."""
+    """The caller gave up, as after Ctrl-C. Inside only: the caller gets ``QueryCancelled``."""
 
 
 class Cancel:
@@ -68,6 +72,11 @@ class Cancel:
         self._cancelled = True
 
     def check(self) -> None:
+        """Raise ``QueryCancelled`` or ``ResourceLimit`` if the work should stop."""
+        with _told():
+            self._look()
+
+    def _look(self) -> None:
         """Raise ``Cancelled`` or ``ResourceLimit`` if the work should stop."""
         if self._cancelled:
             raise Cancelled
@@ -76,7 +85,7 @@ class Cancel:
             if spent >= self.timeout:
                 raise _out_of_time(self.timeout, spent)
         if self._parent is not None:
-            self._parent.check()
+            look_at(self._parent)
 
     @property
     def patience(self) -> float:
@@ -127,17 +136,40 @@ def look() -> None:
     """Raise if the work around should stop."""
     token = _CURRENT.get()
     if token is not None:
-        token.check()
+        look_at(token)
+
+
+def look_at(token: Cancel) -> None:
+    """Raise if the work that a token belongs to should stop."""
+    token._look()  # noqa: SLF001 - what it raises is for this product alone
 
 
 def within(timeout: Timeout, cancel: Cancel | None) -> AbstractContextManager[None]:
     """Let a call's own timeout and token count for the work inside, if it was given any."""
     if timeout is None and cancel is None:
         return _ANYTHING
-    return watching(token_of(timeout, cancel))
+    return _called(token_of(timeout, cancel))
 
 
 _ANYTHING = nullcontext()
+
+
+@contextmanager
+def _called(token: Cancel | None) -> Iterator[None]:
+    """Let the token of a caller count for the work inside, and tell the caller if it fired."""
+    with _told(), watching(token):
+        yield
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Turn the end of work that was cancelled into the error that its caller gets."""
+    try:
+        yield
+    except Cancelled:
+        raise QueryCancelled(
+            "the call was cancelled by its `Cancel`, and changed nothing; make it again with a new one"
+        ) from None
 
 
 @contextmanager
@@ -148,7 +180,7 @@ def watching(token: Cancel | None) -> Iterator[None]:
         return
     before = _CURRENT.set(token)
     try:
-        token.check()
+        look_at(token)
         yield
     finally:
         _CURRENT.reset(before)
@@ -180,7 +212,7 @@ def watched(token: Cancel | None, items: Iterator[T]) -> Iterator[T]:
         yield from items
         return
     while True:
-        with watching(token):
+        with _called(token):
             try:
                 item = next(items)
             except StopIteration:
@@ -195,7 +227,7 @@ def wait_for(done: threading.Event) -> None:
         done.wait()
         return
     while not done.wait(token.patience):
-        token.check()
+        look_at(token)
 
 
 @contextmanager
@@ -206,7 +238,7 @@ def holding(lock: Any) -> Iterator[None]:
         lock.acquire()
     else:
         while not lock.acquire(timeout=token.patience):
-            token.check()
+            look_at(token)
     try:
         yield
     finally:

@@ -29,6 +29,7 @@
     │   ├── HistoryReclaimed, ChangeFeedGap
     ├── PreconditionFailed             the branch is not at the commit given as `if_commit`
     ├── ResourceLimit                  a size, slot or page limit was exceeded
+    ├── QueryCancelled                 the caller's `Cancel` ended the call
     ├── BlobChanged                    a blob is not the one that a write was to replace
     ├── BlobRange                      the range to read lies behind the end of a blob
     ├── ExternalBlob                   the bytes of a blob are kept elsewhere and are not fetched
@@ -500,6 +501,13 @@ class ResourceLimit(OmniGraphError):
     wire_code = "bad_request"
     wire_detail = "resource_limit"
     fields = ("resource", "limit", "actual")
+
+
+class QueryCancelled(OmniGraphError):
+    """The caller's ``Cancel`` ended the call, which changed nothing."""
+
+    code = "query_cancelled"
+    exit_code = 130
 
 
 class BlobChanged(OmniGraphError):

@@ -79,7 +79,7 @@ class TestSwitching:
         class Fired(Cancel):
             looks = 0
 
-            def check(self):
+            def _look(self):
                 self.looks += 1
                 if self.looks > 2:
                     raise Cancelled

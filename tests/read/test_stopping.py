@@ -14,7 +14,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.cancel import Cancelled, watching
 from omnigraph.clock import now_us
-from omnigraph.errors import ResourceLimit
+from omnigraph.errors import QueryCancelled, ResourceLimit
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.thresholds import (
     MatchThresholds,
@@ -112,7 +112,7 @@ ENDLESS = {
 @pytest.mark.parametrize("name", ENDLESS)
 def test_endless_work_ends_at_a_look(graph, name):
     token = StopAt(60)
-    with pytest.raises(Cancelled):
+    with pytest.raises(QueryCancelled):
         cold(graph).query(ENDLESS[name], cancel=token)
     assert token.looks >= 60
     assert graph.query(asked("$t: Tag", "return { count($t) as n }")).scalar() == TAGS
@@ -182,7 +182,7 @@ def test_work_stops_at_any_look_and_leaves_a_working_handle(graph, name):
         token = StopAt(nth)
         try:
             answer = work(cold(graph), cancel=token)
-        except Cancelled:
+        except QueryCancelled:
             stopped += 1
         else:
             # A thread that waits for another looks as often as it has to wait.
@@ -201,7 +201,7 @@ def test_a_stopped_export_leaves_no_file(graph, tmp_path):
     assert out.exists()
     out.unlink()
     # Behind the first of three types: something was written.
-    with pytest.raises(Cancelled):
+    with pytest.raises(QueryCancelled):
         graph.export(out, cancel=StopAt(counting.looks // 2))
     assert list(tmp_path.iterdir()) == []
 

@@ -82,7 +82,7 @@ class DiffResult(Shown):
     """
 
     def __init__(
-        self, workspace: Workspace, from_: Snapshot, to: Snapshot, shown: str, run: Run
+        self, workspace: Workspace | None, from_: Snapshot, to: Snapshot, shown: str, run: Run
     ) -> None:
         self.from_ = from_
         self.to = to
@@ -90,6 +90,28 @@ class DiffResult(Shown):
         self._shown = shown
         self._run = run
         self._stats: DiffStats | None = None
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other compares the same two states in the same way, so that it finds the same."""
+        return (
+            self._identity() == other._identity()
+            if isinstance(other, DiffResult)
+            else NotImplemented
+        )
+
+    def __hash__(self) -> int:
+        return hash(self._identity())
+
+    def _identity(self) -> tuple[str, ...]:
+        sides = (self.from_, self.to)
+        return (
+            self._shown,
+            *(text for one in sides for text in (one.graph_id, one.graph_commit_id)),
+        )
+
+    def __reduce__(self) -> tuple[Callable[..., DiffResult], tuple[object, ...]]:
+        """Pickle what was found, read to the end: in another process there is no open graph."""
+        return _read_before, (self.from_, self.to, self._shown, self.changes, self.stats)
 
     def __iter__(self) -> Iterator[Change]:
         """Yield the changes: nodes before edges, then names of types, then ids."""
@@ -184,6 +206,28 @@ class DiffResult(Shown):
             count = found.inserts + found.updates + found.deletes
             title, more = f"{count:,} {title}", f"… {count - SHOWN_ROWS:,} more"
         return changes_panel(title, shown, more=more)
+
+
+def _read_before(
+    from_: Snapshot, to: Snapshot, shown: str, changes: tuple[Change, ...], stats: DiffStats
+) -> DiffResult:
+    """Return a diff that was read by another process; it has all its changes, and reads nothing."""
+
+    def run(_meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
+        if start_after is None:
+            return iter([changes])
+        start = _place(start_after)
+        return iter([[change for change in changes if _place(change) > start]])
+
+    found = DiffResult(None, from_, to, shown, run)
+    found.__dict__["changes"] = changes
+    found._stats = stats  # noqa: SLF001 - this is how one is made
+    return found
+
+
+def _place(of: Change | Position) -> tuple[bool, str, str]:
+    """Return the place of a change in a diff: nodes before edges, then names of types, then ids."""
+    return of.kind == "edge", of.type, of.id
 
 
 def _side_text(snapshot: Snapshot) -> str:

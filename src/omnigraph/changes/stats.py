@@ -43,16 +43,11 @@ class Meter:
     """Counts while an operation runs. The counters are updated by the code that does the work.
 
     Bytes are those that Lance read for this process meanwhile: of two operations at the same time,
-    each is charged with both.
+    each is charged with both. Without a workspace nothing is read.
     """
 
-    def __init__(self, workspace: Workspace) -> None:
-        # Lance counts per session: that of manifests, and that of all tables.
-        state = workspace.manifest.state(MAIN)
-        self._counted = [state.table.dataset]
-        for pin in list(state.head.tables.values())[:1]:
-            with suppress(StorageError):  # whoever needs that table is told
-                self._counted.append(open_table(workspace.pinned(pin)).dataset)
+    def __init__(self, workspace: Workspace | None) -> None:
+        self._counted = [] if workspace is None else _counted(workspace)
         self.inserts = 0
         self.updates = 0
         self.deletes = 0
@@ -109,3 +104,13 @@ class Meter:
             tables_adopted=self.tables_adopted,
             ms=round(self._seconds * 1000),
         )
+
+
+def _counted(workspace: Workspace) -> list[Any]:
+    """Lance counts per session: that of manifests, and that of all tables."""
+    state = workspace.manifest.state(MAIN)
+    found = [state.table.dataset]
+    for pin in list(state.head.tables.values())[:1]:
+        with suppress(StorageError):  # whoever needs that table is told
+            found.append(open_table(workspace.pinned(pin)).dataset)
+    return found

@@ -249,6 +249,7 @@ class LocalRunner:
         except RuntimeError as error:
             # What DuckDB makes of Ctrl-C.
             if str(error) == "Query interrupted":
+                look()
                 raise KeyboardInterrupt from None
             raise
         except duckdb.Error as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never
 
 import pyarrow as pa
 
@@ -83,6 +83,13 @@ class EntityStream(Shown):
     def row_count(self) -> int:
         """How many there are; nothing is read to know it."""
         return 0 if self._state is None else self._state.row_count
+
+    def __reduce__(self) -> Never:
+        """Refuse to be pickled: a stream reads the graph when it is asked for rows."""
+        raise TypeError(
+            "an EntityStream reads its graph as it is iterated and cannot be pickled; pickle the rows "
+            "that its to_arrow() returns"
+        )
 
     def __len__(self) -> int:
         return self.row_count

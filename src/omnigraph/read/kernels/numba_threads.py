@@ -17,7 +17,7 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from omnigraph.cancel import Cancel, current, watching
+from omnigraph.cancel import Cancel, current, look_at, watching
 from omnigraph.cores import usable_cores
 from omnigraph.read.kernels.arrays import Adjacency, Index
 
@@ -78,7 +78,7 @@ def in_pieces(
             for first, last in ranges:
                 at: int | None = first
                 while at is not None and at < last:
-                    stop.check()
+                    look_at(stop)
                     at = loop(at, last, *arguments)
 
     ranges = list(pairwise(bounds))
@@ -88,7 +88,7 @@ def in_pieces(
     try:
         run(shares[0])
         while wait(others, None if token is None else token.patience).not_done:
-            stop.check()
+            look_at(stop)
         for other in others:
             other.result()
     except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from omnigraph.display.panel import CELL_CHARACTERS, SHOWN_ROWS, Panel, Shown
@@ -68,6 +68,31 @@ class QueryResult(Shown):
         """The rows as dicts of plain JSON values, made on first use."""
         return self._rows()
 
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is the same answer: the same rows, columns and state of the graph."""
+        if not isinstance(other, QueryResult):
+            return NotImplemented
+        return self._facts() == other._facts() and _same_rows(self, other)
+
+    def __hash__(self) -> int:
+        return hash((self.query_name, self.graph_commit_id, self.row_count))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The values alone: in another process there is no open graph behind them."""
+        left_out = {"rows": None, "find_graph": None}
+        kept = {name: value for name, value in self.__dict__.items() if name not in left_out}
+        return {**kept, "find_graph": None}
+
+    def __copy__(self) -> QueryResult:
+        return replace(self)
+
+    def __deepcopy__(self, _memo: object) -> QueryResult:
+        return replace(self)
+
+    def _facts(self) -> tuple[object, ...]:
+        facts = self.schema, self.query_name, self.target, self.graph_commit_id
+        return *facts, dict(self.node_types), self.total_rows
+
     def __len__(self) -> int:
         return self.row_count
 
@@ -130,7 +155,10 @@ class QueryResult(Shown):
                 "return a node itself, as in `return { $p }`"
             )
         if self.find_graph is None:
-            raise BadRequest("this result is not one of a graph; call graph.query(…)")
+            raise BadRequest(
+                "this result has no open graph behind it, for example because it was pickled; call "
+                "graph.query(…)"
+            )
         found: dict[str, list[pa.ChunkedArray]] = {}
         for column, type_name in self.node_types.items():
             found.setdefault(type_name, []).append(self.table.column(column))
@@ -206,3 +234,19 @@ class QueryResult(Shown):
             notes=[f"cut, of {self.total_rows:,} rows in all"] if self.truncated else [],
             numeric=[column.type.is_numeric for column in self.schema],
         )
+
+
+def _same_rows(one: QueryResult, other: QueryResult) -> bool:
+    if one.table.equals(other.table):
+        return True
+    if one.table.schema != other.table.schema or one.row_count != other.row_count:
+        return False
+    # For Arrow a NaN differs from itself. Texts of numbers are exact.
+    kinds = (str(field.type) for field in one.table.schema)
+    floats = [at for at, kind in enumerate(kinds) if "float" in kind or "double" in kind]
+    rest = [at for at in range(one.table.num_columns) if at not in floats]
+    if not floats or not one.table.select(rest).equals(other.table.select(rest)):
+        return False
+    return repr(one.table.select(floats).to_pydict()) == repr(
+        other.table.select(floats).to_pydict()
+    )

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, NamedTuple
 
-from omnigraph.cancel import current
+from omnigraph.cancel import current, look_at
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.btrees.btree_files import build_btree
@@ -237,7 +237,7 @@ def _looks(kind: IndexKind) -> dict[str, Any]:
     if token is None or kind is not IndexKind.FTS:
         return {}
     # From a thread of Lance, where no token counts by itself.
-    return {"progress_callback": lambda _: token.check()}
+    return {"progress_callback": lambda _: look_at(token)}
 
 
 def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from omnigraph.cancel import look
 from omnigraph.errors import Conflict, OmniGraphError, StorageError
 from omnigraph.storage.store_answers import shown_cause, without_body
 
@@ -97,7 +98,8 @@ def lance_errors(doing: str) -> Iterator[None]:
         raise
     except Exception as error:
         if _INTERRUPTED in str(error):
-            # Arrow met Ctrl-C while it called back into Python.
+            # Arrow met Ctrl-C, or a token that fired, while it called back into Python.
+            look()
             raise KeyboardInterrupt from error
         raise StorageError(
             f"{doing} failed: {reason(error)}; {_next_step(error)}"
