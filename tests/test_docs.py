@@ -9,6 +9,7 @@ listed in ``NOT_RUN_HERE``, with the reason.
 """
 
 import ast
+import codeop
 import contextlib
 import inspect
 import io
@@ -98,6 +99,20 @@ def test_schema_and_query_blocks_are_valid(page):
             assert schema is not None, f"{page.name}:{block.line} has no schema above it"
             report = og.lint(schema, block.text)
             assert report.status == "ok", f"{page.name}:{block.line} {report}"
+
+
+def test_the_first_page_can_be_pasted_into_the_plain_prompt():
+    """Line by line, as the prompt reads it: a statement with a body ends with an empty line."""
+    page = ROOT / "docs" / "user" / "getting-started.md"
+    for block in blocks(page):
+        if block.language != "python":
+            continue
+        pasted: list[str] = []
+        for line in block.text.splitlines():
+            pasted.append(line)
+            if codeop.compile_command("\n".join(pasted), str(page), "single") is not None:
+                pasted.clear()
+        assert not pasted, f"{page.name}:{block.line} waits for an empty line"
 
 
 def test_the_first_page_can_be_followed_again(run_python):

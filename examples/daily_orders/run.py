@@ -19,11 +19,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 from shop import deliver
 
 import omnigraph as og
+
+try:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+except ImportError:
+    sys.exit("this example needs Spark: pip install 'omnigraph[spark]', and Java 17 or newer")
 
 HERE = Path(__file__).parent
 CHECKS = ("nobodys_orders", "empty_orders")

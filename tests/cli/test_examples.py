@@ -1,5 +1,11 @@
 """`omnigraph examples`: what it writes works, and it writes over nothing."""
 
+import os
+import re
+import shlex
+import subprocess
+import sys
+
 from omnigraph.cli.local.examples import example_folders
 
 
@@ -23,6 +29,50 @@ def test_every_example_is_written_and_its_files_agree(omnigraph, place):
             f"new/place/{folder.name}/queries.gq",
         )
         assert linted.exit == 0, linted.stderr
+
+
+def test_it_ends_with_what_to_run_next(omnigraph, place):
+    answer = omnigraph("examples", "my place")
+    _, _, told = answer.stdout.partition("run next")
+    lines = [line.strip() for line in told.splitlines()[1:]]
+    assert len(lines) == len(example_folders())
+    for line in lines:
+        _, script = shlex.split(line, comments=True)
+        assert (place / script).is_file()
+    (orders,) = (line for line in lines if "daily_orders" in line)
+    assert "omnigraph[spark]" in orders.partition("#")[2]
+    assert all("#" not in line for line in lines if line != orders)
+
+
+def test_every_example_has_a_readme_that_names_its_files():
+    for folder in example_folders():
+        readme = (folder / "README.md").read_text("utf-8")
+        for path in folder.iterdir():
+            if path.name not in {"README.md", "__pycache__"}:
+                assert f"`{path.name}`" in readme, (folder.name, path.name)
+        for block in re.findall(r"^```sh\n(.*?)^```", readme, re.MULTILINE | re.DOTALL):
+            for command in block.splitlines():
+                assert shlex.split(command)[0] in {"sh", "python", "omnigraph"}
+
+
+def test_an_example_says_in_one_line_what_it_lacks(tmp_path):
+    (tmp_path / "pyspark").mkdir()
+    (tmp_path / "pyspark" / "__init__.py").write_text("raise ImportError")
+    script = (
+        next(folder for folder in example_folders() if folder.name == "daily_orders") / "run.py"
+    )
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        env=env,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "omnigraph[spark]" in done.stderr
 
 
 def test_one_by_name(omnigraph, place):

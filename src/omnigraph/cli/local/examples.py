@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from pathlib import Path
 from typing import Annotated
@@ -32,7 +33,7 @@ def examples(
         str | None, typer.Option("--only", metavar="NAME", help="Only the example of this name.")
     ] = None,
 ) -> None:
-    """Write the example graphs: a schema, data, queries and a script of each."""
+    """Write the example graphs: a schema, data, queries and a script of each; say how to run them."""
     found = {folder.name: folder for folder in example_folders()}
     if only is not None and only not in found:
         raise BadRequest(f"there is no example `{only}`; there are {', '.join(found)}")
@@ -48,7 +49,21 @@ def examples(
     written = sorted(
         str(path) for name in names for path in (directory / name).rglob("*") if path.is_file()
     )
-    call.answer({"written": written}, "\n".join(written))
+    run = [_how_to_run(directory / name) for name in names]
+    lines = [f"  {command}{f'   # {needs}' if needs else ''}" for command, needs in run]
+    call.answer(
+        {"written": written, "run": [command for command, _ in run]},
+        "\n".join([*written, "", "run next (each folder has a README.md):", *lines]),
+    )
+
+
+def _how_to_run(folder: Path) -> tuple[str, str]:
+    """Return the command that runs an example, and what it needs beside the package, if anything."""
+    script = folder / "run.sh"
+    command = ["sh", str(script)] if script.exists() else ["python", str(folder / "run.py")]
+    readme = (folder / "README.md").read_text("utf-8").splitlines()
+    needs = next((line for line in readme if line.startswith("Needs ")), "")
+    return shlex.join(command), needs.replace("`", "").rstrip(".").replace("Needs", "needs", 1)
 
 
 def example_folders() -> list[Path]:
