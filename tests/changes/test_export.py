@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import io
 import json
 import os
@@ -165,6 +166,33 @@ def test_an_export_loads_into_a_fresh_graph_and_exports_the_same_bytes(everythin
         assert exported(again) == before.read_bytes()
         ids = {commit.graph_commit_id for commit in again.commits.list()}
         assert not ids & {commit.graph_commit_id for commit in everything.commits.list()}
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.JSONL.GZ", "x.jsonl.zst"])
+def test_a_packed_export_is_what_its_name_says_and_loads_again(everything, tmp_path, name):
+    plain, packed = tmp_path / "plain.jsonl", tmp_path / name
+    whole = everything.export(plain)
+    result = everything.export(packed)
+    assert result.stats.bytes_written == whole.stats.bytes_written == plain.stat().st_size
+    data = packed.read_bytes()
+    if name.endswith("zst"):
+        unpacked = pa.CompressedInputStream(pa.BufferReader(data), "zstd").read()
+    else:
+        unpacked = gzip.decompress(data)
+    assert unpacked == plain.read_bytes()
+    everything.export(packed)
+    assert packed.read_bytes() == data
+    with og.init(tmp_path / "copy", EVERY_TYPE, external_blobs=["s3://far/"]) as copy:
+        copy.load(packed, mode="overwrite")
+        copy.export(tmp_path / "again.jsonl")
+    assert (tmp_path / "again.jsonl").read_bytes() == plain.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst"])
+def test_a_packed_export_of_nothing_loads_again(tmp_path, name):
+    with og.init(tmp_path / "none", "node P { k: String @key }") as graph:
+        graph.export(tmp_path / name)
+        assert graph.load(tmp_path / name).total_rows == 0
 
 
 def test_the_stats_say_what_was_read_and_written(everything, tmp_path):

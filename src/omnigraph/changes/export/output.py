@@ -14,6 +14,7 @@ from uuid import uuid4
 
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.storage.objects.object_files import ObjectFile
+from omnigraph.storage.objects.packed import Compression, compression_of, packer
 from omnigraph.storage.s3_options import S3Options
 from omnigraph.storage.uris import s3_address
 from omnigraph.types import shown_place
@@ -54,19 +55,27 @@ class Output:
 def output_to(out: Out, *, durable: bool = False, s3: S3Options | None = None) -> Output:
     """Return the output for a path, an address in S3 or an open file; refuse anything else.
 
+    What goes to a name that ends in `.gz` or `.zst` is packed that way.
+
     ``durable``: a new file is on disk, with its name, before it counts as complete. ``s3`` are options
     that win over the environment's.
     """
     if isinstance(out, str) and (address := s3_address(out)) is not None:
-        return _ObjectOutput(address, s3)
+        return _packed(address, _ObjectOutput(address, s3))
     if isinstance(out, str | os.PathLike):
-        return _file_output(os.fspath(out), durable=durable)
+        name = os.fspath(out)
+        return _packed(name, _file_output(name, durable=durable))
     if not callable(getattr(out, "write", None)):
         raise BadRequest(
             f"an export cannot be written to a Python {type(out).__name__}; give a path, or a file that "
             "is open for writing"
         )
     return _StreamOutput(out)
+
+
+def _packed(name: str, output: Output) -> Output:
+    compression = compression_of(name)
+    return output if compression is None else _PackedOutput(output, compression)
 
 
 def _file_output(name: object, *, durable: bool) -> Output:
@@ -139,6 +148,27 @@ class _FileOutput(Output):
             file.flush()
             os.fsync(file.fileno())
         file.close()
+
+
+class _PackedOutput(Output):
+    """Packs what is written to another output; the bytes counted are those before that."""
+
+    def __init__(self, output: Output, compression: Compression) -> None:
+        super().__init__()
+        self._output = output
+        self._packer = packer(compression, output._write)  # noqa: SLF001 - an output as this one is
+
+    def _write(self, piece: bytes | memoryview) -> None:
+        self._packer.write(piece)
+
+    def _end(self, *, complete: bool) -> None:
+        whole = False
+        try:
+            if complete:
+                self._packer.close()
+            whole = complete
+        finally:
+            self._output._end(complete=whole)  # noqa: SLF001
 
 
 def _sync_directory(path: Path) -> None:

@@ -15,7 +15,7 @@ from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import Batches, blocks_of
 from omnigraph.pipeline.formats.parquet_rows import RowGroups, open_parquet, plan_groups
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
-from omnigraph.pipeline.sources.locations import LocalFile, Location, compression_of, readable
+from omnigraph.pipeline.sources.locations import LocalFile, Location, readable
 from omnigraph.pipeline.sources.sources import (
     ARROW,
     COLUMN_FILES,
@@ -24,6 +24,7 @@ from omnigraph.pipeline.sources.sources import (
     Source,
     files_named,
 )
+from omnigraph.storage.objects.packed import compression_of
 from omnigraph.storage.s3_options import S3Options
 
 

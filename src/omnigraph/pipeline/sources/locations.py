@@ -13,19 +13,17 @@ import io
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
+from omnigraph.storage.objects.packed import Compression
 
 if TYPE_CHECKING:
     from obstore.store import S3Store
 
-Compression = Literal["gzip", "zstd"]
-
 _S3_BUFFER = 8 << 20
-_SUFFIXES: dict[str, Compression] = {".gz": "gzip", ".zst": "zstd"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +117,6 @@ def s3_store(bucket: str, options: Mapping[str, str] | None = None) -> S3Store:
     from omnigraph.storage.uris import Root
 
     return s3_backend(Root("s3", bucket, ""), given=options)
-
-
-def compression_of(name: str) -> Compression | None:
-    """How a file is compressed, by its name."""
-    return _SUFFIXES.get(Path(name).suffix.lower())
 
 
 @contextlib.contextmanager

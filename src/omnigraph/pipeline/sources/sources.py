@@ -18,16 +18,15 @@ from urllib.parse import unquote
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.pipeline.sources.locations import (
-    Compression,
     InMemory,
     LocalFile,
     Location,
     S3Object,
-    compression_of,
     readable,
     s3_store,
 )
 from omnigraph.pipeline.sources.scratch import spool_records
+from omnigraph.storage.objects.packed import Compression, compression_of
 from omnigraph.storage.s3_options import S3Options
 from omnigraph.storage.uris import Root, s3_address
 
