@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROUNDS = 3
+NO_INDEXES = "OMNIGRAPH_INDEX_MIN_ROWS"
+"""A load builds no index of a table with fewer rows than this variable says."""
 Ways = dict[str, Callable[[int], None]]
 
 
 def typed(directory: str, rows: int, roots: list[int], conf: dict[str, str]) -> dict[str, Any]:
-    """Append orders, then edges to them, to graphs without indexes."""
+    """Append orders, then edges to them, to graphs without indexes; the ways `indexed` build them."""
     data = write_orders(Path(directory), rows, 0)
     session = _session(conf)
     prepared = _graph_of(data, Path(directory, "prepared"))
@@ -39,12 +41,18 @@ def typed(directory: str, rows: int, roots: list[int], conf: dict[str, str]) -> 
     nodes: Ways = {
         "plain Parquet -> Parquet": lambda _: _plain(session, data.orders, directory),
         "load_nodes, Spark": lambda _: _load(directory, "Order", data.orders, "spark"),
+        "load_nodes, Spark, indexed": lambda _: _indexed(
+            lambda: _load(directory, "Order", data.orders, "spark")
+        ),
         "df.write": lambda _: _write(session, directory, "Order", data.orders),
         "load_nodes, local": lambda _: _load(directory, "Order", data.orders, "local"),
     }
     edges: Ways = {
         "plain Parquet -> Parquet": lambda _: _plain(session, data.placed, directory),
         "load_edges, Spark": lambda _: _load(directory, "Placed", data.placed, "spark"),
+        "load_edges, Spark, indexed": lambda _: _indexed(
+            lambda: _load(directory, "Placed", data.placed, "spark")
+        ),
         "df.write": lambda _: _write(session, directory, "Placed", data.placed),
         "load_edges, local": lambda _: _load(directory, "Placed", data.placed, "local"),
     }
@@ -80,7 +88,7 @@ def _session(conf: dict[str, str]) -> SparkSession:
     from omnigraph.runner.session import spark_session
 
     # Before Java starts: the commit of a data source takes its environment from there.
-    os.environ["OMNIGRAPH_INDEX_MIN_ROWS"] = str(10**12)
+    os.environ[NO_INDEXES] = str(10**12)
     return spark_session(None, {**RETAINED, **conf})
 
 
@@ -127,6 +135,15 @@ def _load(directory: str, type: str, source: str, engine: Any, mode: Any = "appe
             graph.load_edges(type, source, "cid", "oid", mode=mode, engine=engine)
         else:
             graph.load_nodes(type, source, mode=mode, engine=engine)
+
+
+def _indexed(load: Callable[[], None]) -> None:
+    """Load, and build the indexes that the type declares, as a load does by itself."""
+    unindexed = os.environ.pop(NO_INDEXES)
+    try:
+        load()
+    finally:
+        os.environ[NO_INDEXES] = unindexed
 
 
 def _write(session: SparkSession, directory: str, type: str, source: str, **given: str) -> None:

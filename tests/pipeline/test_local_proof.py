@@ -21,6 +21,7 @@ edge Few: A -> B @card(0..2)
 edge Once: A -> B { @unique(src, dst) }
 edge Wide: A -> A { text: String? }
 """
+TYPES = {"I32": pa.int32(), "I64": pa.int64(), "U32": pa.uint32(), "U64": pa.uint64()}
 POOLS = [
     [str(number) for number in range(300)],
     [str(number) for number in range(0, 10**9, 10**7)],
@@ -99,6 +100,31 @@ def test_a_proof_holds_exactly_if_no_rule_is_broken(monkeypatch, graph, proofs, 
     with monkeypatch.context() as only_rules:
         only_rules.setattr(local_engine, "proves_rules", lambda *_: False)
         assert is_refused(graph, name, wanted) is not there
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers"),
+    [
+        ("I32", [-7, 0, 7]),
+        ("I64", range(0, 900, 3)),
+        ("I64", [-7]),
+        ("U32", [0, 5, 2**31 - 1]),
+        ("U64", [7, 2**64 - 1]),
+    ],
+)
+def test_integer_keys_are_looked_up_as_they_are_stored(tmp_path, proofs, kind, numbers):
+    schema = f"node N {{ old: {kind} @key }}\nedge Link: N -> N"
+    with omnigraph.init(tmp_path / "graph", schema) as graph:
+        graph.load_nodes("N", pa.table({"old": pa.array(numbers, TYPES[kind])}), mode="append")
+        graph.schema.apply(
+            f'node N {{ number: {kind} @key @rename_from("old") }}\nedge Link: N -> N'
+        )
+        known = [str(number) for number in numbers]
+        edges(graph, "Link", [(one, known[0]) for one in known])
+        assert proofs.pop() is True
+        for other in ("1", "-1", "-7", "07", "+7", "7.0", "a", "", str(2**64), known[-1] + "0"):
+            if other not in known:
+                assert is_refused(graph, "Link", [(known[0], known[0]), (known[-1], other)])
 
 
 def test_nodes_of_the_same_load_and_other_rules_are_left_to_the_rules(graph, proofs):

@@ -221,7 +221,7 @@ def _texts(
     def read(array: pa.Array) -> Cast:
         array = plain(array)
         if name in layout.ends and pa.types.is_integer(array.type):
-            array = array.cast(pa.utf8())
+            return Cast(array.cast(pa.utf8()), {})
         return cast_column(_STRING, array)
 
     try:

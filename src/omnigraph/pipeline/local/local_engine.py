@@ -7,6 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.memory import give_back
 from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
@@ -36,6 +37,7 @@ class LocalEngine:
 
     def __init__(self) -> None:
         self._completed = 0
+        self._catalog: Catalog
 
     def runner(self) -> LocalRunner:
         """A runner with a DuckDB of its own for one attempt."""
@@ -50,6 +52,7 @@ class LocalEngine:
         target: FindTarget,  # noqa: ARG002 - rows are kept in files until they are checked
     ) -> ReadRecords:
         """Read everything; any bad record ends the load, unless it is to be skipped."""
+        self._catalog = rules.catalog
         return _Reading(request, rules, directory, self.few_rows).run(report)
 
     def complete(
@@ -73,7 +76,7 @@ class LocalEngine:
         committed: Committed,
     ) -> bool:
         """Look up the ends of edges that no other rule concerns."""
-        return proves_rules(incoming, mode, committed)
+        return proves_rules(self._catalog, incoming, mode, committed)
 
     def discard(self) -> None:
         """Nothing was written outside of the directory of the load."""

@@ -16,13 +16,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.pipeline.engine import Incoming
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.storage.tables.btrees.integer_texts import spelled_integers
-from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.validate.committed import KEY_LIMIT, Committed
 
 FEW_EDGES = 1000
@@ -34,12 +34,14 @@ COMPARED_BYTES = 64 << 20
 """Ends that are looked up at a time among texts: Arrow makes a table of all ids each time."""
 
 
-def proves_rules(incoming: Mapping[str, Incoming], mode: LoadMode, committed: Committed) -> bool:
+def proves_rules(
+    catalog: Catalog, incoming: Mapping[str, Incoming], mode: LoadMode, committed: Committed
+) -> bool:
     """Whether it is certain that no set rule is broken. False: the rules must be evaluated."""
     edges = [rows for rows in incoming.values() if _needs_ends_only(rows)]
     if mode != "append" or len(edges) < len(incoming):
         return False
-    return all(_pays(rows, committed) and _ends_exist(rows, committed) for rows in edges)
+    return all(_pays(rows, committed) and _ends_exist(catalog, rows, committed) for rows in edges)
 
 
 def _pays(rows: Incoming, committed: Committed) -> bool:
@@ -58,7 +60,7 @@ def _needs_ends_only(rows: Incoming) -> bool:
     return entity.cardinality.min <= 1 and entity.cardinality.max is None
 
 
-def _ends_exist(rows: Incoming, committed: Committed) -> bool:
+def _ends_exist(catalog: Catalog, rows: Incoming, committed: Committed) -> bool:
     edge = rows.entity
     assert isinstance(edge, EdgeType)
     assert isinstance(rows, SpooledRows)
@@ -66,7 +68,7 @@ def _ends_exist(rows: Incoming, committed: Committed) -> bool:
     for side, name in (("src", edge.from_type), ("dst", edge.to_type)):
         sides.setdefault(name, []).append(side)
     for name, columns in sides.items():
-        known = _known_nodes(name, committed)
+        known = _known_nodes(catalog.nodes[name], committed)
         if known is None:
             return False
         batches = known.grouped(rows.records(columns))
@@ -84,20 +86,37 @@ def _are_all(
     )
 
 
-def _known_nodes(name: str, committed: Committed) -> _Integers | _Texts | None:
+def _known_nodes(node: NodeType, committed: Committed) -> _Integers | _Texts | None:
     """The ids of the nodes of a type, ready to be looked up; None where they are too many."""
-    key = f"node:{name}"
-    committed.relied_on.add(key)
-    pin = committed.pins[key]
+    committed.relied_on.add(node.table_key)
+    pin = committed.pins[node.table_key]
     table = open_table(committed.locate(pin))
 
-    def ids() -> Iterator[pa.Array]:
-        return (batch.column("id") for batch in table.scan(["id"]))
+    def values(column: str) -> Iterator[pa.Array]:
+        return (batch.column(column) for batch in table.scan([column]))
 
-    integers = _Integers.of(ids(), pin.row_count)
+    key = _integer_key(node, table)
+    spelled = map(spelled_integers, values("id")) if key is None else map(_counted, values(key))
+    integers = _Integers.of(spelled, pin.row_count)
     if integers is not None or pin.row_count > MOST_TEXTS:
         return integers
-    return _Texts.of(ids())
+    return _Texts.of(values("id"))
+
+
+def _integer_key(node: NodeType, table: Table) -> str | None:
+    """The column of integers whose texts are the ids of the nodes, if there is one: it is quicker to read."""
+    if node.key is None or len(node.key) != 1:
+        return None
+    (name,) = node.key
+    return name if pa.types.is_integer(table.schema.field(name).type) else None
+
+
+def _counted(keys: pa.Array) -> NDArray[np.int64] | None:
+    """Integers as they are; None where their texts would not be read as integers."""
+    if keys.null_count or not len(keys):
+        return None if keys.null_count else np.empty(0, np.int64)
+    least, greatest = pc.min_max(keys).as_py().values()
+    return keys.to_numpy().astype(np.int64) if least >= 0 and greatest < 2**63 else None
 
 
 class _Integers:
@@ -107,11 +126,10 @@ class _Integers:
         self._there = there
 
     @classmethod
-    def of(cls, ids: Iterator[pa.Array], count: int) -> _Integers | None:
-        """Those that ``count`` ids spell; None if one is no integer or too large."""
+    def of(cls, ids: Iterator[NDArray[np.int64] | None], count: int) -> _Integers | None:
+        """Those of ``count`` ids; None if one is no integer or too large."""
         there = np.zeros(8 * count + 1, np.bool_)
-        for some in ids:
-            integers = spelled_integers(some)
+        for integers in ids:
             if integers is None or (len(integers) and int(integers.max()) >= len(there)):
                 return None
             there[integers] = True
