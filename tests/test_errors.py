@@ -81,6 +81,7 @@ Contention              contention                409 conflict    conflict      
 SchemaApplyInProgress   schema_apply_in_progress  409 conflict    conflict             1 -
 SchemaConflict          schema_conflict           409 conflict    conflict             1 -
 GraphMoved              graph_moved               409 conflict    conflict             1 - recorded actual
+GraphReplaced           graph_replaced            409 conflict    -                    1 -
 AlreadyInitialised      already_initialised       409 conflict    conflict             1 -
 Drift                   drift                     409 conflict    conflict             1 -
 ExpectedVersionMismatch expected_version_mismatch 409 conflict    manifest_conflict    1 - table_key expected actual

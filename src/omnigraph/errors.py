@@ -19,7 +19,7 @@
     │   ├── BranchNotFound, TagNotFound, CommitNotFound, VersionNotFound, EntityNotFound
     ├── Conflict                       state or another actor prevents the operation
     │   ├── BranchExists, TagExists, BranchNameClash, BranchInUse, Contention, Drift
-    │   ├── SchemaApplyInProgress, SchemaConflict, GraphMoved, AlreadyInitialised
+    │   ├── SchemaApplyInProgress, SchemaConflict, GraphMoved, GraphReplaced, AlreadyInitialised
     │   ├── ExpectedVersionMismatch    a lost race
     │   ├── KeyConflict                strict insert of an existing id
     │   ├── MergeConflicts             a person has to resolve the merge
@@ -327,7 +327,7 @@ class Conflict(OmniGraphError):
     code = "conflict"
     http_status = 409
     wire_code = "conflict"
-    wire_detail = "conflict"
+    wire_detail: ClassVar[str | None] = "conflict"
 
     def _wire_fields(self) -> Any:
         if self.wire_detail == "conflict":
@@ -383,10 +383,17 @@ class SchemaConflict(Conflict):
 
 
 class GraphMoved(Conflict):
-    """A graph with branches is not at the root where it was made."""
+    """A graph lies elsewhere than before, and what was asked for needs files of its forks."""
 
     code = "graph_moved"
     fields = ("recorded", "actual")
+
+
+class GraphReplaced(Conflict):
+    """Another graph, or an earlier state of this one, was put in its place under an open handle."""
+
+    code = "graph_replaced"
+    wire_detail = None
 
 
 class AlreadyInitialised(Conflict):

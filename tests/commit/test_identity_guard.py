@@ -39,6 +39,10 @@ MAY_COMPARE = {
         "maintenance/drifted.py",
         "drifted_tables",
     ): "files in the directory of the very table and branch that is pinned",
+    (
+        "commit/unpublished.py",
+        "_ahead",
+    ): "the newest version of the very branch that is pinned, opened by its identifier",
     ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
     (
         "manifest/history/resolve.py",

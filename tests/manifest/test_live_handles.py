@@ -15,6 +15,7 @@ from omnigraph.errors import (
     BranchNotFound,
     Conflict,
     Contention,
+    GraphReplaced,
     HistoryReclaimed,
     NotAGraph,
     StorageError,
@@ -56,15 +57,16 @@ def test_a_handle_does_not_write_to_a_graph_that_took_the_place_of_its_own(tmp_p
             graph.snapshot, graph.refresh, graph.commits.list,
             lambda: advance(workspace_of(graph).manifest, PERSON), lambda: graph.branches.create("x"),
         ):  # fmt: skip
-            with pytest.raises(StorageError, match="replaced"):
+            with pytest.raises(GraphReplaced, match="open it again"):
                 call()
         assert names(tmp_path) == before
     with og.open(tmp_path / "graph") as opened:
         assert opened.snapshot().tables[TEAM].table_version == 2
-        assert len(opened.commits.list()) == 2
+        made = [commit.operation for commit in opened.commits.list()]
+        assert (made[0], made[-1], len(made)) == ("relocate", "init", 3)
 
 
-def test_a_graph_restored_from_a_copy_is_read_as_it_was(tmp_path):
+def test_a_handle_does_not_go_on_with_a_graph_restored_from_a_copy(tmp_path):
     with new_graph(tmp_path) as graph:
         before = advance(workspace_of(graph).manifest, PERSON)
         shutil.copytree(graph.uri, tmp_path / "copy")
@@ -72,10 +74,13 @@ def test_a_graph_restored_from_a_copy_is_read_as_it_was(tmp_path):
         graph.snapshot()
         shutil.rmtree(graph.uri)
         shutil.copytree(tmp_path / "copy", graph.uri)
-        assert graph.snapshot().commit == before
-        assert (
-            advance(workspace_of(graph).manifest, PERSON).parent_commit_id == before.graph_commit_id
-        )
+        for _ in range(2):
+            with pytest.raises(GraphReplaced, match="earlier state"):
+                graph.snapshot()
+        with og.open(graph.uri) as opened:
+            assert opened.snapshot().commit == before
+            after = advance(workspace_of(opened).manifest, PERSON)
+            assert after.parent_commit_id == before.graph_commit_id
 
 
 @pytest.mark.parametrize("branch", ["main", "x"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from omnigraph.errors import (
     BranchNameClash,
     BranchNotFound,
     CommitNotFound,
-    GraphMoved,
     HistoryReclaimed,
     TagNotFound,
     VersionNotFound,
@@ -236,44 +234,6 @@ def test_a_read_only_handle_cannot_change_branches(graph):
         with pytest.raises(BadRequest, match="read-only"):
             reader.branches.delete("x")
         assert reader.branches.list() == ["main"]
-
-
-def test_a_copied_graph_with_branches_is_refused_and_without_is_not(graph, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(graph.uri, copy)
-    with open_graph(copy) as moved:
-        commit = advance(workspace_of(moved).manifest, PERSON)
-        assert workspace_of(moved).manifest.state("main").head.root == str(copy)
-        assert moved.snapshot().commit == commit
-    graph.branches.create("x")
-    second = tmp_path / "second"
-    shutil.copytree(graph.uri, second)
-    for mode in ("rw", "r"):
-        with pytest.raises(GraphMoved) as caught:
-            open_graph(second, mode=mode)
-        assert caught.value.details == {"recorded": graph.uri, "actual": str(second)}
-    alias = tmp_path / "alias"
-    alias.symlink_to(graph.uri)
-    with open_graph(alias) as same:
-        assert same.branches.list() == ["main", "x"]
-
-
-def test_a_moved_graph_can_get_branches_at_its_new_place(graph, tmp_path):
-    """Making a branch binds the graph to where it lies then, not to where it was made."""
-    moved = tmp_path / "moved"
-    shutil.move(graph.uri, moved)
-    with open_graph(moved) as there:
-        (genesis,) = there.commits.list()
-        created = there.branches.create("x")
-        assert (created.head_commit_id, created.version) == (genesis.graph_commit_id, 1)
-        assert there.commits.list() == there.commits.list("x") == [genesis]
-    for mode in ("rw", "r"):
-        with open_graph(moved, mode=mode) as again:
-            assert again.branches.list() == ["main", "x"]
-    shutil.move(moved, graph.uri)
-    with pytest.raises(GraphMoved) as caught:
-        open_graph(graph.uri)
-    assert caught.value.details == {"recorded": str(moved), "actual": graph.uri}
 
 
 def test_a_refused_name_does_not_wait_for_the_graph_lock(graph, monkeypatch):

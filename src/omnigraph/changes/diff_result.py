@@ -18,6 +18,7 @@ from omnigraph.changes.stats import Meter, Stats
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import CursorRejected, OmniGraphError
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 
@@ -142,7 +143,8 @@ class DiffResult(Shown):
         graph_id, ends = self.from_.graph_id, (self.from_.graph_commit_id, self.to.graph_commit_id)
         place = None
         if page_token is not None:
-            token = read_token(graph_id, page_token, DiffToken)
+            former_ids = self._workspace.manifest.state(MAIN).head.former_ids
+            token = read_token(graph_id, page_token, DiffToken, former_ids)
             if (token.before, token.after) != ends:
                 raise CursorRejected(
                     "it was made for a diff of two other commits, for example before a branch moved "

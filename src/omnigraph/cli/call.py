@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from omnigraph.cli.address import Cluster, Server, Store, refuse_unusable, resolve
 from omnigraph.cli.command import Command, Flags
@@ -96,12 +96,16 @@ class Call:
         """Raise unless the user agrees to this act; call it before the graph is opened."""
         require_consent(self.flags, address, act)
 
-    def open(self, address: Store, *, read_only: bool = False) -> Graph:
-        """Open the graph, read-only unless the command writes."""
+    def open(self, address: Store, *, read_only: bool = False, moved: bool = False) -> Graph:
+        """Open the graph, read-only unless the command writes.
+
+        ``moved``: a graph that lies elsewhere than before keeps its id.
+        """
         import omnigraph
 
         writes = self.command.writes and not read_only
-        return omnigraph.open(address.uri, mode="rw" if writes else "r", actor=self.actor)
+        mode: Literal["rw", "r"] = "rw" if writes else "r"
+        return omnigraph.open(address.uri, mode=mode, actor=self.actor, moved=moved)
 
     def answer(
         self, document: Answer, text: str | Callable[[], None], made: str | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
@@ -29,8 +29,12 @@ Writer = Literal[
     "embed",
     "ensure_indices",
     "optimize",
+    "relocate",
 ]
-WRITERS: tuple[Writer, ...] = get_args(Writer)
+RELOCATE: Final = "relocate"
+"""Settles the forks of a graph at its new place (``relocation.py``); no commit moves a table."""
+WRITERS: tuple[Writer, ...] = tuple(one for one in get_args(Writer) if one != RELOCATE)
+"""Those that hand over a ``Write``."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from omnigraph.cancel import shielded
 from omnigraph.commit.audit import Recovery
+from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
@@ -49,10 +50,14 @@ def heal(workspace: Workspace) -> HealReport:
         return _recover_pending(workspace, may_roll_back=False)
 
 
-def sweep(workspace: Workspace) -> HealReport:
-    """Recover the operation of every dead writer, forward or back."""
+def sweep(workspace: Workspace, under: HeldLocks | None = None) -> HealReport:
+    """Recover the operation of every dead writer, forward or back.
+
+    ``under`` are locks that the caller holds already. It settles the graph at a new place, and its own
+    operation is not looked at.
+    """
     with shielded():
-        return _recover_pending(workspace, may_roll_back=True)
+        return _recover_pending(workspace, may_roll_back=True, under=under)
 
 
 def run_healing(workspace: Workspace, work: Callable[[], Result]) -> Result:
@@ -105,15 +110,19 @@ def _seems_alive(workspace: Workspace, sidecar: Sidecar) -> bool:
     return any(workspace.locks.seems_held(name) for name in sidecar.locks)
 
 
-def _recover_pending(workspace: Workspace, *, may_roll_back: bool) -> HealReport:
+def _recover_pending(
+    workspace: Workspace, *, may_roll_back: bool, under: HeldLocks | None = None
+) -> HealReport:
     """Recover one pending operation after the other, each under the locks of its writer."""
     report = HealReport()
     graph_id = workspace.manifest.state(MAIN).head.graph_id
     waiting = list_sidecars(workspace, graph_id)
+    if under is not None:
+        waiting = [one for one in waiting if one.writer != RELOCATE]
     postponed: set[str] = set()
     while waiting:
         sidecar = waiting.pop(0)
-        held = _take_writer_locks(workspace, sidecar, patient=may_roll_back)
+        held = _take_writer_locks(workspace, sidecar, patient=may_roll_back, under=under)
         if held is None:
             report.in_flight.append(sidecar)
             continue
@@ -136,18 +145,20 @@ def _recover_pending(workspace: Workspace, *, may_roll_back: bool) -> HealReport
 
 
 def _take_writer_locks(
-    workspace: Workspace, sidecar: Sidecar, *, patient: bool
+    workspace: Workspace, sidecar: Sidecar, *, patient: bool, under: HeldLocks | None
 ) -> HeldLocks | None:
     """Take the locks of a dead writer; return None while it is alive.
 
     On a local disk the operating system freed them when the process died. A lease on an object
     store ends only after its period: an open waits for that, a write does not.
     """
-    if any(workspace.locks.is_mine(name) for name in sidecar.locks):
+    have = () if under is None else under.names
+    names = [name for name in sidecar.locks if name not in have]
+    if any(workspace.locks.is_mine(name) for name in names):
         return None  # its writer is further up in this very thread
     if not patient or workspace.root.is_local:
-        return workspace.locks.try_acquire(sidecar.locks)
+        return workspace.locks.try_acquire(names)
     try:
-        return workspace.locks.acquire(sidecar.locks)
+        return workspace.locks.acquire(names)
     except (Contention, SchemaApplyInProgress):
         return None

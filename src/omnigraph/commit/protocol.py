@@ -169,6 +169,7 @@ class _Commit:
     def _check_state(self) -> BranchState:
         """Check branch, schema, pins and drift under the locks; open the tables; return the state."""
         state = self.workspace.manifest.state(self.write.branch)
+        self.workspace.manifest.ensure_settled()
         refuse_newer(state.table)
         self._check_branch(state)
         if self.write.batch is None:

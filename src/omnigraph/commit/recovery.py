@@ -26,6 +26,7 @@ from omnigraph import failpoints
 from omnigraph.clock import stamp_us
 from omnigraph.commit import audit
 from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
+from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.classify import (
     Decision,
     Observation,
@@ -116,6 +117,9 @@ def _recover(
     done = _already_published(workspace, state, sidecar)
     if done is not None:
         return _close(workspace, sidecar, done)
+    if sidecar.writer == RELOCATE:
+        # Wherever the graph lies now it is settled: that comes before any recovery.
+        return _close(workspace, sidecar, _unpublished(sidecar, "RolledBack"))
     work = _Work(workspace, sidecar, held, state)
     if work.moved_by(theirs):
         raise OthersFirst
@@ -138,7 +142,11 @@ def needs_rollback(workspace: Workspace, sidecar: Sidecar) -> bool:
     Without locks that is what it looks like now: another process may be settling it.
     """
     state = live_branch(workspace, sidecar)
-    if state is None or _already_published(workspace, state, sidecar) is not None:
+    if (
+        state is None
+        or sidecar.writer == RELOCATE
+        or _already_published(workspace, state, sidecar) is not None
+    ):
         return False
     classes = observe_all(workspace, sidecar, state).classes
     holds = expectations_hold(state, sidecar)
@@ -364,12 +372,16 @@ def _close(workspace: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recove
 def _discard_orphan(workspace: Workspace, sidecar: Sidecar) -> Recovery:
     """Settle an operation whose branch is gone, and with it everything it could have made visible."""
     failpoints.hit(BEFORE_DISCARD)
-    recovery = Recovery(
+    return _close(workspace, sidecar, _unpublished(sidecar, "OrphanedBranchDiscarded"))
+
+
+def _unpublished(sidecar: Sidecar, kind: RecoveryKind) -> Recovery:
+    """Return the recovery of an operation for which nothing is published."""
+    return Recovery(
         operation_id=sidecar.operation_id,
-        recovery_kind="OrphanedBranchDiscarded",
+        recovery_kind=kind,
         graph_commit_id=None,
         recovery_for_actor=sidecar.intent.actor_id,
         created_at=stamp_us(),
         outcomes=(),
     )
-    return _close(workspace, sidecar, recovery)

@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from omnigraph import failpoints
-from omnigraph.commit.changes import WRITERS, Write, Writer
+from omnigraph.commit.changes import RELOCATE, WRITERS, Write, Writer
 from omnigraph.errors import CorruptSidecar, StorageError
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
@@ -209,13 +210,19 @@ def list_sidecars(workspace: Workspace, graph_id: str) -> list[Sidecar]:
         except InvalidText as error:
             raise _corrupt(name, error) from error
         sidecar = read_sidecar(name, text)
-        if sidecar.graph_id != graph_id:
+        if sidecar.graph_id != graph_id and sidecar.graph_id not in _ids(workspace):
             raise CorruptSidecar(
                 f"{name} belongs to another graph ({sidecar.graph_id}); move the file away",
                 file=name,
             )
         found.append(sidecar)
     return sorted(found, key=lambda sidecar: sidecar.operation_id)
+
+
+def _ids(workspace: Workspace) -> tuple[str, ...]:
+    """Return the id of the graph, and those of its originals: a sidecar may have come along with a copy."""
+    head = workspace.manifest.state(MAIN).head
+    return (head.graph_id, *head.former_ids)
 
 
 def pending_and_strays(workspace: Workspace) -> tuple[list[str], list[str]]:
@@ -265,7 +272,7 @@ def read_sidecar(name: str, text: str) -> Sidecar:
         sidecar = _decode(document)
     except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise _corrupt(name, error) from error
-    if sidecar.name != name or sidecar.writer not in WRITERS:
+    if sidecar.name != name or sidecar.writer not in {*WRITERS, RELOCATE}:
         raise _corrupt(name, "its content does not belong to its name")
     return sidecar
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+from dataclasses import replace
+from pathlib import Path
 
-from omnigraph.errors import BranchNotFound, GraphMoved
+from omnigraph.errors import BranchNotFound
 from omnigraph.graph.state import Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.manifest import is_settled
 from omnigraph.manifest.migrations import read_internal_version, refuse_newer
 from omnigraph.manifest.publisher import current_state
 from omnigraph.manifest.rows import SchemaRow
@@ -16,28 +19,36 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.uris import Root
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 
-def check_graph(workspace: Workspace, mode: Mode) -> None:
-    """Refuse a graph that was moved or is newer; for writing, migrate an older format."""
-    check_place(workspace)
+def check_graph(workspace: Workspace, mode: Mode, *, moved: bool = False) -> None:
+    """Look whether there is a graph; for writing, settle it where it lies and migrate an older format.
+
+    ``moved``: if it lies elsewhere than before, it is the same graph as there and not a copy.
+    """
+    head = workspace.manifest.state(MAIN).head
     if mode == "rw":
+        if not is_settled(head, workspace.root):
+            from omnigraph.commit.relocation import settle
+
+            settle(workspace, keep_id=moved)
         check_format(workspace)
 
 
-def check_place(workspace: Workspace) -> None:
-    """Refuse a graph with branches that is not at its recorded root.
+def recorded_alias(workspace: Workspace) -> Root | None:
+    """Return the root that the graph records, if that is another path to the very same directory.
 
-    Lance branches hold absolute paths, so such a graph must stay where it was made.
+    For example, a directory that is mounted at a second place. All that is written names the first one.
     """
-    recorded, actual = workspace.manifest.state(MAIN).head.root, workspace.root.canonical
-    if recorded != actual and workspace.manifest.branch_names():
-        raise GraphMoved(
-            f"the graph at {actual} has branches and was made at {recorded}; move it back there",
-            recorded=recorded,
-            actual=actual,
-        )
+    root, recorded = workspace.root, workspace.manifest.state(MAIN).head.root
+    if recorded == root.canonical or not (root.is_local and recorded.startswith("/")):
+        return None
+    try:
+        return replace(root, path=recorded) if Path(root.path).samefile(recorded) else None
+    except OSError:
+        return None
 
 
 def check_format(workspace: Workspace) -> None:

@@ -171,20 +171,34 @@ class Graph(Session):
             self._state.forget_reads()
         return report
 
-    def repair(self, confirm: bool = False, force: bool = False) -> RepairReport:
+    def repair(
+        self, confirm: bool = False, force: bool = False, moved: bool = False
+    ) -> RepairReport:
         """Pin again the newest versions of tables that another program committed to.
 
         Without ``confirm`` nothing changes, and the rows say what was found. With it, tables on which
         only maintenance happened are repaired, and with ``force`` all others too. No row is written.
+
+        ``moved``: the original of this graph is gone, so this is no copy of it. It gets the id back that
+        it had before it was opened here (``open(moved=True)`` keeps it from the start).
         """
         from omnigraph.maintenance.repair import check_repair, repair
 
         check_repair(confirm, force)
+        if check_flag("moved", moved):
+            self._state.ensure_writable()
+            self._take_back_id()
         if confirm:
             self._state.ensure_writable()
         else:
             self._state.ensure_open()
         return repair(self._state.workspace, confirm=confirm, force=force)
+
+    def _take_back_id(self) -> None:
+        from omnigraph.commit.relocation import take_back_id
+
+        if take_back_id(self._state.workspace) is not None:
+            self._state.forget_reads()
 
 
 def state_of(graph: Session) -> GraphState:

@@ -10,8 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import AlreadyInitialised, BadRequest, OmniGraphError
-from omnigraph.graph.arguments import check_embedder, check_policy, check_upkeep
-from omnigraph.graph.checks import check_graph, finish_drops, probe, verify_mirrors
+from omnigraph.graph.arguments import check_embedder, check_flag, check_policy, check_upkeep
+from omnigraph.graph.checks import (
+    check_graph,
+    finish_drops,
+    probe,
+    recorded_alias,
+    verify_mirrors,
+)
 from omnigraph.graph.graph import Graph, state_of
 from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
@@ -139,8 +145,12 @@ def open(
     external_blobs: Iterable[str] | None = None,
     local_files: str | os.PathLike[str] | bool | None = None,
     storage_options: Mapping[str, str] | None = None,
+    moved: bool = False,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
+
+    A graph that was copied or moved here is settled by the first ``"rw"`` and gets an id of its own;
+    with ``moved`` it keeps its id, because the original is gone.
 
     ``actor`` is recorded by the commits of calls that name none. ``embedder`` makes the vectors of
     ``@embed`` properties and of searches by text. ``external_blobs`` are the addresses below which
@@ -161,9 +171,18 @@ def open(
     check_embedder(embedder)
     s3 = S3Options.parse(storage_options)
     blobs = blob_policy(external_blobs, local_files, s3)
-    graph = Graph(Root.parse(uri, s3), mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
+    check_flag("moved", moved)
+
+    def handle(root: Root) -> Graph:
+        return Graph(root, mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
+
+    graph = handle(Root.parse(uri, s3))
+    recorded = recorded_alias(state_of(graph).workspace)
+    if recorded is not None:
+        graph.close()
+        graph = handle(recorded)
     state = state_of(graph)
-    check_graph(state.workspace, mode)
+    check_graph(state.workspace, mode, moved=moved)
     if mode == "rw":
         from omnigraph.commit.heal import sweep
 

@@ -18,6 +18,7 @@ AdviceCode = Literal[
     "index_damaged",
     "drift",
     "recovery_pending",
+    "moved",
     "cleanup",
 ]
 
@@ -85,6 +86,8 @@ class GraphFigures:
     """Tables of which dropped data is still on disk."""
     orphans: Sequence[str] = ()
     """Branches that are gone and still have files."""
+    moved_from: str | None = None
+    """Where the graph was before it was copied or moved, if nobody has opened it for writing since."""
     drifts: Sequence[str] = ()
     """Tables of branches other than `main`, and how their newest versions differ from the pinned ones."""
 
@@ -132,6 +135,12 @@ def advise_graph(uri: str, graph: GraphFigures) -> Iterator[Advice]:
         # Every command that opens a graph for writing finishes or undoes what is pending.
         way = command("repair --confirm", uri) if graph.can_recover else None
         yield Advice("recovery_pending", graph.stuck, way)
+    if graph.moved_from is not None:
+        text = (
+            f"the graph was copied or moved from {graph.moved_from}, and its branches cannot be read "
+            "before it is settled here (with --moved it keeps its id, if the original is gone)"
+        )
+        yield Advice("moved", text, command("repair", uri))
     for drift in graph.drifts:
         yield _drift(drift, uri)
     if graph.owed:

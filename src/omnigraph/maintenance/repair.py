@@ -56,6 +56,7 @@ def repair(workspace: Workspace, *, confirm: bool = False, force: bool = False) 
     With ``confirm`` this is done where only maintenance happened, and with ``force`` everywhere. It is
     refused while an operation of a dead writer is pending: that one's recovery comes first.
     """
+    workspace.manifest.ensure_settled()
     if not confirm:
         return RepairReport(tuple(_preview(workspace)))
     for left in heal(workspace).deferred:

@@ -34,7 +34,7 @@ from omnigraph.maintenance.table_work import table_work
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import BranchRecords, first_parents
-from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.manifest import BranchState, is_settled
 from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Purge, TableState
 from omnigraph.manifest.workspace import Workspace
@@ -186,6 +186,7 @@ def graph_status(
         for pin in pins
     ]
     held = _bytes_by_branch(files, branches)
+    is_at_home = is_settled(state.head, workspace.root)
     pending, strays = pending_and_strays(workspace)
     stuck, can_recover = _stuck(workspace) if pending else (None, True)
     figures = GraphFigures(
@@ -194,7 +195,8 @@ def graph_status(
         can_recover,
         [purge.table_key for purge in state.head.purges],
         [name for name in held if name not in branches],
-        drifted_on_branches(workspace, branches, files),
+        None if is_at_home else state.head.root,
+        drifted_on_branches(workspace, branches, files) if is_at_home else [],
     )
     return Status(
         uri=uri,

@@ -3,10 +3,16 @@
 How the state of a branch is found, when version n is remembered:
 
 1. Read the Lance identifier of the branch. If it differs, the branch was made again: open it anew.
-2. Check whether the file of version n + 1 exists. If so, open the newest version and read its head
-   row; that one row is the whole state.
-3. If not, check that version n is still the file that was read. Cleanup may have removed n together
-   with n + 1, or another graph may have been put in its place.
+2. Check that version n is still the file that was read, and whether the file of version n + 1 exists. If
+   there is none, n is the newest. Otherwise open the newest version and read its head row; that one
+   row is the whole state.
+3. If version n is another file or none, cleanup has trimmed the history, or a backup was put back. In
+   the history of the newest version the head commit of n tells which: if it is not there, what this
+   handle has answered is gone, and it refuses to go on (``GraphReplaced``).
+
+A graph that lies elsewhere than its head says has forks that look for their files at the old place. Only
+`main` and what its own tables hold is read then (``ensure_settled``), until ``commit/relocation.py`` has
+settled the forks.
 """
 
 from __future__ import annotations
@@ -17,7 +23,14 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotAGraph, StorageError
+from omnigraph.errors import (
+    BranchNotFound,
+    GraphMoved,
+    GraphReplaced,
+    HistoryReclaimed,
+    NotAGraph,
+    StorageError,
+)
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
@@ -26,8 +39,9 @@ from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.newest_version import PROBE_AHEAD, open_newest
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.places import sightings
+from omnigraph.storage.places.sightings import Sighting
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
-from omnigraph.storage.tables.lance_import import forget_sessions
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
@@ -59,8 +73,8 @@ class BranchPin:
 class BranchState:
     """One branch of the manifest at one version.
 
-    ``identifier`` is None for `main`, which never changes its identity. Instead, ``mark`` is a
-    fingerprint of the file that was read.
+    ``identifier`` is None for `main`, which never changes its identity. ``mark`` is the file that was
+    read.
     """
 
     name: str
@@ -70,7 +84,7 @@ class BranchState:
     fork_version: int
     table: Table
     head: Head
-    mark: str | None = None
+    mark: Sighting | None = None
 
     @property
     def pin(self) -> BranchPin:
@@ -79,10 +93,19 @@ class BranchState:
 
 
 class Manifest:
-    """The manifest of one graph, with all its branches; safe to share between threads."""
+    """The manifest of one graph, with all its branches; safe to share between threads.
 
-    def __init__(self, root: Root, store: ObjectStore | None = None) -> None:
+    ``relocating``: for the operation that settles a graph at its new place. Branches are read and
+    written although they are not settled yet, and the id of the graph may change.
+    """
+
+    def __init__(
+        self, root: Root, store: ObjectStore | None = None, *, relocating: bool = False
+    ) -> None:
         self.root = root
+        self._relocating = relocating
+        self._settled = False
+        self._replaced = False
         self._store = open_store(root) if store is None else store
         self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
         self._states: dict[str, BranchState] = {}
@@ -120,29 +143,43 @@ class Manifest:
 
     def _state(self, branch: str) -> BranchState:
         """Return the newest state; raise ``_BranchRemade`` if the branch was remade during the read."""
+        if branch != MAIN:
+            self.ensure_settled()
         while True:
+            if self._replaced:
+                raise self._another_state()
             known = self._states.get(branch)
             ref = self._branch_ref(branch)
             with self._unless_deleted(branch, ref.identifier):
                 current = known if known and known.identifier == ref.identifier else None
-                if current is not None and not self._has_news(current):
+                is_there = current is not None and self._is_unchanged(current)
+                if current is not None and is_there and not self._has_news(current):
                     return current
                 # One thread reads what was published. Those that waited for it ask again: more may
                 # have been published since it began.
                 with self._refresh_lock(branch):
                     if self._states.get(branch) is known:
-                        newest = None if current is None else self._newest_after(current)
-                        return self._read_state(branch, ref, newest)
+                        return self._read_state(branch, ref, current, is_there)
 
-    def _read_state(self, branch: str, ref: _Ref, newest: Table | None) -> BranchState:
-        """Read and remember the newest state of a branch; ``newest`` if that version is open already."""
-        table = self._open(branch, ref.identifier) if newest is None else newest
+    def _read_state(
+        self, branch: str, ref: _Ref, before: BranchState | None, is_there: bool
+    ) -> BranchState:
+        """Read and remember the newest state of a branch.
+
+        ``before`` is the state that was known of it, and ``is_there`` whether its file is still the same.
+        """
+        if before is not None and is_there:
+            table = self._newest_after(before)
+        else:
+            self._forget_what_was_here(branch, before)
+            table = self._open(branch, ref.identifier)
         head = read_head_row(table)
-        self._refuse_another_graph(head)
         mark = self._mark(branch, table)
         state = BranchState(
             branch, ref.identifier, ref.parent, ref.parent_version, table, head, mark
         )
+        self._refuse_another_graph(state, None if is_there else before)
+        self._look_where_it_lies(state)
         return self._remember(state)
 
     def _refresh_lock(self, branch: str) -> threading.Lock:
@@ -168,9 +205,13 @@ class Manifest:
 
     def at_version(self, branch: str, version: int) -> Head:
         """Return the head row of a branch as it was at one Lance version."""
+        if branch != MAIN:
+            self.ensure_settled()
         identifier = self._branch_ref(branch).identifier
         with self._unless_deleted(branch, identifier):
-            return read_head_row(open_table(self._table_ref(branch, identifier).at(version)))
+            head = read_head_row(open_table(self._table_ref(branch, identifier).at(version)))
+        # What was recorded before the graph was copied has the id of the other one.
+        return head if self._graph_id is None else replace(head, graph_id=self._graph_id)
 
     def _remember(self, state: BranchState) -> BranchState:
         """Remember a state, unless a newer one of the same branch is known."""
@@ -183,6 +224,8 @@ class Manifest:
             )
             if not stale:
                 self._states[state.name] = state
+        if state.mark is not None:
+            sightings.note(self._place(state.name), state.mark)
         return state
 
     def _branch_ref(self, branch: str) -> _Ref:
@@ -219,17 +262,64 @@ class Manifest:
                 ) from None
             raise
 
-    def _refuse_another_graph(self, head: Head) -> None:
-        """Refuse when another graph was put in the place of the one this handle opened."""
+    # -- where the graph lies, and whether it is still the same
+
+    def ensure_settled(self) -> None:
+        """Raise ``GraphMoved`` while the forks of the graph look for their files at another place."""
+        if self._settled or self._relocating:
+            return
+        head = self.state(MAIN).head  # somebody may have settled it meanwhile
+        if not self._settled:
+            raise graph_moved(head, self.root)
+
+    def begin_anew(self) -> None:
+        """Forget all that is remembered, the id of the graph included: it was settled at this place."""
         with self._lock:
-            if self._graph_id is None:
+            self._states.clear()
+            self._graph_id, self._settled = None, False
+
+    def _look_where_it_lies(self, state: BranchState) -> None:
+        """Note whether the graph is settled at this root, as the head of `main` says."""
+        if state.name == MAIN:
+            self._settled = is_settled(state.head, self.root)
+        elif state.head.root != self.root.canonical and not self._relocating:
+            self._settled = False
+            self.ensure_settled()
+
+    def _refuse_another_graph(self, state: BranchState, before: BranchState | None) -> None:
+        """Refuse when another graph, or an older state of this one, was put in its place.
+
+        ``before`` is what was known of the branch, if it is not certain that its history goes on.
+        """
+        head = state.head
+        with self._lock:
+            # A copy that was not settled yet was read under the id of its original.
+            is_copy = not self._settled and self._graph_id in head.former_ids
+            if self._graph_id is None or is_copy:
                 self._graph_id = head.graph_id
-        _forget_what_was_here(self.root.canonical, head.graph_id)
-        if self._graph_id != head.graph_id:
-            raise StorageError(
-                f"the graph at {self.root.canonical} was replaced by another one since this handle "
-                "was opened; open it again"
-            )
+        if self._relocating:
+            return
+        if self._graph_id != head.graph_id or (
+            before is not None and self.commit(state, before.head.commit.graph_commit_id) is None
+        ):
+            self._replaced = True
+            raise self._another_state()
+
+    def _another_state(self) -> GraphReplaced:
+        return GraphReplaced(
+            f"the graph at {self.root.canonical} is not the one that this handle has read: another one, or "
+            "an earlier state of it, was put in its place; open it again"
+        )
+
+    def _forget_what_was_here(self, branch: str, before: BranchState | None) -> None:
+        """Drop what Lance caches if another file lies where this process saw one before."""
+        if before is None:
+            sightings.check_place(self._place(branch), self._store)
+        else:
+            sightings.forget_place(self._place(branch))
+
+    def _place(self, branch: str) -> str:
+        return f"{self.root.canonical} {branch}"
 
     def _table_ref(self, branch: str, identifier: str | None) -> TableRef:
         return self.ref if branch == MAIN else self.ref.on(branch, branch_id=identifier)
@@ -252,13 +342,8 @@ class Manifest:
         )
 
     def _has_news(self, known: BranchState) -> bool:
-        """Return whether a newer version was published, or the known one is no longer what it was."""
-        if known.table.has_version(known.table.version + 1):
-            return True
-        if self._is_unchanged(known):
-            return False
-        self.forget(known.name)
-        return True
+        """Return whether a newer version was published."""
+        return known.table.has_version(known.table.version + 1)
 
     def _newest_after(self, known: BranchState) -> Table:
         """Return the newest version of the manifest, which is newer than the known one."""
@@ -272,15 +357,13 @@ class Manifest:
 
     def _is_unchanged(self, known: BranchState) -> bool:
         """Return whether the remembered version is still the file that was read."""
-        if known.name == MAIN:
-            return known.mark is not None and known.mark == self._mark(MAIN, known.table)
-        return known.table.has_version(known.table.version)
+        return known.mark is not None and known.mark.holds(self._store)
 
-    def _mark(self, branch: str, table: Table) -> str | None:
-        """Return a fingerprint of the manifest file of `main`; None for branches."""
-        if branch != MAIN:
-            return None  # the Lance identifier already tells branches apart
-        return self._store.fingerprint(f"{layout.MANIFEST}/{manifest_path(table.version)}")
+    def _mark(self, branch: str, table: Table) -> Sighting:
+        """Return the file of a version of the manifest as it is now."""
+        place = layout.MANIFEST if branch == MAIN else f"{layout.MANIFEST}/tree/{branch}"
+        name = f"{place}/{manifest_path(table.version)}"
+        return Sighting(name, self._store.fingerprint(name))
 
     # -- rows
 
@@ -354,15 +437,20 @@ class Manifest:
         ]
 
 
-_graphs: dict[str, str] = {}
-"""The graph that this process found last at each address."""
+def is_settled(head: Head, root: Root) -> bool:
+    """Return whether the forks of a graph find their files at this root, as the head of `main` says."""
+    return head.root == root.canonical and not head.unsettled
 
 
-def _forget_what_was_here(address: str, graph_id: str) -> None:
-    """Drop what Lance caches if another graph is there now: its tables have the same addresses."""
-    if _graphs.setdefault(address, graph_id) != graph_id:
-        _graphs[address] = graph_id
-        forget_sessions()
+def graph_moved(head: Head, root: Root) -> GraphMoved:
+    """Return the error for what needs forks in a graph that is not settled where it lies."""
+    return GraphMoved(
+        f"the graph at {root.canonical} was copied or moved from {head.root}, and its branches are not "
+        "settled here yet: open it read-write once or run `omnigraph repair`, and it is a graph of its "
+        "own; or run `omnigraph repair --moved` if the original is gone",
+        recorded=head.root,
+        actual=root.canonical,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,13 +64,35 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """Where a graph lies from now on, and under which id."""
+
+    root: str
+    graph_id: str
+    former_ids: tuple[str, ...] = ()
+    is_copy: bool = False
+
+    def settle(self, head: Head) -> Head:
+        """Return a head that says so."""
+        return replace(
+            head,
+            root=self.root,
+            graph_id=self.graph_id,
+            former_ids=self.former_ids,
+            is_copy=self.is_copy,
+            unsettled=False,
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class Changes:
     """What a publish changes besides the commit and the head.
 
     ``tables`` are new pins of registered tables, ``registered`` are new incarnations with their
     first pin, ``renamed`` maps an incarnation to its new table key, ``dropped`` lists incarnations,
     ``purged`` those of which a hard drop removes what is there now, ``adopted`` are commit
-    records copied from a merged branch, and ``streams`` say which micro-batches are there from now on.
+    records copied from a merged branch, ``streams`` say which micro-batches are there from now on, and
+    ``place`` where the graph lies.
     """
 
     tables: tuple[TableState, ...] = ()
@@ -81,6 +103,7 @@ class Changes:
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
     streams: tuple[StreamRecord, ...] = ()
+    place: Place | None = None
 
 
 def publish(
@@ -109,6 +132,7 @@ def publish(
     stop_looking()
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = current_state(manifest, branch)
+        manifest.ensure_settled()
         if state.identifier != identifier:
             raise branch_not_found(branch)
         landed = (
@@ -175,19 +199,26 @@ def _find_landed(manifest: Manifest, branch: str, graph_commit_id: str) -> Graph
         return None
 
 
-def record_root(manifest: Manifest) -> None:
-    """Record the current root of a graph that was moved, without a commit. Needs the graph lock.
+def mark_unsettled(manifest: Manifest) -> None:
+    """Record that forks are being settled, without a commit. The caller holds the graph lock.
 
-    Branches hold absolute paths, so from its first branch on a graph must stay at the recorded
-    root.
+    Until ``record_place`` nobody reads them: some may look for their files here, and others elsewhere.
     """
 
-    def moved(state: BranchState) -> _Rewrite | None:
-        if state.head.root == manifest.root.canonical:
-            return None
-        return replace(state.head, root=manifest.root.canonical), []
+    def unsettled(state: BranchState) -> _Rewrite | None:
+        return None if state.head.unsettled else (replace(state.head, unsettled=True), [])
 
-    _rewrite_head(manifest, moved)
+    _rewrite_head(manifest, unsettled)
+
+
+def record_place(manifest: Manifest, branch: str, place: Place) -> None:
+    """Record where the graph lies in the head of a branch, without a commit."""
+
+    def settled(state: BranchState) -> _Rewrite | None:
+        head = place.settle(state.head)
+        return None if head == state.head else (head, [])
+
+    _rewrite_head(manifest, settled, branch)
 
 
 def publish_without_commit(manifest: Manifest, row: Callable[[BranchState], rows.Row]) -> None:
@@ -203,10 +234,13 @@ _Rewrite = tuple[Head, list[rows.Row]]
 """The head row to write, and the rows that are written with it."""
 
 
-def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite | None]) -> None:
-    """Write the head row of `main` again without a commit; ``rewrite`` returns None to leave it."""
+def _rewrite_head(
+    manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite | None], branch: str = MAIN
+) -> None:
+    """Write the head row of a branch again without a commit; ``rewrite`` returns None to leave it."""
     for attempt in range(PUBLISHER_RETRY_BUDGET):
-        state = current_state(manifest, MAIN)
+        state = current_state(manifest, branch)
+        manifest.ensure_settled()
         wanted = rewrite(state)
         if wanted is None:
             return
@@ -220,7 +254,7 @@ def _rewrite_head(manifest: Manifest, rewrite: Callable[[BranchState], _Rewrite 
         manifest.remember_publish(state, table, head)
         tidy(table)
         return
-    raise _contention(MAIN)
+    raise _contention(branch)
 
 
 def _pause(attempt: int) -> None:
@@ -275,8 +309,7 @@ def _rows(
     before = {table.incarnation: table for table in state.head.tables.values()}
     purges = _purges_owed(state.head, before, by_incarnation, changes)
     head = replace(
-        state.head,
-        root=manifest.root.canonical,
+        state.head if changes.place is None else changes.place.settle(state.head),
         product=__version__,
         commit=commit,
         tables=tables,

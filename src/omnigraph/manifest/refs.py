@@ -14,7 +14,6 @@ from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clas
 from omnigraph.manifest.history.records import find_commit
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import record_root
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import (
     create_branch,
@@ -76,8 +75,8 @@ def create_ref(
         raise BranchExists(f"there is a branch `{new}` already; choose another name", branch=new)
     refuse_clash(new, live)
     refuse_newer(manifest.state(source).table)
-    # Branches hold absolute paths, so the place they are valid at is recorded before the first one.
-    record_root(manifest)
+    # Branches hold absolute paths, so they are made where the graph is settled.
+    manifest.ensure_settled()
     table = manifest.state(source).table
     if version is not None:
         table = open_table(table.ref.at(version))

@@ -207,8 +207,9 @@ class Purge:
 class Head:
     """The head row of one branch: its newest commit and everything a snapshot needs.
 
-    ``root`` is where the graph was, and ``product`` the version of omnigraph that wrote, at the
-    last publish. ``purges`` are owed by hard drops; only those of `main` count.
+    ``root`` is where the forks of the graph find their files, and ``product`` the version of omnigraph
+    that wrote at the last publish. ``former_ids`` are those of the graphs it is a copy of, oldest
+    first. ``purges`` are owed by hard drops. Of these and of ``unsettled`` only those of `main` count.
     """
 
     graph_id: str
@@ -218,6 +219,11 @@ class Head:
     commit: GraphCommit
     tables: Mapping[str, TableState]
     purges: tuple[Purge, ...] = ()
+    former_ids: tuple[str, ...] = ()
+    is_copy: bool = False
+    """Whether it got its id where it lies now, as a copy of the last one of ``former_ids``."""
+    unsettled: bool = False
+    """Whether some forks may already look for their files elsewhere: the graph is being moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,7 +376,7 @@ def head_row(head: Head) -> Row:
     """Return the head row of a branch."""
     # Pins are stored as tuples, so the order of TableState's fields is part of the format on disk.
     tables = [_values(state) for state in head.tables.values()]
-    document = {
+    document: dict[str, Any] = {
         "graph_id": head.graph_id,
         "root": head.root,
         "product": head.product,
@@ -380,6 +386,11 @@ def head_row(head: Head) -> Row:
     }
     if head.purges:
         document["purges"] = [_values(purge) for purge in head.purges]
+    if head.former_ids:
+        document["former_ids"] = list(head.former_ids)
+    for flag in ("is_copy", "unsettled"):
+        if getattr(head, flag):
+            document[flag] = True
     commit_id = f"commit:{head.commit.graph_commit_id}"
     return Row(HEAD_ID, GRAPH_HEAD, base_objects=(commit_id,), metadata=dump(document))
 
@@ -438,6 +449,9 @@ def _head(document: Mapping[str, Any]) -> Head:
         commit=_commit(document["commit"]),
         tables={state.table_key: state for state in sorted(states, key=lambda s: s.table_key)},
         purges=tuple(Purge(*fields) for fields in document.get("purges", ())),
+        former_ids=tuple(document.get("former_ids", ())),
+        is_copy=document.get("is_copy", False),
+        unsettled=document.get("unsettled", False),
     )
 
 

@@ -49,7 +49,9 @@ class Workspace:
         return TableRef(self.root.child(location), storage_options=self.root.lance_options())
 
     def pinned(self, state: TableState) -> TableRef:
-        """Return the address of a table at its pinned version."""
+        """Return the address of a table at its pinned version; one of a fork must be settled."""
+        if state.table_branch is not None:
+            self.manifest.ensure_settled()
         return self.ref(state.location).on(
             state.table_branch, state.table_version, state.table_branch_id
         )

@@ -282,11 +282,12 @@ def commit_changes(
     manifest = reader.workspace.manifest
     budget = Budget(check_changes(limit))
     commit = find_commit(manifest, graph_commit_id)
-    graph_id = manifest.state(MAIN).head.graph_id
+    head = manifest.state(MAIN).head
+    graph_id = head.graph_id
     digest = reader.page_digest()
     place = None
     if page_token is not None:
-        token = read_token(graph_id, page_token, CommitToken)
+        token = read_token(graph_id, page_token, CommitToken, head.former_ids)
         if token.graph_commit_id != commit.graph_commit_id:
             raise CursorRejected("it is the page token of another commit")
         if token.filter != digest:

@@ -129,13 +129,15 @@ class Feed:
 
     def read_cursor(self, text: object) -> CursorToken:
         """Return a cursor of this feed."""
-        token = read_token(self.state.head.graph_id, text, CursorToken)
+        head = self.state.head
+        token = read_token(head.graph_id, text, CursorToken, head.former_ids)
         self._refuse_other_scope(token.scope)
         return token
 
     def read_page_token(self, text: object) -> FeedToken:
         """Return a page token of this feed."""
-        token = read_token(self.state.head.graph_id, text, FeedToken)
+        head = self.state.head
+        token = read_token(head.graph_id, text, FeedToken, head.former_ids)
         self._refuse_other_scope(token.scope)
         return token
 

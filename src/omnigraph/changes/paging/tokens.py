@@ -16,6 +16,7 @@ import base64
 import binascii
 import hashlib
 import json
+from collections.abc import Collection
 from dataclasses import astuple, dataclass, fields
 from typing import Any, ClassVar, TypeVar
 
@@ -139,8 +140,13 @@ def write_token(graph_id: str, token: Token) -> str:
     return text
 
 
-def read_token(graph_id: str, text: object, kind: type[Kind]) -> Kind:
-    """Return the token that a caller gave back; raise ``CursorRejected`` for any other text."""
+def read_token(
+    graph_id: str, text: object, kind: type[Kind], former_ids: Collection[str] = ()
+) -> Kind:
+    """Return the token that a caller gave back; raise ``CursorRejected`` for any other text.
+
+    ``former_ids`` are those of the graphs that this one is a copy of. Their tokens are not for this one.
+    """
     if not isinstance(text, str):
         raise CursorRejected(f"{kind.noun} is a text, not {type(text).__name__}")
     if len(text) > MAX_LENGTH:
@@ -148,6 +154,11 @@ def read_token(graph_id: str, text: object, kind: type[Kind]) -> Kind:
     raw = _decode(text)
     check, body = raw[:_CHECK_BYTES], raw[_CHECK_BYTES:]
     found = _read_body(body) if check == _check(graph_id, body) else None
+    if found is None and any(check == _check(former, body) for former in former_ids):
+        raise CursorRejected(
+            "it was made by the graph that this one was copied from, and a copy is a graph of its own; "
+            "begin anew here, or run `omnigraph repair --moved` on the copy if the original is gone"
+        )
     if found is None:
         raise CursorRejected(
             "it is damaged, or was made by another graph; pass it on exactly as it was given"

@@ -11,6 +11,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.output import note
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.tables import put_table
+from omnigraph.errors import GraphMoved
 from omnigraph.service.documents import Document
 from omnigraph.service.writes import maintenance as service
 
@@ -34,15 +35,32 @@ def repair(
         bool,
         typer.Option("--force", help="With --confirm: repair the others too, as they are now."),
     ] = False,
+    moved: Annotated[
+        bool,
+        typer.Option(
+            "--moved", help="The original of this graph is gone: it keeps its id, or gets it back."
+        ),
+    ] = False,
 ) -> None:
-    """Look for tables that another program wrote to; with --confirm, take over what is there."""
+    """Look for tables that another program wrote to; with --confirm, take over what is there.
+
+    A graph that was copied or moved is settled where it lies, as by every command that writes.
+    """
     if force and not confirm:
         raise typer.BadParameter("--force repairs whatever is there: pass --confirm as well")
-    # What is only shown is read from a graph that is opened for reading.
-    call = replace(call, command=replace(call.command, writes=confirm))
     address = call.address(uri)
-    with call.open(address) as graph:
-        document, remarks = service.repair(graph, confirm=confirm, force=force, uri=address.uri)
+
+    def run(writes: bool) -> tuple[Document, service.Remarks]:
+        opened = replace(call, command=replace(call.command, writes=writes))
+        with opened.open(address, moved=moved) as graph:
+            return service.repair(graph, confirm=confirm, force=force, uri=address.uri, moved=moved)
+
+    try:
+        # What is only shown is read from a graph that is opened for reading.
+        document, remarks = run(writes=confirm or moved)
+    except GraphMoved:
+        document, remarks = run(writes=True)
+        note(f"the graph is settled at {address.uri} now")
     tables, count = document["tables"], remarks.commits
     done = f"{count} commit{'s' * (count != 1)} made" if count else None
     call.answer(document, lambda: _put(tables), done)

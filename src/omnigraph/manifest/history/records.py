@@ -28,7 +28,7 @@ PAGE = 256
 """This many depths are read at first; every further page is twice as long."""
 LONGEST_PAGE = 4096
 
-MAINTENANCE = frozenset({"optimize", "ensure_indices"})
+MAINTENANCE = frozenset({"optimize", "ensure_indices", "relocate"})
 """Operations that change no content."""
 
 
@@ -191,6 +191,7 @@ OPERATIONS: Final = (
     "optimize",
     "repair",
     "recovery",
+    "relocate",
 )
 """What a commit may have come from."""
 

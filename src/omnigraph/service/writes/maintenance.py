@@ -70,9 +70,14 @@ def ensure_indices(
     return document, Remarks(notes, tuple(lines), int(report.commit is not None))
 
 
-def repair(graph: Graph, *, confirm: bool, force: bool, uri: str) -> tuple[Document, Remarks]:
-    """Judge tables that another program wrote to, and with ``confirm`` take over what is there."""
-    report = graph.repair(confirm, force)
+def repair(
+    graph: Graph, *, confirm: bool, force: bool, uri: str, moved: bool = False
+) -> tuple[Document, Remarks]:
+    """Judge tables that another program wrote to, and with ``confirm`` take over what is there.
+
+    ``moved``: the original of the graph is gone, so it is no copy and keeps its id.
+    """
+    report = graph.repair(confirm, force, moved)
     return {"uri": uri, **report.to_json()}, Remarks(commits=len(report.commits))
 
 

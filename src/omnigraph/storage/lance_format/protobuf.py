@@ -3,34 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from omnigraph.errors import StorageError
 
 _LONGEST_VARINT: Final = 10
 
 
+class Field(NamedTuple):
+    """A field of a message: its number, its value, and the bytes that stand for both."""
+
+    number: int
+    value: int | bytes
+    raw: bytes
+
+
 def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The (number, value) pairs of a message; a value cut off at the end is shortened."""
+    return ((number, value) for number, value, _ in raw_fields(message))
+
+
+def raw_fields(message: bytes) -> Iterator[Field]:
+    """The fields of a message with their own bytes, so that a message can be put together again."""
     at = 0
     while at < len(message):
+        start = at
         tag, at = _read_varint(message, at)
+        value: int | bytes
         match tag & 7:
             case 0:
                 value, at = _read_varint(message, at)
-                yield tag >> 3, value
             case 1:
-                yield tag >> 3, message[at : at + 8]
-                at += 8
+                value, at = message[at : at + 8], at + 8
             case 2:
                 length, at = _read_varint(message, at)
-                yield tag >> 3, message[at : at + length]
-                at += length
+                value, at = message[at : at + length], at + length
             case 5:
-                yield tag >> 3, message[at : at + 4]
-                at += 4
+                value, at = message[at : at + 4], at + 4
             case _:
                 raise _unreadable()
+        yield Field(tag >> 3, value, message[start:at])
 
 
 def number_field(number: int, value: int) -> bytes:

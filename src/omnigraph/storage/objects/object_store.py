@@ -99,6 +99,16 @@ class ObjectStore:
                 object=name,
             ) from None
 
+    def read_bytes(self, name: str) -> bytes:
+        """The whole content of an object, whatever it is."""
+        with self._translated("read", check_name(name)):
+            return self._get(name)[0]
+
+    def replace_bytes(self, name: str, data: bytes) -> None:
+        """Put or replace an object: readers see the old or the new whole content."""
+        with self._translated("write", check_name(name)):
+            self._replace(name, data)
+
     def exists(self, name: str) -> bool:
         """Whether this is an object, or a prefix with at least one object below it."""
         check_prefix(name)
