@@ -94,6 +94,12 @@ def writers_die(graph: Graph) -> None:
     open_graph(graph.uri).close()
 
 
+def the_graph_is_copied(graph: Graph) -> None:
+    copy = f"{graph.uri} copied"
+    shutil.copytree(graph.uri, copy)
+    open_graph(copy).close()
+
+
 def die(graph: Graph, point: str, branch: str) -> None:
     from omnigraph.commit.protocol import commit
 
@@ -117,4 +123,5 @@ SCENARIOS = [
     every_writer_writes_on_a_branch,
     writers_die,
     the_manifest_grows,
+    the_graph_is_copied,
 ]

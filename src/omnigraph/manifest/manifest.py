@@ -39,8 +39,6 @@ from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.newest_version import PROBE_AHEAD, open_newest
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
-from omnigraph.storage.places import sightings
-from omnigraph.storage.places.sightings import Sighting
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
@@ -73,8 +71,8 @@ class BranchPin:
 class BranchState:
     """One branch of the manifest at one version.
 
-    ``identifier`` is None for `main`, which never changes its identity. ``mark`` is the file that was
-    read.
+    ``identifier`` is None for `main`, which never changes its identity. ``mark`` is a
+    fingerprint of the file that was read.
     """
 
     name: str
@@ -84,7 +82,7 @@ class BranchState:
     fork_version: int
     table: Table
     head: Head
-    mark: Sighting | None = None
+    mark: str | None = None
 
     @property
     def pin(self) -> BranchPin:
@@ -171,7 +169,6 @@ class Manifest:
         if before is not None and is_there:
             table = self._newest_after(before)
         else:
-            self._forget_what_was_here(branch, before)
             table = self._open(branch, ref.identifier)
         head = read_head_row(table)
         mark = self._mark(branch, table)
@@ -224,8 +221,6 @@ class Manifest:
             )
             if not stale:
                 self._states[state.name] = state
-        if state.mark is not None:
-            sightings.note(self._place(state.name), state.mark)
         return state
 
     def _branch_ref(self, branch: str) -> _Ref:
@@ -311,16 +306,6 @@ class Manifest:
             "an earlier state of it, was put in its place; open it again"
         )
 
-    def _forget_what_was_here(self, branch: str, before: BranchState | None) -> None:
-        """Drop what Lance caches if another file lies where this process saw one before."""
-        if before is None:
-            sightings.check_place(self._place(branch), self._store)
-        else:
-            sightings.forget_place(self._place(branch))
-
-    def _place(self, branch: str) -> str:
-        return f"{self.root.canonical} {branch}"
-
     def _table_ref(self, branch: str, identifier: str | None) -> TableRef:
         return self.ref if branch == MAIN else self.ref.on(branch, branch_id=identifier)
 
@@ -357,13 +342,12 @@ class Manifest:
 
     def _is_unchanged(self, known: BranchState) -> bool:
         """Return whether the remembered version is still the file that was read."""
-        return known.mark is not None and known.mark.holds(self._store)
+        return known.mark is not None and known.mark == self._mark(known.name, known.table)
 
-    def _mark(self, branch: str, table: Table) -> Sighting:
-        """Return the file of a version of the manifest as it is now."""
+    def _mark(self, branch: str, table: Table) -> str | None:
+        """Return a fingerprint of the file of a version of the manifest; None if there is none."""
         place = layout.MANIFEST if branch == MAIN else f"{layout.MANIFEST}/tree/{branch}"
-        name = f"{place}/{manifest_path(table.version)}"
-        return Sighting(name, self._store.fingerprint(name))
+        return self._store.fingerprint(f"{place}/{manifest_path(table.version)}")
 
     # -- rows
 
