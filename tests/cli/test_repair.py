@@ -1,5 +1,7 @@
 """`omnigraph repair`: what it shows, what it changes, and its exit codes."""
 
+import shutil
+
 import omnigraph as og
 from omnigraph.storage.tables.lance_import import lance
 
@@ -39,3 +41,34 @@ def test_what_others_wrote_is_shown_then_refused_then_forced(omnigraph, place):
     (commit,) = listed.json["commits"]
     assert commit["manifest_version"] == done.json["manifest_version"]
     assert commit["actor_id"] == "omnigraph:maintenance"
+
+
+def test_a_moved_graph_is_settled_and_may_keep_its_id(omnigraph, place):
+    with og.init(place / "g", "node Person { name: String @key }") as graph:
+        graph.load([{"type": "Person", "data": {"name": "ann"}}])
+        graph.branches.create("side")
+        graph.load([{"type": "Person", "data": {"name": "bob"}}], branch="side")
+        was = graph.status().graph_id
+    shutil.copytree(place / "g", place / "copy")
+    (place / "g").rename(place / "moved")
+    query = [
+        "query",
+        "-e",
+        "query q() { match { $p: Person } return { $p.name } }",
+        "--branch",
+        "side",
+    ]
+    for name in ("copy", "moved"):
+        assert omnigraph("status", name).exit == 0
+        assert omnigraph("log", name).exit == 0
+        assert omnigraph("export", name).exit == 0
+        refused = omnigraph(*query, "--store", name)
+        assert (refused.exit, "repair --moved" in refused.stderr) == (1, True)
+    settled = omnigraph("repair", "copy")
+    assert (settled.exit, "is settled" in settled.stderr) == (0, True)
+    assert omnigraph("repair", "--moved", "moved").exit == 0
+    for name, keeps in (("copy", False), ("moved", True)):
+        found = omnigraph(*query, "--store", name)
+        assert (found.exit, "bob" in found.stdout) == (0, True)
+        with og.open(place / name, mode="r") as graph:
+            assert (graph.status().graph_id == was) is keeps

@@ -48,18 +48,18 @@ def repair(
     """
     if force and not confirm:
         raise typer.BadParameter("--force repairs whatever is there: pass --confirm as well")
+    # What is only shown is read from a graph that is opened for reading.
+    call = _writing(call, confirm or moved)
     address = call.address(uri)
 
-    def run(writes: bool) -> tuple[Document, service.Remarks]:
-        opened = replace(call, command=replace(call.command, writes=writes))
-        with opened.open(address, moved=moved) as graph:
+    def run(call: Call) -> tuple[Document, service.Remarks]:
+        with call.open(address, moved=moved) as graph:
             return service.repair(graph, confirm=confirm, force=force, uri=address.uri, moved=moved)
 
     try:
-        # What is only shown is read from a graph that is opened for reading.
-        document, remarks = run(writes=confirm or moved)
+        document, remarks = run(call)
     except GraphMoved:
-        document, remarks = run(writes=True)
+        document, remarks = run(_writing(call, True))
         note(f"the graph is settled at {address.uri} now")
     tables, count = document["tables"], remarks.commits
     done = f"{count} commit{'s' * (count != 1)} made" if count else None
@@ -75,6 +75,10 @@ def repair(
     drifted = any(row["classification"] != "no_drift" for row in tables)
     if drifted and not confirm:
         note("nothing was changed; pass --confirm to repair what only maintenance has moved")
+
+
+def _writing(call: Call, writes: bool) -> Call:
+    return replace(call, command=replace(call.command, writes=writes))
 
 
 def _put(tables: list[Document]) -> None:

@@ -22,7 +22,7 @@ from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import MayRead, check_limit, everything
 from omnigraph.manifest.history.tags import list_tags
-from omnigraph.manifest.manifest import BranchState, Manifest
+from omnigraph.manifest.manifest import BranchState, Manifest, is_settled
 from omnigraph.manifest.rows import GraphCommit
 
 USUAL = 200
@@ -122,7 +122,9 @@ def read_history(
 
 
 def _all_branches(manifest: Manifest, may_read: MayRead) -> list[str]:
-    return [name for name in (MAIN, *manifest.branch_names()) if may_read(name)]
+    # Of a graph that was copied or moved, and that is not settled yet, only `main` can be read.
+    others = manifest.branch_names() if is_settled(manifest.state(MAIN).head, manifest.root) else ()
+    return [name for name in (MAIN, *others) if may_read(name)]
 
 
 def _page(
