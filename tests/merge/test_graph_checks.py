@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pyarrow as pa
 import pytest
 
@@ -9,7 +11,13 @@ from omnigraph.graph import init
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
-from omnigraph.write.merge.conflicts import MergeConflict, conflicts_error, in_order
+from omnigraph.write.merge.conflicts import (
+    EntityConflictKind,
+    GraphConflictKind,
+    MergeConflict,
+    conflicts_error,
+    in_order,
+)
 from omnigraph.write.merge.graph_checks import cascaded_edges, graph_conflicts, value_conflicts
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph as PlainGraph
@@ -234,10 +242,20 @@ def test_the_error_names_three_conflicts_and_carries_all():
     error = conflicts_error("the merge of `side` into `main`", four)
     assert str(error) == (
         "the merge of `side` into `main` has 4 conflicts: message 0; message 1; message 2; and 1 more; "
-        "change one of the sides and try again, or decide with `resolve`"
+        "change one of the sides and try again"
     )
     assert error.body()["merge_conflicts"] == [one.to_json() for one in four]
     assert "1 conflict: message 0; change" in str(conflicts_error("it", four[:1]))
+
+
+@pytest.mark.parametrize("kind", get_args(EntityConflictKind) + get_args(GraphConflictKind))
+def test_resolve_is_offered_where_it_can_decide(kind):
+    text = str(conflicts_error("it", [conflict("node:A", "x", kind)]))
+    assert ("decide with `resolve`" in text) == (kind in get_args(EntityConflictKind))
+    # Only what `resolve` gave can break the rules of a single row.
+    assert ("`resolve`" in text) == (
+        kind in get_args(EntityConflictKind) or kind == "value_constraint_violation"
+    )
 
 
 def test_a_conflict_as_json():

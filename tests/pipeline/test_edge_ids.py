@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import date
 
 import pyarrow as pa
@@ -13,8 +14,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline import final_rows as loading
-from omnigraph.pipeline.edge_ids import assign_edge_ids
+from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.runner.local_runner import LocalRunner
@@ -491,7 +491,11 @@ def test_a_second_call_starts_from_the_ids_as_read(graph, monkeypatch):
     pins["other"] = graph.snapshot().tables
     told = []
 
-    def assign(runner, incoming, _):
+    assign_once = EdgeIds.assign
+
+    def assign(self, incoming):
+        runner = self.runner
+
         def ids():
             column = incoming["edge:CallsAt"].frame(runner, ["id"])
             return runner.collect(column).column("id").to_pylist()
@@ -499,11 +503,11 @@ def test_a_second_call_starts_from_the_ids_as_read(graph, monkeypatch):
         read = ids()
         for name in ("none", "one", "one", "other", "none", "none", "one"):
             looked = Committed(runner, pins[name], workspace_of(graph).pinned)
-            changed = assign_edge_ids(runner, incoming, looked)
+            changed = assign_once(replace(self, committed=looked), incoming)
             told.append((name, changed, [None if a == b else b for a, b in zip(read, ids(), strict=True)]))  # fmt: skip
         return changed
 
-    monkeypatch.setattr(loading, "assign_edge_ids", assign)
+    monkeypatch.setattr(EdgeIds, "assign", assign)
     with pytest.raises(ConstraintError):  # the last assignment is not that of the head
         graph.load([calls("S1", 1), calls("S2", 1), calls("S3", 3, id="c3")])
     table = {"edge:CallsAt"}

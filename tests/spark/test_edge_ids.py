@@ -233,3 +233,45 @@ def test_a_frame_of_this_process(graph, spark):
     for _ in range(2):
         graph.load_edges("F", table, "a", "b", engine="spark", spark=spark)
     assert {ends: n for ends, (_, n) in stored(graph).items()} == {("0", "1"): 1, ("0", "2"): 2}
+
+
+@pytest.mark.parametrize("mode", ["append", "overwrite", "merge", "patch"])
+def test_ids_made_from_tuples_are_those_of_a_load_here(tmp_path, graph, spark, sizes, mode):
+    """Also where the first rows of a table are written while they are read."""
+    pairs = [(a, b) for a in range(6) for b in range(6)]
+    with og.init(tmp_path / "here", SCHEMA) as here:
+        here.load([{"type": "A", "data": {"k": k}} for k in range(6)])
+        here.load([edge(*pair) for pair in pairs], mode=mode)
+        graph.load([edge(*pair) for pair in pairs], mode=mode, engine="spark", spark=spark)
+        assert stored(graph) == stored(here)
+        assert {len(row_id) for row_id, _ in stored(graph).values()} == {28}
+
+
+@pytest.mark.parametrize("mode", ["append", "merge", "patch"])
+@pytest.mark.parametrize("way", ["load", "frame", "write"])
+def test_an_id_whose_edge_has_moved_is_not_given_again(graph, spark, sizes, mode, way):
+    if way == "write" and sizes == "many":
+        pytest.skip("df.write has no sizes")
+    graph.load([edge(0, 1), edge(2, 3)])
+    old = stored(graph)
+    graph.load([edge(5, 5, id=old["0", "1"][0])])
+    pairs = [("0", "1"), ("4", "4")]
+    frame = spark.createDataFrame(
+        [(a, b, 7) for a, b in pairs], "`from` string, `to` string, n int"
+    )
+    if way == "load":
+        records = [edge(*pair, n=7) for pair in pairs]
+        graph.load(records, mode=mode, engine="spark", spark=spark)
+    elif way == "frame":
+        graph.load_edges("F", frame, mode=mode, engine="spark", spark=spark)
+    else:
+        register(spark)
+        writer = frame.write.format("omnigraph").option("graph", graph.uri).option("type", "F")
+        if mode != "append":
+            writer = writer.option(mode, "true")
+        writer.mode("append").save()
+    now = stored(graph)
+    assert (now["5", "5"][0], now["2", "3"]) == (old["0", "1"][0], old["2", "3"])
+    assert len(now["0", "1"][0]) == 26
+    assert now["4", "4"][0].startswith("e_")
+    assert (now["0", "1"][1], now["4", "4"][1], len(now)) == (7, 7, 4)

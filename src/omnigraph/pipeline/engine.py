@@ -27,6 +27,10 @@ from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds
 
 
+class RowsMustMove(Exception):
+    """Rows that were written while they were read need other ids: they must be read again."""
+
+
 class Incoming(Protocol):
     """The incoming rows of one table."""
 
@@ -43,6 +47,11 @@ class Incoming(Protocol):
     @property
     def may_repeat(self) -> bool:
         """Whether two rows may have one id. Made ids are always new; those of records may repeat."""
+        ...
+
+    @property
+    def can_take_ids(self) -> bool:
+        """Whether ``take_ids`` is possible; not where rows are final since they were read."""
         ...
 
     @property

@@ -19,7 +19,7 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.edge_ids import assign_edge_ids
+from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.engine import Engine, Incoming, ReadRecords
 from omnigraph.pipeline.formats.typed_batch import order_of, place_of
 from omnigraph.pipeline.request import LoadRequest
@@ -129,8 +129,8 @@ class _Attempt:
         ):
             counts = {key: rows.rows for key, rows in incoming.items()}
             return FinalRows(dict(incoming), counts, self.committed.relied_on)
-        if self.mode in {"merge", "patch"}:
-            self.changed = assign_edge_ids(self.runner, self.search.incoming, self.committed)
+        edge_ids = EdgeIds(self.runner, self.search.row_rules, self.committed, self.mode)
+        self.changed = edge_ids.assign(incoming)
         while True:
             final, deltas, mended = self._rows()
             if mended:

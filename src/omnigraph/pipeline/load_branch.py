@@ -77,9 +77,15 @@ class RowsPlace:
     """Where the rows of a load can be written while its records are still read."""
 
     def __init__(
-        self, workspace: Workspace, request: LoadRequest, catalog: Catalog, ir_hash: str
+        self,
+        workspace: Workspace,
+        request: LoadRequest,
+        catalog: Catalog,
+        ir_hash: str,
+        allowed: bool = True,
     ) -> None:
         self.workspace = workspace
+        self.allowed = allowed
         self.request = request
         self.catalog = catalog
         self.ir_hash = ir_hash
@@ -101,7 +107,7 @@ class RowsPlace:
         largest = max((pin.row_count for pin in pins.values()), default=0)
         is_final = options.mode != "patch" and not self.request.skips
         is_there = options.branch in refs.list_refs(manifest) and head.ir_hash == self.ir_hash
-        if not is_final or not is_there or options.check:
+        if not self.allowed or not is_final or not is_there or options.check:
             return LoadTarget({}, largest)
         keys = self.request.inputs.table_keys(self.catalog)
         branch = lance_branch(options.branch)

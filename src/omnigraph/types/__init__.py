@@ -8,6 +8,7 @@ product, its Arrow column, and its canonical key text. Stored values: ``str``, `
 - ``scalar``: the scalar types and the one table of their traits (``traits`` defines its columns)
 - ``proptype``: types built from scalars: nullable, list, enum, vector
 - ``values``, ``keys``, ``columns``: convert one value, one key, a whole column
+- ``tuple_ids``: the ids of edges that a tuple identifies
 - ``json_text``: the JSON texts of a whole column
 - ``arrow``: find the traits of a column that comes without its property type
 - ``temporal``, ``floats``, ``python``: dates and times, single precision, Python objects
@@ -42,6 +43,7 @@ from omnigraph.types.python import json_form
 from omnigraph.types.scalar import INTEGER_RANGES, Scalar
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
 from omnigraph.types.traits import Family, TypeTraits
+from omnigraph.types.tuple_ids import Member, tuple_id_column
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_place
 from omnigraph.types.values import (
     ExternalBlob,
@@ -59,6 +61,7 @@ __all__ = [
     "ExternalBlob",
     "Family",
     "FileBlob",
+    "Member",
     "PropType",
     "Scalar",
     "TypeTraits",
@@ -95,4 +98,5 @@ __all__ = [
     "stored_items",
     "to_arrow",
     "to_json",
+    "tuple_id_column",
 ]

@@ -77,6 +77,23 @@ class Committed:
             return self._scan_among(edge, names, "src", keys, "src")
         return self.runner.scan(self.locate(pin), names, where)
 
+    def with_ids(self, entity: Entity, columns: Sequence[str], keys: Frame) -> Frame:
+        """Return the committed rows whose id is among those of the keys, or all if these are many."""
+        names = list(dict.fromkeys(["id", *columns]))
+        self.relied_on.add(entity.table_key)
+        schema = entity.arrow_schema()
+        if self.pins[entity.table_key].row_count == 0:
+            return self._empty_rows(schema, names)
+        wanted = self._few_values(keys, "id")
+        if wanted is None:
+            return self._scan_among(entity, names, "id", keys, "id")
+        where = filter_expression(schema, [Condition("id", "in", wanted)])
+        return self.runner.scan(self.locate(self.pins[entity.table_key]), names, where)
+
+    def no_rows(self, entity: Entity, columns: Sequence[str]) -> Frame:
+        """Return a frame of these columns of a type, and of its ids, without rows."""
+        return self._empty_rows(entity.arrow_schema(), list(dict.fromkeys(["id", *columns])))
+
     def all_rows(self, entity: Entity, columns: Sequence[str]) -> Frame:
         """Return every committed row."""
         self.relied_on.add(entity.table_key)

@@ -123,7 +123,8 @@ def unique_against(members: Sequence[str], limit: int | None = SHOWN) -> str:
 def identified_edges(members: Sequence[str]) -> str:
     """Find incoming edges with a generated id whose tuple identifies another edge, and that edge's id.
 
-    The other edge is the committed edge with that tuple (`com`), or else the first incoming one.
+    The other edge is the committed edge with that tuple (`com`), or else the first incoming one. Their
+    ids may be the same already.
     """
     names = ", ".join(f"p.{_q(name)}" for name in members)
     present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
@@ -137,7 +138,60 @@ def identified_edges(members: Sequence[str]) -> str:
         "firsts AS (SELECT g.*, q.id FROM repeated g JOIN pend q ON q.`0rec` = g.rec) "
         "SELECT p.`0rec`, COALESCE(c.id, f.id) AS id FROM pend p "
         f"LEFT JOIN firsts f ON {first} LEFT JOIN com c ON {stored} "
-        "WHERE p.`0made` AND COALESCE(c.id, f.id) <> p.id"
+        "WHERE p.`0made` AND (c.id IS NOT NULL OR f.rec <> p.`0rec`)"
+    )
+
+
+def misled_edges(members: Sequence[str]) -> str:
+    """Find incoming edges whose generated id is the one of an edge with another tuple.
+
+    Here `com` are committed edges with these tuples, `ids` committed edges with these ids. The answer
+    has the first record of the tuple as well, whose place gives all of them a new id. Edges that take
+    the id of a committed or earlier edge are not among them.
+    """
+    names = ", ".join(_q(name) for name in members)
+    same, first, stored = (
+        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "hqc"
+    )
+    return (
+        f"WITH holders AS (SELECT id, {names} FROM ids UNION ALL SELECT id, {names} FROM pend "
+        # A patch may leave the ends out: it says nothing about the tuple then.
+        "WHERE NOT `0made` AND src IS NOT NULL AND dst IS NOT NULL), "
+        "misled AS (SELECT DISTINCT p.`0rec` FROM pend p JOIN holders h ON h.id = p.id "
+        f"WHERE p.`0made` AND NOT COALESCE({same}, FALSE)), "
+        "firsts AS (SELECT p.`0rec`, MIN(q.`0rec`) AS rec FROM misled m "
+        f"JOIN pend p ON p.`0rec` = m.`0rec` JOIN pend q ON {first} "
+        f"WHERE NOT EXISTS (SELECT 1 FROM com c WHERE {stored}) GROUP BY p.`0rec`) "
+        "SELECT f.`0rec`, f.rec FROM firsts f JOIN pend q ON q.`0rec` = f.rec WHERE q.`0made`"
+    )
+
+
+def made_ids_in_use() -> str:
+    """Find incoming edges whose generated id another edge has: a committed one, or one whose record names it.
+
+    Here `ids` are committed edges with these ids.
+    """
+    return (
+        "SELECT DISTINCT p.`0rec`, p.`0rec` AS rec FROM pend p JOIN "
+        "(SELECT id FROM ids UNION ALL SELECT id FROM pend WHERE NOT `0made`) h ON h.id = p.id "
+        "WHERE p.`0made`"
+    )
+
+
+def any_id_in_use() -> str:
+    """Find an id that a committed edge or two incoming ones have."""
+    return (
+        "SELECT p.id FROM pend p JOIN ids c ON c.id = p.id "
+        "UNION ALL SELECT id FROM pend GROUP BY id HAVING COUNT(*) > 1 LIMIT 1"
+    )
+
+
+def other_ids() -> str:
+    """Select the ids that records take, those of `misled` records instead of those of `taken`."""
+    return (
+        "SELECT t.`0rec`, t.id FROM taken t WHERE NOT EXISTS "
+        "(SELECT 1 FROM misled m WHERE m.`0rec` = t.`0rec`) "
+        "UNION ALL SELECT m.`0rec`, m.id FROM misled m"
     )
 
 

@@ -42,6 +42,7 @@ from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations
 from omnigraph.validate.rows import row_violations
 from omnigraph.validate.violations import violation_error
+from omnigraph.write.edge_ids import new_id, settle_ids
 from omnigraph.write.pending import PendingTable
 from omnigraph.write.statement_values import (
     column_of,
@@ -184,6 +185,7 @@ class _Mutation:
             else:
                 self._delete(statement)
         for table in self.tables.values():
+            settle_ids(table)
             fill_vectors(table, self.vectors)
         result = MutationResult(
             self.request.branch,
@@ -237,8 +239,8 @@ class _Mutation:
         }
         keyed = isinstance(entity, NodeType) and entity.key is not None
         require_values(entity, values)
-        values["id"] = key_id(entity, values) if keyed else new_ulid()
         pending = self._table(entity)
+        values["id"] = key_id(entity, values) if keyed else new_id(pending, values)
         note_inserted(pending, values)
         pending.insert(values, fresh=not keyed)
         self._check_size()

@@ -51,6 +51,8 @@ class PendingTable:
         self.removed: list[str] = []
         self.unfilled: dict[str, set[str]] = {}
         """By vector property: the ids of rows whose vector is left to be made from a text."""
+        self.made_ids: dict[str, None] = {}
+        """The ids of inserted edges that were made from their tuples, in order."""
         self._removed_set: set[str] = set()
         self._schema = plain_schema(table.schema)
         self._rows: pa.Table = self._schema.empty_table()
@@ -72,6 +74,12 @@ class PendingTable:
         """
         self.fresh_only = self.fresh_only and fresh
         self._recent[values["id"]] = values
+
+    def committed_ids(self, ids: list[str]) -> list[str]:
+        """Return those of some ids, at most ``KEY_LIMIT``, that committed rows have."""
+        where = filter_expression(self.table.schema, [Condition("id", "in", ids)])
+        found: list[str] = self.table.read(["id"], where).column("id").to_pylist()
+        return found
 
     def replace(self, rows: pa.Table) -> None:
         """Add new values of rows that exist already, committed or pending."""

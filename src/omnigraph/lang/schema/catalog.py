@@ -5,9 +5,9 @@ Its mappings are plain dicts, because a catalog is pickled to worker processes; 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
@@ -19,13 +19,15 @@ from omnigraph.lang.schema.declared import (
     Embed,
     Range,
 )
-from omnigraph.types import PropType
+from omnigraph.types import Member, PropType, Scalar, tuple_id_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
+ENDS = ("src", "dst")
+_TEXT = PropType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,19 @@ class EdgeType(EntityType):
         """
         groups = [group for group in self.unique if {"src", "dst"} <= set(group)]
         return min(groups, key=lambda group: (len(group), sorted(group)), default=None)
+
+    def tuple_ids(self, columns: Callable[[str], Any]) -> pa.StringArray:
+        """The ids that the tuples of ``identity`` give to rows; null where a member is null.
+
+        ``columns`` returns the values of a column. Members are named by what stays when they are
+        renamed: the ends, then properties by their ids, in that order.
+        """
+        assert self.identity is not None
+        named = [self.properties[name] for name in self.identity if name not in ENDS]
+        named.sort(key=lambda prop: prop.property_id)
+        members = [Member(end, _TEXT, columns(end)) for end in ENDS]
+        members += [Member(prop.property_id, prop.type, columns(prop.name)) for prop in named]
+        return tuple_id_column(self.type_id, members)
 
 
 Entity = NodeType | EdgeType

@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import check_precondition
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade, version_removed
@@ -156,6 +156,10 @@ def _form(entity: Entity, options: WriteOptions, mode: LoadMode, named: bool, fo
     # makes missing vectors, each text once, which tasks that run again could not.
     if not forked or options.patch or options.on_bad == "skip" or entity.embeds:
         return "rows"
+    if mode != "merge" and isinstance(entity, EdgeType) and entity.identity is not None:
+        # An id that was made may have to be another one: files with blobs cannot be read again, and others
+        # do not say which ids were made.
+        return "rows" if named or entity.blob_properties else "fragments"
     if mode != "merge" or not named:
         return "fragments"
     # Images may have to be read again, which is not possible for files with blobs.

@@ -75,6 +75,11 @@ class SpooledRows:
         """Whether two rows may have one id."""
         return self.any_named or self._taken is not None
 
+    @property
+    def can_take_ids(self) -> bool:
+        """Whether ids can still be replaced."""
+        return True
+
     def stopper(self) -> Callable[[], object]:
         """A function that makes the next ``stage`` give up, to be called from another thread."""
         self._stopped = threading.Event()

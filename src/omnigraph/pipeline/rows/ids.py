@@ -1,6 +1,7 @@
-"""Ids of incoming rows: derived from the key, given by the record, or made from its place.
+"""Ids of incoming rows: derived from the key, given by the record, or made for it.
 
-Nothing here is random, because a frame may be evaluated more than once. A made id is a ULID: its time
+An edge whose type says which tuple identifies it (``EdgeType.identity``) gets an id made from that
+tuple, all others one made from the place of the record. Nothing here is random, because a frame may be evaluated more than once. An id made from a place is a ULID: its time
 is the start of the operation, its other 80 bits are a number made of the operation's id plus the place
 of the record. So it is the same in every process and on every engine, and the ids of a load are in the
 order of its records: indexes of them need no sorting, and they take less room.
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.lang.schema.catalog import Entity, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.pipeline.formats.typed_batch import (
     GIVEN,
     ID,
@@ -53,6 +54,10 @@ def derive_ids(
     given = batch.column(ID)
     if len(given) and given.null_count == 0:
         return given, bad_batch([])
+    if isinstance(entity, EdgeType) and entity.identity is not None:
+        given = pc.coalesce(given, entity.tuple_ids(batch.column))
+        if given.null_count == 0:
+            return given, bad_batch([])
     made = make_ids(batch.column(SOURCE), batch.column(OFFSET), operation_id, started_at_ms)
     return made if given.null_count == len(given) else pc.coalesce(given, made), bad_batch([])
 
@@ -164,6 +169,14 @@ def make_ids(
     return pa.Array.from_buffers(
         pa.utf8(), size, [None, pa.py_buffer(bounds), pa.py_buffer(texts.ravel())]
     )
+
+
+def ids_of_places(orders: pa.Array, operation_id: str, started_at_ms: int) -> pa.Array:
+    """The ids that ``make_ids`` gives to records, by their places as one number."""
+    numbers = orders.to_numpy()
+    sources = pa.array(numbers >> SOURCE_SHIFT, pa.int32())
+    offsets = pa.array(numbers & ((1 << SOURCE_SHIFT) - 1), pa.int64())
+    return make_ids(sources, offsets, operation_id, started_at_ms)
 
 
 def _first_number(operation_id: str) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -14,26 +15,47 @@ from omnigraph.pipeline.formats.typed_batch import GIVEN, given_masks, shown_val
 from omnigraph.storage.tables.blobs.columns import as_blobs
 from omnigraph.validate.change_set import MADE, ORDER
 
-Spellings = Mapping[str, Mapping[str, str]]
-"""By column: texts as the input has them, and the texts to write instead."""
+
+@dataclass(frozen=True, slots=True)
+class Spellings:
+    """By end of an edge: ids of nodes as the input has them, and the ids to write instead.
+
+    It is false where nothing is written otherwise. ``entity`` is the type of the edges.
+    """
+
+    entity: Entity | None = None
+    ends: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.ends)
 
 
 def spellings_of(entity: Entity, aliases: Mapping[str, Mapping[str, str]]) -> Spellings:
     """The spellings that redirect the ends of an edge to the ids that their nodes really have."""
     if not isinstance(entity, EdgeType):
-        return {}
+        return Spellings()
     ends = (("src", entity.from_type), ("dst", entity.to_type))
-    return {side: aliases[name] for side, name in ends if aliases.get(name)}
+    return Spellings(entity, {side: aliases[name] for side, name in ends if aliases.get(name)})
 
 
 def respell(batch: pa.RecordBatch, spellings: Spellings) -> pa.RecordBatch:
-    """Replace the texts of some columns."""
-    for column, wanted in spellings.items():
-        at = batch.schema.get_field_index(column)
-        if at >= 0:
-            values = [wanted.get(value, value) for value in batch.column(at).to_pylist()]
-            batch = batch.set_column(at, batch.schema.field(at), pa.array(values, pa.utf8()))
+    """Redirect the ends of edges, and make the ids anew that were made from them."""
+    if not spellings:
+        return batch
+    for column, wanted in spellings.ends.items():
+        values = [wanted.get(value, value) for value in batch.column(column).to_pylist()]
+        batch = _with_column(batch, column, pa.array(values, pa.utf8()))
+    edge = spellings.entity
+    if isinstance(edge, EdgeType) and edge.identity is not None:
+        again = pc.coalesce(edge.tuple_ids(batch.column), batch.column("id"))
+        ids = pc.if_else(batch.column(MADE), again, batch.column("id"))
+        batch = _with_column(batch, "id", ids)
     return batch
+
+
+def _with_column(batch: pa.RecordBatch, name: str, values: pa.Array) -> pa.RecordBatch:
+    at = batch.schema.get_field_index(name)
+    return batch.set_column(at, batch.schema.field(at), values)
 
 
 def stored_batch(entity: Entity, schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:

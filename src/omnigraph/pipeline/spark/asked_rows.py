@@ -134,14 +134,8 @@ class AskedRows:
 
     # -- what happens to records, by the tasks that read them
 
-    def lost(self, runner: SparkRunner) -> SparkFrame:
-        """Return the records that are left out, of which there are some."""
-        assert self.losers is not None
-        frames = {"everything": self.as_read(runner), "losers": self.losers}
-        return runner.sql(LOST, frames)
-
-    def changes_of_patch(self, runner: SparkRunner) -> SparkFrame | None:
-        """Return the records that take an id, or are not applied at all; None if there are none."""
+    def changes(self, runner: SparkRunner) -> SparkFrame | None:
+        """Return the records that take an id, or are left out; None if there are none."""
         texts = []
         frames: dict[str, Frame] = {}
         if self.taken is not None:

@@ -220,7 +220,9 @@ class SparkEngine:
             ref, entity = reading.target.places[key], reading.rules.catalog.entity(key)
             pieces = [Piece(ref, count, file=name) for name, count in found.files.get(key, [])]
             if key in first_pass.kept:
-                incoming[key] = kept = self._rows_of(entity, found.kept(first_pass.number(key)), {})
+                incoming[key] = kept = self._rows_of(
+                    entity, found.kept(first_pass.number(key)), Spellings()
+                )
                 kept.pieces = pieces
                 continue
             incoming[key] = written = OnePassRows(
@@ -328,7 +330,7 @@ class SparkEngine:
             found = found_in_payloads(payloads)
             for bad in found.all_bad():
                 tell(bad)
-            return self._rows_of(records.entity, found, {})
+            return self._rows_of(records.entity, found, Spellings())
 
     def _rows_of(self, entity: Entity, found: FoundRecords, spellings: Spellings) -> SparkRows:
         key = entity.table_key

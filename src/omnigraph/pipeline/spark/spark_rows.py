@@ -86,6 +86,11 @@ class SparkRows:
         return self.named > 0 or self._asked.taken is not None
 
     @property
+    def can_take_ids(self) -> bool:
+        """Whether ids can still be replaced."""
+        return True
+
+    @property
     def any_made(self) -> bool:
         """Whether an id was made for some row."""
         return self.named < self.rows
@@ -143,7 +148,7 @@ class SparkRows:
             named=self.may_repeat,
         )
         with spark_errors():
-            changes = self._asked.changes_of_patch(runner)
+            changes = self._asked.changes(runner)
             data = self._with_changes(None if changes is None else runner.data(changes))
             by_part = data.mapInArrow(divided, "part bigint, seq bigint, data binary")
             together = by_part.repartition(parts, "part").sortWithinPartitions("part")
@@ -190,8 +195,8 @@ class SparkRows:
     def _written(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
         if not self.rows:
             return []
-        if self._asked.losers is not None:
-            return self._written_without_lost(table, mode, tally)
+        if self._asked.losers is not None or self._asked.taken is not None:
+            return self._written_with_changes(table, mode, tally)
         run = partial(
             write_payloads,
             ref=table.ref,
@@ -204,12 +209,13 @@ class SparkRows:
             data = self._complete.select("narrow", "wide").coalesce(self._writers())
             return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
 
-    def _written_without_lost(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
+    def _written_with_changes(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
         runner = SparkRunner(self.runner.session)
         try:
-            lost = self._asked.lost(runner)
+            changes = self._asked.changes(runner)
+            assert changes is not None
             with spark_errors():
-                return self._write_merged(table, runner.data(lost), tally, mode)
+                return self._write_merged(table, runner.data(changes), tally, mode)
         finally:
             runner.close()
 

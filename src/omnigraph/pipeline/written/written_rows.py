@@ -70,6 +70,11 @@ class WrittenRows:
         self._takings = 0
         self._losers: pa.Array | None = None
 
+    @property
+    def can_take_ids(self) -> bool:
+        """Whether ids can still be replaced."""
+        return True
+
     def stopper(self) -> None:
         """Do nothing: there is only one table to stage."""
 
@@ -160,7 +165,7 @@ class WrittenRows:
                 expected=self.destination.ref.version,
                 actual=0,
             )
-        if self.destination.form == "fragments":
+        if self.destination.form == "fragments" and self._taken is None:
             if mode == "overwrite":
                 return stage_overwrite_fragments(table, fragments, table.schema)
             return stage_append_fragments(table, fragments)
@@ -228,9 +233,14 @@ class WrittenRows:
         self, one: Written, columns: Sequence[str] | None
     ) -> Iterator[pa.RecordBatch]:
         row = 1
+        # Rows with ids of their own are not written as fragments where that matters.
+        stored = None if columns is None else [name for name in columns if name != MADE]
         for name in data_files(one.fragments):
-            for batch in read_data_file(self.destination.ref, name, columns):
-                yield _add_order(batch, one.partition, row)
+            for batch in read_data_file(self.destination.ref, name, stored):
+                rows = _add_order(batch, one.partition, row)
+                if columns is not None and MADE in columns:
+                    rows = rows.append_column(MADE, pa.array(np.ones(rows.num_rows, np.bool_)))
+                yield rows
                 row += batch.num_rows
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from omnigraph.display.text import printable, shortened
 from omnigraph.errors import MergeConflicts
@@ -89,7 +89,17 @@ def conflicts_error(what: str, conflicts: Sequence[MergeConflict]) -> MergeConfl
     more = f"; and {rest} more" if rest > 0 else ""
     number = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
     return MergeConflicts(
-        f"{what} has {number}: {named}{more}; change one of the sides and try again, or decide with "
-        "`resolve`",
+        f"{what} has {number}: {named}{more}; {_ways_on(conflicts)}",
         conflicts=[one.to_json() for one in conflicts],
     )
+
+
+def _ways_on(conflicts: Sequence[MergeConflict]) -> str:
+    """What can be done; rules of the whole graph are never resolved away."""
+    ways = "change one of the sides and try again"
+    kinds = {one.kind for one in conflicts}
+    if kinds & set(get_args(EntityConflictKind)):
+        return f"{ways}, or decide with `resolve`"
+    if "value_constraint_violation" in kinds:
+        return f"{ways}, or let `resolve` give values that keep the rule"
+    return ways

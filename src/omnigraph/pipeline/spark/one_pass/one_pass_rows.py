@@ -68,6 +68,11 @@ class OnePassRows:
         return self.named > 0
 
     @property
+    def can_take_ids(self) -> bool:
+        """No: the rows are written."""
+        return False
+
+    @property
     def any_made(self) -> bool:
         """Whether an id was made for some row."""
         return self.named < self.rows
@@ -154,7 +159,7 @@ class OnePassRows:
     # -- what such rows never need: no row can be changed or left out any more
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
-        """Refuse: only rows of a merge take ids."""
+        """Refuse: the ids are written."""
         raise NotImplementedError
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:

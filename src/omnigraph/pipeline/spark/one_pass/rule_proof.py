@@ -133,6 +133,14 @@ class RuleProof:
                 kinds = [schema.field(name).type for name in group]
                 yield key, tuple(group), fingerprints.are_comparable(kinds)
 
+    def _compared_with_stored(self) -> Iterator[tuple[str, tuple[str, ...], bool]]:
+        """The same against committed rows: an id made of a tuple may be that of an edge that had it once."""
+        yield from self._compared()
+        for key, rows in self.incoming.items():
+            edge = rows.entity
+            if isinstance(edge, EdgeType) and edge.identity is not None and not rows.may_repeat:
+                yield key, ("id",), True
+
     def _repeated(self) -> Iterator[Question]:
         """Ask for ids and unique tuples that two incoming rows have."""
         for key, columns, by_hash in self._compared():
@@ -140,7 +148,7 @@ class RuleProof:
 
     def _taken(self) -> Iterator[Question]:
         """Ask for ids and unique tuples that a committed row has."""
-        for key, columns, by_hash in self._compared() if self.mode == "append" else ():
+        for key, columns, by_hash in self._compared_with_stored() if self.mode == "append" else ():
             mine, stored = self._written(key, *columns), self._stored(key, *columns)
             if stored:
                 yield Question("shared", tuple(mine), tuple(stored), by_hash=by_hash)
