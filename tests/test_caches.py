@@ -33,6 +33,7 @@ OF_THE_PROCESS = {
     "storage/objects/object_store.py check_name": "the name itself",
     "storage/owner.py _owner": "the number of the process",
     "storage/scratch.py _swept": "a directory; when it was looked at",
+    "storage/tables/index_health/doing_without.py _damaged": "the directory of an index part: a UUID",
     "storage/tables/branch_refs.py _store": "the address; holds a connection",
     "types/arrow.py arrow_scalar": "a type",
 }
@@ -79,7 +80,9 @@ def _of_the_process() -> set[str]:
     found = set()
     for name, tree in _trees():
         found |= {f"{name} {ast.unparse(one.target)}" for one in tree.body if _is_empty_map(one)}
-        for node in ast.walk(tree):
+        # Those inside of functions end with the call.
+        classes = [one for one in tree.body if isinstance(one, ast.ClassDef)]
+        for node in (*tree.body, *(inner for one in classes for inner in one.body)):
             if isinstance(node, ast.FunctionDef) and node.args.args:
                 made_by = {ast.unparse(one).partition("(")[0] for one in node.decorator_list}
                 if made_by & {"cache", "lru_cache", "functools.cache", "functools.lru_cache"}:

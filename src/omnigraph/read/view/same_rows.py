@@ -71,6 +71,12 @@ def rows_identity(
     return cache.get(_key(exact), lambda: base, lambda _: _ENTRY_BYTES)
 
 
+def same_states(cache: ByteCache, exact: Identity) -> tuple[Identity, ...]:
+    """The states under which the rows of a table version may be cached: its own, and one with the same rows."""
+    kept: Identity | None = cache.peek(_key(exact))
+    return (exact,) if kept is None else (exact, kept)
+
+
 def _key(exact: Identity) -> tuple[str, Identity]:
     return "same rows", exact
 

@@ -29,10 +29,11 @@ from omnigraph.read.view.numbering import (
     numbered_states,
 )
 from omnigraph.read.view.on_disk.kept_states import KeptStates
+from omnigraph.read.view.outdated import drop_outdated
 from omnigraph.read.view.overlay.chain import edge_changes, is_too_much, node_changes
 from omnigraph.read.view.overlay.overlaid import KnownCodes, OverlaidEdges, OverlaidNodes
-from omnigraph.read.view.pinned_table import Identity, PinnedTable, pin_table
-from omnigraph.read.view.same_rows import rows_identity
+from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable, pin_table
+from omnigraph.read.view.same_rows import rows_identity, same_states
 from omnigraph.read.view.topology import EdgeSpace, Topology
 
 # About what a node takes on disk, and an edge in one direction.
@@ -56,13 +57,35 @@ class Reader:
         key = snapshot.graph_commit_id, snapshot.branch
         with self._lock:
             view = self._views.get(key)
+            is_new = view is None or view.catalog is not catalog
             if view is None or view.catalog is not catalog:
                 view = self._views[key] = View(self, snapshot, catalog)
                 view.spent = self._spent_on(snapshot.branch)
             self._views.move_to_end(key)
             if len(self._views) > self.thresholds.view.views:
                 self._views.popitem(last=False)
+            view.is_past = view.is_past or any(
+                one.snapshot.manifest_version > snapshot.manifest_version
+                for (_, branch), one in self._views.items()
+                if branch == snapshot.branch
+            )
+            if is_new:
+                drop_outdated(self.cache, self._needed())
             return view
+
+    def _needed(self) -> Iterator[Identity]:
+        """Yield the states of tables that open snapshots need.
+
+        Those are the newest two of each branch, since a read of the last but one may be under way, and
+        those that were asked for when there was a newer one already.
+        """
+        newest: dict[str, list[View]] = {}
+        for (_, branch), view in self._views.items():
+            newest.setdefault(branch, []).append(view)
+        for views in newest.values():
+            views.sort(key=lambda one: one.snapshot.manifest_version)
+            for view in [*views[-2:], *(one for one in views[:-2] if one.is_past)]:
+                yield from view.needed()
 
     def _spent_on(self, branch: str) -> float:
         """What look-ups have cost on the last used state of the branch; it is carried over a commit."""
@@ -95,6 +118,8 @@ class View:
         self._bases: dict[tuple[str, Identity], PinnedTable] = {}
         self._derivable: set[str] = set()
         self._lock = threading.Lock()
+        self.is_past = False
+        """Whether it was asked for when a newer snapshot of its branch was open."""
         self.spent = 0.0
         """Seconds in which tables were looked up in, on this snapshot and those before it on its branch, less
         what was paid for numbering (``match.access_path``)."""
@@ -236,6 +261,16 @@ class View:
         known = codes[base.sources], codes[base.targets]
         is_due = is_too_much(changes, pinned, self.thresholds.view)
         return OverlaidEdges(changes, edges, (sources, targets), known, is_due=is_due)
+
+    def needed(self) -> Iterator[Identity]:
+        """Yield the states of tables that reads of this snapshot use."""
+        for state in self.snapshot.tables.values():
+            branch, identifier = state.table_branch, state.table_branch_id
+            lineage = Lineage(self.snapshot.graph_id, state.location, branch, identifier)
+            yield from same_states(self._cache, Identity(lineage, state.table_version))
+        # Without the lock, which is held while a table is opened. One that is pinned meanwhile is named above.
+        for one in tuple(self._pinned.values()):
+            yield from (one.exact, one.identity)
 
     def _base(self, pinned: PinnedTable, state: Identity) -> PinnedTable:
         """The table at the numbered state that look-ups start from; mostly it need not be opened."""
