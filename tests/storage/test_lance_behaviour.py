@@ -483,7 +483,7 @@ def test_files_in_the_parents_directory_are_swept_from_under_a_fork(uri):
 
 
 def test_branch_manifests_hold_absolute_paths(uri, tmp_path):
-    # graph_moved: a graph with branches cannot be moved.
+    # Why commit/relocation.py settles the forks of a graph that lies elsewhere.
     dataset = append(create(uri), rows("a"))
     dataset.create_branch("b", 2)
     moved = tmp_path / "moved"
