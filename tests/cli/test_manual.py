@@ -32,7 +32,10 @@ OTHERS = [
     for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
     if page.name != "cli.md" and "```console" in page.read_text("utf-8")
 ]
-SHARED = {"--store", "--profile", "--as", "--yes", "--quiet", "--json", "--help", "-h"}
+SHARED = {
+    *("--store", "--profile", "--as", "--yes"),
+    *("--quiet", "--verbose", "--log-level", "--json", "--help", "-h"),
+}
 
 
 def sections():

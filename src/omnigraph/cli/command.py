@@ -34,6 +34,8 @@ class Flags:
     as_actor: str | None = None
     yes: bool = False
     quiet: bool = False
+    verbose: bool = False
+    log_level: str | None = None
     json: bool = False
 
     def then(self, later: Flags) -> Flags:

@@ -14,6 +14,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.command import COMMANDS, LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
+from omnigraph.cli.log_output import show_log
 from omnigraph.cli.output import WANTS_JSON, note, put
 
 Function = Callable[..., None]
@@ -83,6 +84,15 @@ def _shared(
     quiet: Annotated[
         bool, typer.Option("--quiet", help="Do not say where a command writes.")
     ] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", help="Say on stderr what is done (--log-level info).")
+    ] = False,
+    log_level: Annotated[
+        str | None,
+        typer.Option(
+            "--log-level", metavar="LEVEL", help="Log to stderr: debug, info, warning or error."
+        ),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print one JSON document.")] = False,
 ) -> None:
     """Only its signature is used."""
@@ -158,6 +168,7 @@ def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = 
         flags = Flags(**{parameter.name: values.pop(parameter.name) for parameter in shared})
         call = Call(command, _inherited_flags(context).then(flags))
         WANTS_JSON.set(call.flags.json)
+        show_log(call.flags)
         if context.info_name in LEGACY:
             note(f"omnigraph {context.info_name} is deprecated; use omnigraph {command.name}")
         call.check_flags()

@@ -119,7 +119,9 @@ def commit_under_locks(
     """
     if not lock_names(workspace, write) <= set(held.names):
         raise MoreLocks
-    return _Commit(workspace, write, staged, held).run()
+    made = _Commit(workspace, write, staged, held).run()
+    logger.info("commit %s: %s on branch `%s`", made.graph_commit_id, made.operation, write.branch)
+    return made
 
 
 class _Commit:

@@ -189,6 +189,7 @@ def open(
         sweep(state.workspace)
         finish_drops(state.workspace)
         verify_mirrors(state.workspace, state.schemas.of(MAIN).row)
+    logger.info("opened %s (%s)", state.workspace.root.canonical, mode)
     return graph
 
 

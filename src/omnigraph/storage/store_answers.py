@@ -21,6 +21,13 @@ def _said(body: re.Match[str]) -> str:
     return ": ".join(part.strip() for _, part in _SAID.findall(body[0])) or "no reason was given"
 
 
+def missing_bucket(error: BaseException) -> str | None:
+    """Return what to say if a store answers that there is no such bucket; None for any other failure."""
+    if "NoSuchBucket" not in str(error):
+        return None
+    return "there is no such bucket; create it, or correct the address or the endpoint"
+
+
 def shown_cause(error: BaseException) -> BaseException | None:
     """Return an exception as the cause of ours; None if its text must not be shown."""
     return None if _BODY.search(str(error)) else error

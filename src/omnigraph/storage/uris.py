@@ -15,7 +15,7 @@ from typing import Final, Literal
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.s3_options import S3Options, sdk_region
 
 Scheme = Literal["file", "s3"]
 
@@ -128,9 +128,15 @@ class Root:
         return {} if self.is_local else self.s3_options(environ).for_lance(self.bucket)
 
     def s3_options(self, environ: Mapping[str, str] | None = None) -> S3Options:
-        """How S3 is reached from here: the options given, and the environment as it is now."""
+        """How S3 is reached from here: the options given, and the environment as it is now.
+
+        The region may also stand in the configuration file of AWS.
+        """
         found = S3Options.of_environment(os.environ if environ is None else environ)
-        return found if self.options is None else self.options.over(found)
+        options = found if self.options is None else self.options.over(found)
+        if options.region is None and environ is None:
+            return replace(options, region=sdk_region())
+        return options
 
 
 def s3_address(text: str) -> str | None:

@@ -9,7 +9,7 @@ from typing import Final
 from obstore import exceptions
 
 from omnigraph.errors import BadRequest, Contention, OmniGraphError, StorageError
-from omnigraph.storage.store_answers import without_body
+from omnigraph.storage.store_answers import missing_bucket, without_body
 
 _HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
 _LOOKING: Final = frozenset({"read", "look for", "list", "delete"})
@@ -59,6 +59,9 @@ def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraph
     what = f'cannot {verb} "{name}" under {address}'
     if _error_number(error) == errno.ENAMETOOLONG:
         return BadRequest(f"{what}: the name is too long for this disk; shorten it")
+    if (missing := missing_bucket(error)) is not None:
+        # A missing bucket is not a missing object.
+        return Unavailable(f"{what}: {missing}", object=name)
     kind = _kind(error, verb)
     if kind is NotFound:
         return NotFound(f'there is no "{name}" under {address}', object=name)
@@ -102,8 +105,6 @@ _ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
 
 def _kind(error: Exception, verb: str) -> type[StorageError]:
     number = _error_number(error)
-    if "NoSuchBucket" in str(error):
-        return Unavailable  # a missing bucket is not a missing object
     if _HTTP_REFUSAL.search(str(error)):
         return PermissionDenied  # listings come as "generic" failures
     if number == errno.ENOTDIR:

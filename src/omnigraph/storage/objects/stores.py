@@ -11,6 +11,7 @@ from obstore.store import S3Store
 from omnigraph.storage.objects.local_objects import LocalObjectStore
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import translate
+from omnigraph.storage.s3_options import sdk_credentials
 from omnigraph.storage.store_answers import shown_cause
 from omnigraph.storage.uris import Root
 
@@ -46,11 +47,13 @@ def s3_backend(
     if "aws_endpoint" in options:
         # obstore reads the environment too, where this variable would win over the option.
         options["aws_endpoint_url_s3"] = options["aws_endpoint"]
+    has_keys = "aws_access_key_id" in options
     try:
         return S3Store(
             root.bucket,
             prefix=root.path or None,
             config=options,  # type: ignore[arg-type]  # any string option of object_store is fine
+            credential_provider=None if has_keys else sdk_credentials(),  # type: ignore[arg-type]
             client_options={
                 "allow_http": allow_http,
                 "timeout": timedelta(seconds=request_timeout),

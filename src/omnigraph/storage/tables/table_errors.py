@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from omnigraph.cancel import look
 from omnigraph.errors import Conflict, OmniGraphError, StorageError
-from omnigraph.storage.store_answers import shown_cause, without_body
+from omnigraph.storage.store_answers import missing_bucket, shown_cause, without_body
 
 
 class TableMissing(StorageError):
@@ -101,6 +101,8 @@ def lance_errors(doing: str) -> Iterator[None]:
             # Arrow met Ctrl-C, or a token that fired, while it called back into Python.
             look()
             raise KeyboardInterrupt from error
+        if (missing := missing_bucket(error)) is not None:
+            raise StorageError(f"{doing} failed: {missing}") from shown_cause(error)
         raise StorageError(
             f"{doing} failed: {reason(error)}; {_next_step(error)}"
         ) from shown_cause(error)
