@@ -32,7 +32,7 @@ def test_a_str_is_source_text_and_a_path_is_a_file(schema_file):
 
 
 def test_a_str_is_never_taken_for_a_file_name(schema_file):
-    with pytest.raises(ParseError):
+    with pytest.raises(BadRequest, match="the name of a file"):
         og.parse_schema(str(schema_file))
 
 
@@ -102,3 +102,57 @@ def test_lint_of_a_broken_source_keeps_the_error_with_its_place():
     assert [finding.code for finding in report.findings] == ["Q000"]
     assert report.failure is not None
     assert report.failure.span.start == len("query all() { ")
+
+
+FILES = [
+    "schema.pg",
+    "reads.gq",
+    " my queries/reads.gq\n",
+    "./schema",
+    "../a/b",
+    "/srv/x",
+    "~/s.pg",
+    "C:\\s.pg",
+]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_text_that_is_the_name_of_a_file_is_said_to_be_one(name, tmp_path):
+    read = "query q() { match { $p: P } return { $p.k } }"
+    with og.init(tmp_path / "g", "node P { k: String @key }") as graph:
+        calls = [
+            lambda: og.init(tmp_path / "h", name),
+            lambda: og.parse_schema(name),
+            lambda: og.lint(name, read),
+            lambda: og.lint("node P { k: String @key }", name),
+            lambda: graph.query(name),
+            lambda: graph.explain(name),
+            lambda: graph.profile(name),
+            lambda: graph.mutate(name),
+            lambda: graph.schema.plan(name),
+            lambda: graph.schema.apply(name),
+        ]
+        for call in calls:
+            with pytest.raises(og.errors.BadRequest, match=r"pathlib\.Path") as caught:
+                call()
+            assert caught.value.details["path"] == name.strip()
+    assert not (tmp_path / "h").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "// see schema.pg",
+        "/// docs.pg",
+        "node A",
+        "edge A: B -> C",
+        "node P { k: String @key }.pg",
+        "x\nschema.pg",
+    ],
+)
+def test_other_texts_are_sources(text):
+    try:
+        og.parse_schema(text)
+    except og.errors.OmniGraphError as error:
+        assert isinstance(error, og.errors.SourceError)

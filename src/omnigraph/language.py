@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport
     from omnigraph.lang.schema import Compiled
+
+
+_FILE: Final = re.compile(
+    r"""(?!//|\#)              # no comment
+    (?:[^\n{}()"'=<>]*\.(?:pg|gq|txt|graphql|cypher)
+    |(?:~|\.{1,2})?/\S+       # a path from somewhere
+    |[A-Za-z]:\\\S+)""",
+    re.VERBOSE,
+)
+"""What no source looks like, and the name of a file does: schemas and queries end with a brace or a name."""
 
 
 def parse_schema(schema: str | Path) -> Compiled:
@@ -42,6 +53,12 @@ def lint(schema: str | Path | Compiled, source: str | Path) -> LintReport:
 def read_source(source: str | Path) -> tuple[str, str | None]:
     """Return the text of a schema or query source, and the name of its file if it has one."""
     if isinstance(source, str):
+        if _FILE.fullmatch(source.strip()):
+            raise BadRequest(
+                f"{source.strip()!r} is the name of a file, and a text is taken for the source itself; give "
+                f"the file as pathlib.Path({source.strip()!r})",
+                path=source.strip(),
+            )
         return source, None
     if not isinstance(source, Path):
         raise BadRequest(

@@ -22,7 +22,7 @@ PEOPLE = [{"type": "Person", "data": {"name": "a"}}]
 def test_the_keywords_are_those_of_the_options():
     fields = {field.name: field.type for field in dataclasses.fields(LoadOptions)}
     keywords = {name: kind.__forward_arg__ for name, kind in LoadKeywords.__annotations__.items()}
-    assert list(keywords.items()) == list(fields.items())
+    assert keywords == fields
 
 
 def test_both_commands_take_the_same_options():

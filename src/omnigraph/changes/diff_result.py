@@ -143,7 +143,9 @@ class DiffResult(Shown):
         graph_id, ends = self.from_.graph_id, (self.from_.graph_commit_id, self.to.graph_commit_id)
         place = None
         if page_token is not None:
-            former_ids = self._workspace.manifest.state(MAIN).head.former_ids
+            workspace = self._workspace
+            head = None if workspace is None else workspace.manifest.state(MAIN).head
+            former_ids = () if head is None else head.former_ids
             token = read_token(graph_id, page_token, DiffToken, former_ids)
             if (token.before, token.after) != ends:
                 raise CursorRejected(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from omnigraph.cancel import Cancel, Timeout, token_of, within
 from omnigraph.graph import frames, loads, reads, writes
@@ -41,9 +41,9 @@ if TYPE_CHECKING:
     from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
-    from omnigraph.pipeline.frame_options import FrameKeywords
-    from omnigraph.pipeline.load_options import EngineName, LoadKeywords
-    from omnigraph.pipeline.request import LoadResult
+    from omnigraph.pipeline.frame_options import FrameCommitKeywords, FrameKeywords
+    from omnigraph.pipeline.load_options import CommitKeywords, EngineName, LoadKeywords
+    from omnigraph.pipeline.request import CommittedLoad, LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
@@ -268,6 +268,14 @@ class Session:
                 token=lambda: token_of(timeout, cancel),
             )
 
+    @overload
+    def load(
+        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[CommitKeywords]
+    ) -> CommittedLoad: ...
+    @overload
+    def load(
+        self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
+    ) -> LoadResult: ...
     def load(
         self, source: SourceLike | Iterable[SourceLike], **options: Unpack[LoadKeywords]
     ) -> LoadResult:
@@ -283,6 +291,12 @@ class Session:
         """
         return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 
+    @overload
+    def load_nodes(
+        self, type: str, frame: Any, **options: Unpack[FrameCommitKeywords]
+    ) -> CommittedLoad: ...
+    @overload
+    def load_nodes(self, type: str, frame: Any, **options: Unpack[FrameKeywords]) -> LoadResult: ...
     def load_nodes(self, type: str, frame: Any, **options: Unpack[FrameKeywords]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files.
 
@@ -293,6 +307,24 @@ class Session:
             self._access, lambda inputs, shape: inputs.nodes(type, frame, shape), **options
         )
 
+    @overload
+    def load_edges(
+        self,
+        type: str,
+        frame: Any,
+        from_col: str = "from",
+        to_col: str = "to",
+        **options: Unpack[FrameCommitKeywords],
+    ) -> CommittedLoad: ...
+    @overload
+    def load_edges(
+        self,
+        type: str,
+        frame: Any,
+        from_col: str = "from",
+        to_col: str = "to",
+        **options: Unpack[FrameKeywords],
+    ) -> LoadResult: ...
     def load_edges(
         self,
         type: str,

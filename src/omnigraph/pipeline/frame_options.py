@@ -5,10 +5,10 @@ from __future__ import annotations
 import codecs
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypedDict
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.load_options import LoadKeywords
+from omnigraph.pipeline.load_options import CommitKeywords, LoadKeywords
 
 COMMA = ","
 UTF_8 = "utf-8"
@@ -83,8 +83,8 @@ class FrameOptions:
         return [name for name, is_given in given.items() if is_given]
 
 
-class FrameKeywords(LoadKeywords, total=False):
-    """``FrameOptions`` and ``LoadOptions`` as keyword arguments, for type checkers."""
+class _OfFrames(TypedDict, total=False):
+    """``FrameOptions`` as keyword arguments."""
 
     columns: Mapping[str, str]
     ignore_extra: bool
@@ -93,6 +93,14 @@ class FrameKeywords(LoadKeywords, total=False):
     names: Iterable[str]
     null: Iterable[str]
     encoding: str
+
+
+class FrameKeywords(LoadKeywords, _OfFrames, total=False):
+    """``FrameOptions`` and ``LoadOptions`` as keyword arguments, for type checkers."""
+
+
+class FrameCommitKeywords(CommitKeywords, _OfFrames, total=False):
+    """The same of a load that commits: all but ``check``."""
 
 
 FRAME_OPTIONS = tuple(one.name for one in fields(FrameOptions) if one.name != "shared")

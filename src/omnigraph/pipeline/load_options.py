@@ -61,11 +61,8 @@ class LoadOptions:
     embed: bool = False
 
 
-class LoadKeywords(TypedDict, total=False):
-    """``LoadOptions`` as keyword arguments, for type checkers, which read them from no dataclass.
-
-    A test holds the two together.
-    """
+class CommitKeywords(TypedDict, total=False):
+    """The options of a load that commits, for type checkers: all but ``check``."""
 
     mode: LoadMode
     branch: str
@@ -82,5 +79,13 @@ class LoadKeywords(TypedDict, total=False):
     on_bad: OnBad
     operation_id: str | None
     message: str | None
-    check: bool
     embed: bool
+
+
+class LoadKeywords(CommitKeywords, total=False):
+    """``LoadOptions`` as keyword arguments, for type checkers, which read them from no dataclass.
+
+    A test holds the two together.
+    """
+
+    check: bool

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit, with_commit
 from omnigraph.display.panel import Panel, Shown
@@ -158,3 +158,11 @@ class LoadResult(Shown):
             facts=facts,
             notes=[] if self.note is None else [self.note],
         )
+
+
+if TYPE_CHECKING:
+
+    class CommittedLoad(LoadResult):
+        """A load without ``check``, as type checkers see it: there always is a commit."""
+
+        commit: GraphCommit
