@@ -69,6 +69,22 @@ def test_load_reads_frames(omnigraph, graph, place):
     assert stored(place, graph) == ({"x": 1, "y": 2}, [("x", "y")])
 
 
+def test_load_reads_plain_rows(omnigraph, graph, place):
+    (place / "p.jsonl").write_text('{"name": "x", "age": 1}\n{"Name": "y", "age": 2}\n', "utf-8")
+    (place / "k.jsonl").write_text('{"a": "x", "b": "y"}\n', "utf-8")
+    argv = (
+        "load", "--node", "Person", "p.jsonl", "--edge", "Knows", "k.jsonl",
+        "--from-col", "a", "--to-col", "b", "--mode", "append",
+    )  # fmt: skip
+    refused = omnigraph(*argv, graph)
+    assert (refused.exit, "line 2" in refused.stderr) == (1, True)
+    result = omnigraph(*argv, "--map", "Name=name", graph)
+    assert result.exit == 0, result.stderr
+    assert stored(place, graph) == ({"x": 1, "y": 2}, [("x", "y")])
+    bare = omnigraph("load", "--data", "p.jsonl", "--mode", "merge", graph)
+    assert (bare.exit, "--node" in bare.stderr) == (1, True)
+
+
 def test_load_makes_a_branch_when_told_to(omnigraph, graph, people, place):
     refused = omnigraph("load", "--data", people, "--mode", "merge", "--branch", "b", graph)
     assert refused.exit == 1

@@ -300,6 +300,7 @@ class Session:
     def load_nodes(self, type: str, frame: Any, **options: Unpack[FrameKeywords]) -> LoadResult:
         """Load a frame of one node type: Arrow, pandas, polars, Spark; Parquet, CSV, Arrow files.
 
+        Plain rows are taken too: dicts, in a list or one by one, and files of JSON lines with such rows.
         The options are those of ``load``, and those of ``FrameOptions``: ``columns`` to rename columns,
         ``ignore_extra``, and for CSV files ``delimiter``, ``header``, ``names``, ``null``, ``encoding``.
         """

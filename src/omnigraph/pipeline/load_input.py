@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
-from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv
+from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv, is_json
 from omnigraph.pipeline.formats.frame_layout import check_ends
+from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
+from omnigraph.pipeline.read_tasks import (
+    FileTask,
+    FrameTask,
+    LinesTask,
+    PlainLinesTask,
+    ReadTask,
+)
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources.scratch import scratch
+from omnigraph.pipeline.sources.scratch import scratch, spool_records
 from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
 from omnigraph.spelling import did_you_mean
@@ -130,6 +136,8 @@ class LoadInput:
     ) -> LoadInput:
         first = len(self.sources)
         self._named.append(find)
+        if _is_rows(frame):
+            return self._plain_rows(find, frame, from_col, to_col, options)
         if _is_files(frame):
             files = frame_sources(frame, first, self.s3)
             self._add(files)
@@ -138,8 +146,12 @@ class LoadInput:
 
             def file_tasks(catalog: Catalog, patch: bool) -> Iterator[ReadTask]:
                 key = find(catalog).table_key
-                task = partial(FileTask, patch=patch, options=options)
-                return (task(one, key, from_col, to_col) for one in files)
+                for one in files:
+                    if not is_json(one):
+                        yield FileTask(one, key, from_col, to_col, patch=patch, options=options)
+                        continue
+                    for split in plan_splits([one]):
+                        yield PlainLinesTask(one, split, key, from_col, to_col, patch, options)
 
             self._parts.append(file_tasks)
             return self
@@ -154,6 +166,19 @@ class LoadInput:
 
         self._parts.append(frame_tasks)
         return self
+
+    def _plain_rows(
+        self, find: Find, rows: Iterable[Any], from_col: str, to_col: str, options: FrameOptions
+    ) -> LoadInput:
+        """Add rows that a program gives as dicts: they go to disk as the records that they mean."""
+        _refuse_csv_options(options)
+        assert self._catalog is not None, "dicts need the schema that they are read with"
+        plain = PlainRows(find(self._catalog), from_col, to_col, options)
+        plain.check()
+        path = self._folder() / "rows.jsonl"
+        spool_records(plain.records(rows), path, self._catalog)
+        source = Source(0, "<rows>", LocalFile(str(path)), path.stat().st_size)
+        return self._lines([source])
 
     def _add(self, sources: Sequence[Source]) -> None:
         self.sources += sources
@@ -235,6 +260,19 @@ def _refuse_csv_options(options: FrameOptions) -> None:
 def _size_of(frame: Any) -> int:
     size = getattr(frame, "nbytes", None)
     return size if isinstance(size, int) else 0
+
+
+_OF_FRAMES = ("__arrow_c_stream__", "__dataframe__", "schema", "columns", "dtype")
+"""What frames and arrays have, and rows of a program have not."""
+
+
+def _is_rows(frame: Any) -> bool:
+    """Whether these are the rows of a program: dicts in a list, or in anything else that gives them."""
+    if isinstance(frame, list | tuple):
+        return bool(frame) and isinstance(frame[0], Mapping)
+    if isinstance(frame, str | bytes | bytearray | memoryview | Path | Mapping):
+        return False
+    return isinstance(frame, Iterable) and not any(hasattr(frame, name) for name in _OF_FRAMES)
 
 
 def _is_files(frame: Any) -> bool:

@@ -12,6 +12,7 @@ from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
 from omnigraph.pipeline.formats.parquet_rows import RowGroups
+from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.sources.sources import Source
@@ -56,6 +57,36 @@ class LinesTask:
     def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the split."""
         return split_blocks(catalog, self.source, self.split, THREAD_BLOCK_BYTES, patch=self.patch)
+
+
+@dataclass(frozen=True, slots=True)
+class PlainLinesTask:
+    """A split of JSON lines that only give the values of rows of one type."""
+
+    source: Source
+    split: Split
+    table_key: str
+    from_col: str
+    to_col: str
+    patch: bool = False
+    options: FrameOptions = field(default_factory=FrameOptions)
+
+    def _rows(self, catalog: Catalog) -> PlainRows:
+        rows = PlainRows(catalog.entity(self.table_key), self.from_col, self.to_col, self.options)
+        rows.check()
+        return rows
+
+    def read(self, catalog: Catalog) -> Iterator[Parsed]:
+        """The rows that begin in the split."""
+        plain = self._rows(catalog)
+        return read_split(catalog, self.source, self.split, patch=self.patch, plain=plain)
+
+    def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
+        """The blocks of the split."""
+        plain = self._rows(catalog)
+        return split_blocks(
+            catalog, self.source, self.split, THREAD_BLOCK_BYTES, patch=self.patch, plain=plain
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,7 +48,7 @@ class SourceFlags:
             "--node",
             metavar="TYPE FILE",
             parser=read_pair,
-            help="A Parquet, CSV or Arrow file of one node type.",
+            help="A Parquet, CSV, Arrow or JSON lines file of one node type.",
         ),
     ] = None
     edge: Annotated[
@@ -57,7 +57,7 @@ class SourceFlags:
             "--edge",
             metavar="TYPE FILE",
             parser=read_pair,
-            help="A Parquet, CSV or Arrow file of one edge type.",
+            help="A Parquet, CSV, Arrow or JSON lines file of one edge type.",
         ),
     ] = None
     from_col: Annotated[

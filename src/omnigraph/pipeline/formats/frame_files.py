@@ -1,9 +1,10 @@
-"""Files of columns for one type: Parquet, CSV and Arrow, recognised by their suffix."""
+"""Files of rows of one type, recognised by their suffix: Parquet, CSV and Arrow are read here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from omnigraph.pipeline.sources.sources import (
     ARROW,
     COLUMN_FILES,
     CSV,
+    JSON_LINES,
     PARQUET,
     Source,
     files_named,
@@ -31,20 +33,30 @@ from omnigraph.storage.s3_options import S3Options
 def frame_sources(
     targets: str | Path | Iterable[str | Path], first: int = 0, s3: S3Options | None = None
 ) -> list[Source]:
-    """The Parquet, CSV and Arrow files that a call names, numbered from ``first`` on."""
+    """The files of rows of one type that a call names, numbered from ``first`` on.
+
+    They are Parquet, CSV and Arrow files, and JSON lines where these are named themselves.
+    """
     if isinstance(targets, str | Path):
         targets = [targets]
     found = [file for target in targets for file in files_named(target, COLUMN_FILES, s3)]
     for name, *_ in found:
-        if not name.lower().endswith(COLUMN_FILES):
+        if not name.lower().endswith((*COLUMN_FILES, *JSON_LINES)):
             raise BadRequest(
-                f'"{name}" is no file of columns; its name must end in {", ".join(COLUMN_FILES)}',
+                f'"{name}" is no file of rows of one type; its name must end in '
+                f"{', '.join((*COLUMN_FILES, *JSON_LINES))}",
                 source=name,
             )
-    return [
+    sources = [
         Source(index, name, location, size, compression_of(name), "row", folders=folders)
         for index, (name, location, size, folders) in enumerate(found, start=first)
     ]
+    return [replace(one, unit="line") if is_json(one) else one for one in sources]
+
+
+def is_json(source: Source) -> bool:
+    """Whether a source has JSON lines."""
+    return source.name.lower().endswith(JSON_LINES)
 
 
 def is_csv(source: Source) -> bool:

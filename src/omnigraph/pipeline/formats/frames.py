@@ -102,7 +102,7 @@ def frame_reader(data: Any, batch_rows: int = PIECE_ROWS) -> pa.RecordBatchReade
         reason = ""
     raise BadRequest(
         f"a Python {type(data).__name__} is no frame{reason}; give an Arrow table, a pandas or "
-        "polars frame, or the path of a Parquet, CSV or Arrow file"
+        "polars frame, rows as dicts, or the path of a Parquet, CSV, Arrow or JSON lines file"
     )
 
 

@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
     column_type,
     given_column,
@@ -49,6 +50,33 @@ def read_columns(
         raise Doubt
     _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
     return [id_, *ends, *columns]
+
+
+def read_plain_columns(
+    plain: PlainRows, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType]
+) -> list[pa.Array]:
+    """The same columns of lines that only give values, none of which has two names (``plain.keys``)."""
+    entity, keys = plain.entity, plain.keys
+    assert keys is not None
+    ends = {end: keys[name] for end, name in plain.ends.items()}
+    named = {key: integer_ends[end] for end, key in ends.items() if end in integer_ends}
+    integers = _integers_in(data, named)
+    fields = [(keys["id"], pa.utf8())]
+    fields += [(key, integers.get(key, pa.utf8())) for key in ends.values()]
+    fields += [(keys[name], _json_type(prop.type)) for name, prop in entity.properties.items()]
+    table = _parsed(data, pa.schema(fields))
+    if table.num_rows != rows:
+        raise Doubt
+    id_, *raw = (_one(column) for column in table.columns)
+    found = [end.cast(pa.utf8()) for end in raw[: len(ends)]]
+    if any(end.null_count for end in found):
+        raise Doubt
+    columns = [
+        stored_form(prop.type, array)
+        for prop, array in zip(entity.properties.values(), raw[len(ends) :], strict=True)
+    ]
+    _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
+    return [id_, *found, *columns]
 
 
 def read_patch_columns(
@@ -114,19 +142,21 @@ def _integers_in(data: pa.Buffer, integer_ends: Mapping[str, PropType]) -> dict[
     return {
         end: kind.arrow_type()
         for end, kind in integer_ends.items()
-        if re.search(rb'"%s"\s*:\s*-?[0-9]' % end.encode(), first)
+        if re.search(rb'"%s"\s*:\s*-?[0-9]' % re.escape(end.encode()), first)
     }
 
 
 def _table(entity: Entity, data: pa.Buffer, integers: Mapping[str, pa.DataType]) -> pa.Table:
+    return _parsed(data, json_schema(entity, integers))
+
+
+def _parsed(data: pa.Buffer, schema: pa.Schema) -> pa.Table:
     from pyarrow import json
 
     if data.size > _MAX_BYTES:
         raise Doubt
     read = json.ReadOptions(use_threads=False, block_size=data.size + 1)
-    parse = json.ParseOptions(
-        explicit_schema=json_schema(entity, integers), unexpected_field_behavior="error"
-    )
+    parse = json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="error")
     try:
         table = json.read_json(pa.BufferReader(data), read_options=read, parse_options=parse)
         # Arrow's reader copies bytes that are not UTF-8.

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
 from omnigraph.pipeline.formats.casts import json_of_cell
+from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.reject_lines import is_reject, is_row, record_of
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
@@ -62,7 +63,12 @@ def is_record(line: bytes) -> bool:
 
 
 def read_lines(
-    catalog: Catalog, source: int, lines: Iterable[Line], *, patch: bool = False
+    catalog: Catalog,
+    source: int,
+    lines: Iterable[Line],
+    *,
+    patch: bool = False,
+    plain: PlainRows | None = None,
 ) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
     """Read some lines: one batch per table, and the lines that are no records."""
     tables: dict[str, tuple[Entity, list[Record], list[int]]] = {}
@@ -71,7 +77,7 @@ def read_lines(
         if not is_record(line.data):
             continue
         try:
-            record = read_record(catalog, line.data, patch=patch)
+            record = read_record(catalog, line.data, patch=patch, plain=plain)
         except Unfit as unfit:
             blamed = unfit.property if isinstance(unfit, _UnfitProperty) else None
             bad.append(BadRecord(source, line.offset, str(unfit), blamed))
@@ -110,10 +116,12 @@ def _batch(
     return pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity, patch=patch))
 
 
-def read_record(catalog: Catalog, line: bytes, *, patch: bool = False) -> Record:
+def read_record(
+    catalog: Catalog, line: bytes, *, patch: bool = False, plain: PlainRows | None = None
+) -> Record:
     """Read the record of a line; ``Unfit`` says the first thing that is wrong with it.
 
-    That of a reject is read too. The record of a ``patch`` may leave out what it does not change.
+    That of a reject is read too, and with ``plain`` one that only gives values. The record of a ``patch`` may leave out what it does not change.
     """
     record = _decode(line)
     cells = False
@@ -123,6 +131,8 @@ def read_record(catalog: Catalog, line: bytes, *, patch: bool = False) -> Record
             record = _decode(record.encode(errors="surrogatepass"))
     if not isinstance(record, dict):
         raise Unfit(f"a record is a JSON object, got {shown(record)}")
+    if plain is not None and not cells:
+        record = plain.record(record)
     entity = _entity(catalog, record)
     is_edge = isinstance(entity, EdgeType)
     _check_keys(record, _EDGE_KEYS if is_edge else _NODE_KEYS)
@@ -202,7 +212,10 @@ def _entity(catalog: Catalog, record: dict[str, Any]) -> Entity:
         if edge is None:
             raise Unfit(_unknown("there is no edge type", name, catalog.edges))
         return edge
-    raise Unfit('a record needs "type" (a node) or "edge" (an edge)')
+    raise Unfit(
+        'a record needs "type" (a node) or "edge" (an edge); rows of one type are loaded with load_nodes '
+        "and load_edges (--node, --edge)"
+    )
 
 
 def _name(value: object, key: str) -> str:

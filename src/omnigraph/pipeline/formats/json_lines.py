@@ -24,8 +24,10 @@ from omnigraph.pipeline.formats.json_columns import (
     obscure,
     read_columns,
     read_patch_columns,
+    read_plain_columns,
 )
 from omnigraph.pipeline.formats.json_line import Line, read_lines
+from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
     BadRecord,
@@ -54,9 +56,11 @@ def read_split(
     block_bytes: int = BLOCK_BYTES,
     *,
     patch: bool = False,
+    plain: PlainRows | None = None,
 ) -> Iterator[Parsed]:
     """The records of a split, block by block."""
-    return (read() for read in split_blocks(catalog, source, split, block_bytes, patch=patch))
+    blocks = split_blocks(catalog, source, split, block_bytes, patch=patch, plain=plain)
+    return (read() for read in blocks)
 
 
 def split_blocks(
@@ -66,13 +70,14 @@ def split_blocks(
     block_bytes: int = BLOCK_BYTES,
     *,
     patch: bool = False,
+    plain: PlainRows | None = None,
 ) -> Iterator[ReadBlock]:
-    """The blocks of a split, each as a function that reads it."""
+    """The blocks of a split, each as a function that reads it; ``plain`` lines only give values."""
     for block in read_blocks(source, split, block_bytes):
         if isinstance(block, LongLine):
             yield partial(_refused, block)
         else:
-            yield partial(read_block, catalog, block, patch=patch)
+            yield partial(read_block, catalog, block, patch=patch, plain=plain)
 
 
 def _refused(line: LongLine) -> Parsed:
@@ -85,7 +90,12 @@ def _refused(line: LongLine) -> Parsed:
 
 
 def read_block(
-    catalog: Catalog, block: Block, *, by_columns: bool = True, patch: bool = False
+    catalog: Catalog,
+    block: Block,
+    *,
+    by_columns: bool = True,
+    patch: bool = False,
+    plain: PlainRows | None = None,
 ) -> Parsed:
     """The records of a block; without ``by_columns``, every line is read by itself.
 
@@ -95,14 +105,17 @@ def read_block(
     found: dict[str, list[pa.RecordBatch]] = {}
     rest = lines.starts >= 0
     if by_columns:
-        for entity, rows in _groups(catalog, lines):
+        groups = _groups(catalog, lines) if plain is None else _plain_group(plain, lines, patch)
+        for entity, rows in groups:
             ends = catalog.integer_ends(entity)
-            batches, left = _read_group(entity, ends, block.source, lines, rows, patch=patch)
+            batches, left = _read_group(
+                entity, ends, block.source, lines, rows, patch=patch, plain=plain
+            )
             if batches:
                 found[entity.table_key] = batches
             rest[rows] = False
             rest[left] = True
-    singles, bad = _read_singly(catalog, block.source, lines, rest, patch=patch)
+    singles, bad = _read_singly(catalog, block.source, lines, rest, patch=patch, plain=plain)
     for key, batch in singles.items():
         found.setdefault(key, []).append(batch)
     return Parsed([TypedBatch(key, _in_order(found[key])) for key in sorted(found)], bad_batch(bad))
@@ -148,6 +161,20 @@ def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[n
         yield entity, np.flatnonzero(groups[key])
 
 
+def _plain_group(
+    plain: PlainRows, lines: _Lines, patch: bool
+) -> Iterator[tuple[Entity, NDArray[np.int64]]]:
+    """The lines of plain rows that begin and end as objects, if they can be read by columns."""
+    # Arrow's reader does not tell what a patch leaves out, and is not strict about what it ignores.
+    if patch or plain.options.ignore_extra or plain.keys is None:
+        return
+    whole = _ends_in_brace(lines) & pc.starts_with(
+        pc.binary_slice(lines.array, 0, 1), b"{"
+    ).to_numpy(zero_copy_only=False)
+    if whole.any():
+        yield plain.entity, np.flatnonzero(whole)
+
+
 def _next_head(
     lines: _Lines, undecided: NDArray[np.bool_], position: int
 ) -> tuple[re.Match[bytes] | None, int]:
@@ -184,6 +211,7 @@ def _read_group(
     rows: NDArray[np.int64],
     *,
     patch: bool,
+    plain: PlainRows | None = None,
 ) -> tuple[list[pa.RecordBatch], NDArray[np.int64]]:
     """The batches of the lines that can be read by columns, and the rows of those that cannot.
 
@@ -207,6 +235,8 @@ def _read_group(
                 texts = array.slice(start, end - start)
                 columns, mask = read_patch_columns(entity, part, texts, ends)
                 given = [mask]
+            elif plain is not None:
+                columns = read_plain_columns(plain, part, end - start, ends)
             else:
                 columns = read_columns(entity, part, end - start, ends)
         except Doubt:
@@ -225,14 +255,20 @@ def _read_group(
 
 
 def _read_singly(
-    catalog: Catalog, source: int, lines: _Lines, rest: NDArray[np.bool_], *, patch: bool
+    catalog: Catalog,
+    source: int,
+    lines: _Lines,
+    rest: NDArray[np.bool_],
+    *,
+    patch: bool,
+    plain: PlainRows | None,
 ) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
     data, offset = lines.block.data, lines.block.offset
     rows = np.flatnonzero(rest)
     starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()
     spans = zip(starts, ends, strict=True)
     singles = (Line(offset + a, data[a : b - 1]) for a, b in spans)
-    return read_lines(catalog, source, singles, patch=patch)
+    return read_lines(catalog, source, singles, patch=patch, plain=plain)
 
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
