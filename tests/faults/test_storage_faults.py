@@ -26,6 +26,7 @@ from tests.commit.synthetic import (
     dying_at,
     write,
 )
+from tests.faults.small_disks import fill, small_disk
 from tests.manifest.publishing import new_graph
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
@@ -327,30 +328,9 @@ def test_a_recovery_directory_that_may_not_be_listed(open_to_all):
 
 
 @pytest.fixture
-def small_disk(tmp_path):
-    """A disk of one mebibyte, and a way to fill it."""
-    place = tmp_path / "disk"
-    place.mkdir()
-    mounted = os.geteuid() == 0 and not subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", str(place)],
-        capture_output=True, check=False,
-    ).returncode  # fmt: skip
-    if not mounted:
-        pytest.skip("no small disk can be mounted here, which takes root and a real mount")
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
-
-
-def fill(place: Path) -> Path:
-    filler = place / "filler"
-    with filler.open("ab", buffering=0) as file:
-        for size in (4096, 1):
-            try:
-                while True:
-                    file.write(b"x" * size)
-            except OSError:
-                continue
-    return filler
+def disk(tmp_path):
+    with small_disk(tmp_path / "disk", "4m") as place:
+        yield place
 
 
 @pytest.mark.parametrize(
@@ -366,13 +346,13 @@ def fill(place: Path) -> Path:
         ("load.after_phase_c_before_phase_d", 0, None),
     ],
 )
-def test_a_disk_that_fills_up_in_each_phase(small_disk, point, skip, survives):
-    with new_graph(small_disk) as graph:
+def test_a_disk_that_fills_up_in_each_phase(disk, point, skip, survives):
+    with new_graph(disk) as graph:
         write(workspace_of(graph), {key: ["old"] for key in ALL})
         fillers = []
 
         def fill_up(_: str) -> None:
-            fillers.append(fill(small_disk))
+            fillers.append(fill(disk))
 
         outcome: object = None
         with failpoints.arm(point, fill_up, times=1, skip=skip):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.errors import HistoryReclaimed
+from omnigraph import failpoints
+from omnigraph.errors import Contention, HistoryReclaimed, StorageError
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.storage import layout
+from omnigraph.storage.locks import write_marks
+from omnigraph.storage.locks.write_marks import WriteMark
 from omnigraph.storage.tables.table import open_table
 from tests.maintenance.cleaning import PERSON, SCHEMA, age, ages, fill, reasons
 from tests.opened import workspace_of
@@ -48,3 +51,31 @@ def test_old_versions_go_and_branches_stay(s3_root):
             ages(reader, snapshot=old)
         assert graph.branches.merge("side").outcome == "merged"
         assert ages(graph) == {"ada": 4, "bob": 4}
+
+
+def test_files_of_dead_writes_go_and_those_of_living_ones_stay(s3_root, monkeypatch):
+    with init(s3_root.canonical, SCHEMA, upkeep="off") as graph:
+        fill(graph)
+        store = workspace_of(graph).store
+        before = set(store.list("nodes"))
+        with failpoints.arm("load.before_locks"), pytest.raises(StorageError):
+            fill(graph)
+        left = set(store.list("nodes")) - before
+        assert left
+        # A write that began before it, of a process that may be alive.
+        older = WriteMark(workspace_of(graph).root, store, "load")
+        (note,) = (name for name in store.list(layout.STAGING_DIR) if name.endswith(".dead"))
+        store.write_text(older.name, '{"started": 1}')
+        graph.cleanup(keep_versions=10)
+        assert left <= set(store.list("nodes"))
+        assert note in store.list(layout.STAGING_DIR)
+        # Nobody renews its mark any more.
+        monkeypatch.setattr(write_marks, "DEAD_AFTER", -(10**9))
+        graph.cleanup(keep_versions=10)
+        assert not left & set(store.list("nodes"))
+        monkeypatch.setattr(older, "_renewed", 0.0)
+        with pytest.raises(Contention, match="took it for dead"):
+            older.check()
+        older.end()
+        assert store.list(layout.STAGING_DIR) == []
+        assert ages(graph) == {"ada": 1, "bob": 1}

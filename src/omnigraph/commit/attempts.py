@@ -24,6 +24,7 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import Write
 from omnigraph.commit.drift import HealFirst, being_recovered
 from omnigraph.commit.heal import heal
+from omnigraph.commit.marking import marked, note_left_files
 from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
 from omnigraph.commit.protocol import commit_under_locks, stage
 from omnigraph.commit.staging import stage_early
@@ -126,6 +127,10 @@ class Attempts:
         ``work`` prepares everything from the state of the attempt it is given, because the state of
         an earlier attempt is out of date.
         """
+        with marked(self.workspace, "write"):
+            return self._run(work)
+
+    def _run(self, work: Callable[[Attempt], Result]) -> Result:
         patience = Patience()
         left = self.retries
         held: HeldLocks | None = None
@@ -154,6 +159,8 @@ class Attempts:
                 held, attempt.held = attempt.held, None
             finally:
                 attempt.end()
+            if attempt.lock_request is not None:
+                note_left_files(self.workspace)
 
     def _heal_and_relock(self, attempt: Attempt, blocked_by: str | None = None) -> HeldLocks | None:
         """Release the locks, finish what dead writers left, and take every lock the operation needs.

@@ -20,11 +20,13 @@ from omnigraph.cancel import shielded
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
+from omnigraph.commit.marking import marked, note_left_files
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.disk.reserve import keep_reserve, with_reserve
 from omnigraph.storage.locks.locks import HeldLocks
 
 Result = TypeVar("Result")
@@ -46,8 +48,7 @@ class HealReport:
 
 def heal(workspace: Workspace) -> HealReport:
     """Roll forward what dead writers completed; what needs a rollback is left for an open."""
-    with shielded():
-        return _recover_pending(workspace, may_roll_back=False)
+    return _with_room(workspace, may_roll_back=False)
 
 
 def sweep(workspace: Workspace, under: HeldLocks | None = None) -> HealReport:
@@ -56,19 +57,32 @@ def sweep(workspace: Workspace, under: HeldLocks | None = None) -> HealReport:
     ``under`` are locks that the caller holds already. It settles the graph at a new place, and its own
     operation is not looked at.
     """
+    return _with_room(workspace, may_roll_back=True, under=under)
+
+
+def _with_room(
+    workspace: Workspace, *, may_roll_back: bool, under: HeldLocks | None = None
+) -> HealReport:
+    """Recover also on a full disk, out of the reserve that the graph keeps for that."""
     with shielded():
-        return _recover_pending(workspace, may_roll_back=True, under=under)
+        keep_reserve(workspace.root)
+        return with_reserve(
+            workspace.root,
+            lambda: _recover_pending(workspace, may_roll_back=may_roll_back, under=under),
+        )
 
 
 def run_healing(workspace: Workspace, work: Callable[[], Result]) -> Result:
     """Run the work; if a dead writer is in its way, finish that one's work and run it once more."""
-    for _ in range(2):
-        try:
-            return work()
-        except HealFirst as first:
-            blocked_by = str(first)
-            heal(workspace).refuse_deferred(blocked_by)
-    raise being_recovered(blocked_by)
+    with marked(workspace, "write"):
+        for _ in range(2):
+            try:
+                return work()
+            except HealFirst as first:
+                blocked_by = str(first)
+                note_left_files(workspace)
+                heal(workspace).refuse_deferred(blocked_by)
+        raise being_recovered(blocked_by)
 
 
 def refuse_rollbacks(
@@ -128,7 +142,7 @@ def _recover_pending(
             continue
         # Each is postponed once at most, so that two that wait for each other both get settled.
         others = [] if sidecar.operation_id in postponed else waiting
-        with held:
+        with held, marked(workspace, "recovery"):
             if not is_pending(workspace, sidecar):
                 continue
             try:

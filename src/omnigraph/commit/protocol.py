@@ -35,6 +35,7 @@ from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
 from omnigraph.commit.heal import run_healing
+from omnigraph.commit.marking import check_mark
 from omnigraph.commit.phases.failed import FailedCommit, recovery_required
 from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
 from omnigraph.commit.phases.publishing import publish_under_locks
@@ -149,6 +150,7 @@ class _Commit:
         sidecar = build_sidecar(self.write, state.head.graph_id, self.forks, self.held)
         self._hit("before_phase_a")
         self.held.check()
+        check_mark(self.workspace)
         stop_looking()
         write_sidecar(self.workspace, sidecar)
         try:
@@ -253,6 +255,7 @@ class _Commit:
     def _effect(self) -> None:
         """Check the locks before an effect, and count it. A lost lock raises."""
         self.held.check()
+        check_mark(self.workspace)
         self.effects += 1
 
     def _fork(self, table: Table) -> Table:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from omnigraph.clock import new_ulid, stamp_us
@@ -36,6 +37,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.disk.reserve import with_reserve
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.transactions import Operation, transaction_at
@@ -65,7 +67,9 @@ def repair(workspace: Workspace, *, confirm: bool = False, force: bool = False) 
     commits = []
     for branch in _branches(workspace):
         try:
-            found, commit = _repair_branch(workspace, branch, force=force)
+            found, commit = with_reserve(
+                workspace.root, partial(_repair_branch, workspace, branch, force=force)
+            )
         except BranchNotFound:
             continue  # deleted meanwhile
         rows += found

@@ -20,6 +20,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
+from omnigraph.commit.marking import marked
 from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import (
     BadRequest,
@@ -84,7 +85,10 @@ def load(
     targets = [options.branch] + ([] if options.from_branch is None else [options.from_branch])
 
     def run() -> LoadResult:
-        return _load(workspace, pin_schema, request, engine)
+        if options.check:
+            return _load(workspace, pin_schema, request, engine)
+        with marked(workspace, "load"):
+            return _load(workspace, pin_schema, request, engine)
 
     if request.batch is not None:
         return run()

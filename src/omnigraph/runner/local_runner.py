@@ -19,6 +19,7 @@ from omnigraph.errors import StorageError
 from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.scratch import scratch_directory
@@ -256,6 +257,8 @@ class LocalRunner:
             look()  # a source of the query may have stopped at a look
             if self._failure is not None:
                 raise self._failure from None
+            if full_disk.is_full(error):
+                raise full_disk.scratch_full("the local engine needs room") from error
             reason = str(error).partition("\n")[0]
             raise StorageError(f"the local engine failed: {reason}") from error
         finally:

@@ -13,6 +13,8 @@ RECOVERY_DIR: Final = "__recovery"
 LOCKS_DIR: Final = "__locks"
 LEASES_DIR: Final = "__leases"
 PROBE_DIR: Final = "__probe"
+STAGING_DIR: Final = "__staging"
+RESERVE: Final = "__reserve"
 
 SCHEMA_SOURCE: Final = "_schema.pg"
 SCHEMA_IR: Final = "_schema.ir.json"

@@ -3,14 +3,15 @@
 Lance says which files those are, and keeps what its own branches and tags need. The files are removed
 here, in an order that Lance's own cleanup does not keep to: first the versions, the oldest first, and
 then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and a
-reader that looks for the successor of the version it knows never meets a gap. Files that are left
-behind by a crash, or by a write that failed, are found by Lance once they are a week old.
+reader that looks for the successor of the version it knows never meets a gap. Files that no version names
+(left behind by a crash, or by a write that failed) go once the caller knows that nobody will commit them, and
+when they are a week old.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,6 +29,7 @@ _ALL_FILES = 2**31 - 1
 _THREADS = 8
 _NO_VERSION = timedelta(days=36_500)
 """No version is older than this."""
+_VERSIONS = "_versions/"
 _LANCE_FILE = re.compile(r".*/((?:_versions|_transactions|_deletions|_indices|data)/.+)")
 
 
@@ -66,30 +68,43 @@ def version_times(table: Table) -> dict[int, float]:
         return {one["version"]: one["timestamp"].timestamp() for one in table.dataset.versions()}
 
 
-def plan_removal(table: Table, versions: Sequence[int]) -> Removal:
+Chosen = Callable[[Sequence[str]], Collection[str]]
+"""Gets files that no version names and that may be young; returns those that nobody will commit."""
+
+
+def plan_removal(table: Table, versions: Sequence[int], abandoned: Chosen | None = None) -> Removal:
     """What removing these versions of the table's branch would take away. No effect.
 
     The newest version cannot be removed, nor one that a Lance branch or a Lance tag needs. Files that
-    no version uses and that are a week old (left behind by failed writes) go with them, also if there
-    is no version to remove.
+    no version uses go with them, also if there is no version to remove: those that are a week old, and those
+    that ``abandoned`` chooses.
     """
-    which = {"versions": sorted(versions)} if versions else {"older_than": _NO_VERSION}
-    with lance_errors(f"looking for what old versions of {table.ref} use"):
-        explained = open_table(table.ref.at(None)).dataset.explain_cleanup_old_versions(
-            **which,
-            error_if_tagged_old_versions=False,
-            include_files=True,
-            max_files=_ALL_FILES,
-        )
-        found = {one.path: one.size_bytes for one in explained.candidate_files}
-    # Lance names files from the root of the store.
-    names = {_below_table(path): size for path, size in found.items()}
+    names = _candidates(table, versions)
+    if abandoned is not None:
+        unnamed = _candidates(table, versions, delete_unverified=True)
+        young = [name for name in unnamed if name not in names and not name.startswith(_VERSIONS)]
+        names |= {name: unnamed[name] for name in abandoned(young)} if young else {}
     manifests = (manifest_path(version) for version in sorted(versions))
     return Removal(
         sum(names.values()),
         tuple(name for name in manifests if name in names),
-        tuple(name for name in names if not name.startswith("_versions/")),
+        tuple(name for name in names if not name.startswith(_VERSIONS)),
     )
+
+
+def _candidates(table: Table, versions: Sequence[int], **more: bool) -> dict[str, int]:
+    """The files that Lance would remove with these versions, below the table's directory, and their sizes."""
+    which = {"versions": sorted(versions)} if versions else {"older_than": _NO_VERSION}
+    with lance_errors(f"looking for what old versions of {table.ref} use"):
+        explained = open_table(table.ref.at(None)).dataset.explain_cleanup_old_versions(
+            **which,
+            **more,
+            error_if_tagged_old_versions=False,
+            include_files=True,
+            max_files=_ALL_FILES,
+        )
+        # Lance names files from the root of the store.
+        return {_below_table(one.path): one.size_bytes for one in explained.candidate_files}
 
 
 def _below_table(path: str) -> str:
@@ -103,14 +118,17 @@ def _below_table(path: str) -> str:
 
 
 def remove_versions(
-    table: Table, versions: Sequence[int], check: Callable[[], object] = lambda: None
+    table: Table,
+    versions: Sequence[int],
+    check: Callable[[], object] = lambda: None,
+    abandoned: Chosen | None = None,
 ) -> int:
     """Remove exactly these versions of the table's branch; return how many bytes went.
 
     As for ``plan_removal``; versions that the graph pins must not be listed, for Lance does not know
     them. ``check`` is called before each step and may raise to stop.
     """
-    removal = plan_removal(table, versions)
+    removal = plan_removal(table, versions, abandoned)
     for name in removal.versions:
         check()
         BEFORE_VERSION.hit()

@@ -38,6 +38,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.filters.pushdown import Condition
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob
@@ -285,6 +286,8 @@ def _copy(source: Any, path: Path) -> int:
 
 
 def _no_room(error: OSError) -> StorageError:
+    if full_disk.is_full(error):
+        return full_disk.scratch_full("writing a blob needs room for a temporary file")
     return StorageError(
         f"writing a blob needs room for a temporary file: {error.strerror or error}; free some, or set "
         "TMPDIR to a directory that has it"

@@ -13,6 +13,7 @@ from typing import IO, Any, Self
 from uuid import uuid4
 
 from omnigraph.errors import BadRequest, StorageError
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.objects.object_files import ObjectFile
 from omnigraph.storage.objects.packed import Compression, compression_of, packer
 from omnigraph.storage.s3_options import S3Options
@@ -220,6 +221,8 @@ class _DeviceOutput(Output):
 
 
 def _failed(path: Path, error: OSError) -> StorageError:
+    if full_disk.is_full(error):
+        return full_disk.output_full(f"cannot write {shown_place(str(path))}", path)
     reason = error.strerror or str(error)
     return StorageError(f"cannot write {shown_place(str(path))}: {reason}; choose another place")
 

@@ -15,11 +15,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 from omnigraph import failpoints
 from omnigraph.clock import now_us
 from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
+from omnigraph.commit.marking import marked
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.maintenance.cleanup.foreseen import foresee
 from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons, keep_set
@@ -42,9 +44,11 @@ from omnigraph.maintenance.cleanup.survey import (
 from omnigraph.maintenance.cleanup.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.columns.purge import purge_table
+from omnigraph.storage.disk.reserve import keep_reserve, with_reserve
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.read_leases import remove_dead_leases
 from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.locks.write_marks import Abandoned, find_abandoned, forget_dead
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.types import shown
@@ -98,9 +102,24 @@ def cleanup(workspace: Workspace, policy: Policy, *, dry_run: bool = False) -> C
     if dry_run:
         return _preview(workspace, policy)
     heal(workspace)
-    purpose = Purpose("cleanup", slow=True)
-    with workspace.locks.acquire(workspace.locks.graph_lock(), None, purpose) as held:
-        return _run(workspace, policy, held)
+
+    def run() -> CleanupReport:
+        purpose = Purpose("cleanup", slow=True)
+        graph_lock = workspace.locks.graph_lock()
+        with (
+            workspace.locks.acquire(graph_lock, None, purpose) as held,
+            marked(workspace, "cleanup") as mark,
+        ):
+            # Before anything is looked at: a write that ends meanwhile counts as alive.
+            left = find_abandoned(workspace.root, workspace.store, mark)
+            report = _run(workspace, policy, held, left)
+            if not report.failed:
+                forget_dead(workspace.store, left)
+            return report
+
+    report = with_reserve(workspace.root, run)
+    keep_reserve(workspace.root)
+    return report
 
 
 def _preview(workspace: Workspace, policy: Policy) -> CleanupReport:
@@ -108,17 +127,24 @@ def _preview(workspace: Workspace, policy: Policy) -> CleanupReport:
     for _ in range(PREVIEWS - 1):
         before = workspace.manifest.branches()
         try:
-            report = _run(workspace, policy, None)
+            report = _look(workspace, policy)
         except OmniGraphError:
             if workspace.manifest.branches() == before:
                 raise
         else:
             if not report.failed or workspace.manifest.branches() == before:
                 return report
-    return _run(workspace, policy, None)
+    return _look(workspace, policy)
 
 
-def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> CleanupReport:
+def _look(workspace: Workspace, policy: Policy) -> CleanupReport:
+    left = find_abandoned(workspace.root, workspace.store, None)
+    return _run(workspace, policy, None, left)
+
+
+def _run(
+    workspace: Workspace, policy: Policy, held: HeldLocks | None, left: Abandoned
+) -> CleanupReport:
     """Clean up under the graph lock; without it, only look."""
     warnings = list(_warn_of_few(policy))
     rows = []
@@ -133,7 +159,7 @@ def _run(workspace: Workspace, policy: Policy, held: HeldLocks | None) -> Cleanu
     kept = keep_set(facts_of(found, policy, lately))
     survivors = Survivors()
     for table in found.tables:
-        rows += _clean_table(workspace, table, kept, survivors, held)
+        rows += _clean_table(workspace, table, kept, survivors, held, left)
     pass_point(held, BEFORE_TRIM)
     rows += trim_manifest(workspace, found, survivors, held)
     rows += trim_audit(workspace, policy, found.now, held)
@@ -197,6 +223,7 @@ def _clean_table(
     kept: Mapping[Lineage, Reasons],
     survivors: Survivors,
     held: HeldLocks | None,
+    left: Abandoned,
 ) -> list[CleanupRow]:
     """Remove the versions of every lineage of a table that have no reason to stay."""
     key = found.table.table_key
@@ -208,12 +235,22 @@ def _clean_table(
     made = []
     for lineage, branch in found.lineages():
         table, reasons = found.opened[branch], kept[lineage]
+        place = found.table.location + ("" if branch is None else f"/tree/{branch}")
         doomed = [version for version in found.versions[branch] if version not in reasons]
-        cleaned = clean_lineage(table, doomed, held)
+        chosen = partial(_abandoned, workspace, place, left)
+        cleaned = clean_lineage(table, doomed, held, chosen if left.spans else None)
         fork = None if branch is None else found.forks[branch].identifier
         survivors.add(lineage, fork, {*reasons, *cleaned.spared})
         made.append(cleaned.row(key, branch, reasons))
     return made
+
+
+def _abandoned(
+    workspace: Workspace, place: str, left: Abandoned, names: Sequence[str]
+) -> list[str]:
+    """Return those files below the directory of a table, or of its branch, that dead writes left."""
+    made = workspace.store.modified(place)
+    return [name for name in names if left.includes(made.get(f"{place}/{name}", left.until))]
 
 
 def _remove_dropped(workspace: Workspace, found: TableFound, held: HeldLocks | None) -> CleanupRow:

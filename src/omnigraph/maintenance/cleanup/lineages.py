@@ -11,7 +11,7 @@ from omnigraph.maintenance.cleanup.keep_set import Lineage, Reasons
 from omnigraph.maintenance.cleanup.report import CleanupRow
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.old_versions import plan_removal, remove_versions
+from omnigraph.storage.old_versions import Chosen, plan_removal, remove_versions
 from omnigraph.storage.tables.table import Table, open_table
 
 BEFORE_TABLE = failpoints.declare("cleanup.before_table")
@@ -42,20 +42,26 @@ class Cleaned:
         return CleanupRow(table_key, branch, self.bytes_removed, self.removed, shown, self.error)
 
 
-def clean_lineage(table: Table, doomed: Sequence[int], held: HeldLocks | None) -> Cleaned:
+def clean_lineage(
+    table: Table,
+    doomed: Sequence[int],
+    held: HeldLocks | None,
+    abandoned: Chosen | None = None,
+) -> Cleaned:
     """Remove versions of a table's branch; without the lock, only say what that would remove.
 
-    What went is counted by listing the versions afterwards. A failure is part of the answer.
+    ``abandoned`` chooses among young files that no version names. What went is counted by listing the versions
+    afterwards. A failure is part of the answer.
     """
     if held is None:
         try:
-            return Cleaned(plan_removal(table, doomed).bytes, len(doomed))
+            return Cleaned(plan_removal(table, doomed, abandoned).bytes, len(doomed))
         except OmniGraphError as failure:
             return Cleaned(0, 0, tuple(doomed), str(failure))
     taken, error = 0, None
     try:
         BEFORE_TABLE.hit()
-        taken = remove_versions(table, doomed, held.check)
+        taken = remove_versions(table, doomed, held.check, abandoned)
     except OmniGraphError as failure:
         error = str(failure)
     spared = _still_there(table, doomed)

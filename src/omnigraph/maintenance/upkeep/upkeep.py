@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from omnigraph.commit.attempts import Attempt
 from omnigraph.commit.changes import TableChange
+from omnigraph.commit.marking import marked
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.maintenance.committing import commit_changed
@@ -33,7 +34,7 @@ def keep_in_shape(
     workspace: Workspace, branch: str, tables: Sequence[TableState]
 ) -> GraphCommit | None:
     """Do the upkeep of these tables of a branch, as far as they still need it; return its commit."""
-    with _hold(workspace, branch, tables) as held:
+    with _hold(workspace, branch, tables) as held, marked(workspace, "optimize"):
         state = workspace.manifest.state(branch)
         if list_sidecars(workspace, state.head.graph_id):
             raise OthersAtWork("an operation is not settled yet")

@@ -52,7 +52,8 @@ def commit_rows(
     # Images that had to be read again as rows are of no use any more, nor is what tasks of a write wrote
     # that was committed before.
     used = plan.form == "fragments" and result is not None and not result.replayed
-    discard_rows(plan, [replace(one, fragments=()) for one in ordered] if used else ordered)
+    left = [replace(one, fragments=()) for one in ordered] if used else ordered
+    discard_rows(plan, left, failed=False)
     return result
 
 

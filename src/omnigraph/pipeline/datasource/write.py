@@ -39,6 +39,8 @@ from omnigraph.pipeline.written.task_files import (
     discard_files,
 )
 from omnigraph.storage import layout
+from omnigraph.storage.locks.write_marks import end_job, mark_job
+from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import read_branch
 from omnigraph.storage.tables.table_errors import VersionMissing
@@ -183,7 +185,12 @@ def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: in
     if partition >= MAX_SOURCES:
         raise BadRequest(f"the frame has more than {MAX_SOURCES} partitions; coalesce it")
     with _on_its_branch(plan):
+        mark_job(_store(plan), plan.rules.operation_id)
         return _write_rows(plan, batches, partition)
+
+
+def _store(plan: WritePlan) -> ObjectStore:
+    return open_store(Root.parse(plan.options.graph), given=plan.ref.storage_options)
 
 
 @contextmanager
@@ -194,8 +201,7 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
     except StorageError as error:
         branch = plan.options.branch if plan.made_from is None else plan.made_from
         if branch != MAIN:
-            store = open_store(Root.parse(plan.options.graph), given=plan.ref.storage_options)
-            found = read_branch(store, layout.MANIFEST, branch)
+            found = read_branch(_store(plan), layout.MANIFEST, branch)
             if found is None:
                 raise branch_not_found(branch) from None
             if plan.made_from is None and found.identifier != plan.branch_identifier:
@@ -226,6 +232,7 @@ def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: i
         bad=tuple(judging.bad.first),
         bad_total=judging.bad.total,
         rejected=judging.rejected.name,
+        job=plan.rules.operation_id,
     )
 
 
@@ -267,8 +274,15 @@ class _Judging:
 # ------------------------------------------------------------------ what is left of a failure
 
 
-def discard_rows(plan: WritePlan, written: Sequence[Written]) -> None:
-    """Remove the files that tasks wrote, except those that became part of the table."""
+def discard_rows(plan: WritePlan, written: Sequence[Written], *, failed: bool = True) -> None:
+    """Remove the files that tasks wrote, except those that became part of the table.
+
+    This is the end of the job, whether it was committed or not: nothing of it will be any more.
+    """
     fragments = [fragment for one in written for fragment in one.fragments]
     loose = [name for one in written for name in (one.loose, one.rejected)]
     discard_files(plan.ref, fragments, loose)
+    jobs = {one.job for one in written if one.job is not None}
+    for job in jobs or {plan.rules.operation_id}:
+        # Of tasks that failed nobody was told which files they left.
+        end_job(_store(plan), job, left_files=failed)

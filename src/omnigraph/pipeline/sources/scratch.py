@@ -17,10 +17,9 @@ from typing import Any, Final
 
 from omnigraph.errors import InputError, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EntityType
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.types import ExternalBlob, Family, blob_to_text
-
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
 @contextmanager
@@ -34,12 +33,14 @@ def scratch() -> Iterator[Path]:
         try:
             yield Path(directory)
         except OSError as error:
-            if error.errno not in _NO_ROOM:
+            if error.errno != errno.EFBIG and not full_disk.is_full(error):
                 raise
             raise _no_scratch(error) from error
 
 
 def _no_scratch(error: OSError) -> StorageError:
+    if full_disk.is_full(error):
+        return full_disk.scratch_full("a load needs room for temporary files")
     return StorageError(
         f"a load needs room for temporary files: {error.strerror or error}; free some, or set TMPDIR "
         "to a directory that has it"

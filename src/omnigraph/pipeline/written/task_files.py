@@ -71,6 +71,8 @@ class Written:
     """Whether an id was made for some row."""
     replaced: Any = field(default=None, compare=False)
     """The addresses of the rows that images replace."""
+    job: str | None = None
+    """The job whose mark protects the files (``storage/locks/write_marks.py``)."""
 
 
 class TaskFiles:

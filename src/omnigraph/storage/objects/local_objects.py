@@ -132,6 +132,15 @@ class LocalObjectStore(ObjectStore):
         below = prefix.removesuffix("/")
         return _files_below(str(self._path(below) if below else self._root), below)
 
+    def _modified(self, prefix: str) -> Iterator[tuple[str, int]]:
+        for name, _ in self._sizes(prefix):
+            with contextlib.suppress(FileNotFoundError):
+                yield name, self._path(name).stat().st_mtime_ns
+
+    def _touch(self, name: str) -> int:
+        os.utime(self._path(name))
+        return self._path(name).stat().st_mtime_ns
+
     def _rename(self, source: str, target: str) -> None:
         self._head(source)
         make_directory(self._path(target).parent)

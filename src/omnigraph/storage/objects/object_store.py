@@ -14,6 +14,7 @@ import os
 import re
 import time
 from collections.abc import Iterator
+from datetime import datetime
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
@@ -67,19 +68,19 @@ class ObjectStore:
     def write_text(self, name: str, text: str) -> str:
         """Put or replace an object: readers see the old or the new whole text. Returns its token."""
         data = _encoded(name, text)
-        with self._translated("write", check_name(name)):
+        with self._translated("write", check_name(name), len(data)):
             return self._replace(name, data)
 
     def write_text_if_absent(self, name: str, text: str) -> str:
         """Claim a name: exactly one of many claimants wins, the others get ``AlreadyExists``."""
         data = _encoded(name, text)
-        with self._translated("claim", check_name(name)):
+        with self._translated("claim", check_name(name), len(data)):
             return self._claim(name, data)
 
     def write_text_if_match(self, name: str, text: str, version: str) -> str:
         """Replace exactly the version that was read, else ``PreconditionFailed``."""
         data = _encoded(name, text)
-        with self._translated("replace", check_name(name)):
+        with self._translated("replace", check_name(name), len(data)):
             return self._swap(name, data, version)
 
     def read_text(self, name: str) -> str:
@@ -137,6 +138,17 @@ class ObjectStore:
         with contextlib.suppress(NotFound), self._translated("measure", check_prefix(prefix)):
             return dict(self._sizes(prefix))
         return {}
+
+    def modified(self, prefix: str) -> dict[str, int]:
+        """When each object below a prefix was last written, by the store's clock, in nanoseconds."""
+        with contextlib.suppress(NotFound), self._translated("list", check_prefix(prefix)):
+            return dict(self._modified(prefix))
+        return {}
+
+    def touch(self, name: str) -> int:
+        """Write an object again, whatever it says, and return when that was, by the store's clock."""
+        with self._translated("write", check_name(name)):
+            return self._touch(name)
 
     def total_size(self, prefix: str) -> int:
         """How many bytes all objects below a prefix (whole segments) have."""
@@ -280,6 +292,15 @@ class ObjectStore:
             for meta in batch:
                 yield meta["path"], meta["size"]
 
+    def _modified(self, prefix: str) -> Iterator[tuple[str, int]]:
+        for batch in obstore.list(self._backend, prefix.removesuffix("/") or None):
+            for meta in batch:
+                yield meta["path"], _nanoseconds(meta["last_modified"])
+
+    def _touch(self, name: str) -> int:
+        self._replace(name, b"{}")
+        return _nanoseconds(obstore.head(self._backend, name)["last_modified"])
+
     def _rename(self, source: str, target: str) -> None:
         obstore.rename(self._backend, source, target, overwrite=True)
 
@@ -292,15 +313,18 @@ class ObjectStore:
             obstore.delete(self._backend, names)
 
     @contextlib.contextmanager
-    def _translated(self, verb: str, name: str) -> Iterator[None]:
-        """Run obstore calls; whatever they raise is turned into a class of ``store_errors``."""
+    def _translated(self, verb: str, name: str, needed: int | None = None) -> Iterator[None]:
+        """Run obstore calls; whatever they raise is turned into a class of ``store_errors``.
+
+        ``needed``: how many bytes they write.
+        """
         _refuse_after_fork()
         try:
             yield
         except OmniGraphError:
             raise
         except (OSError, ValueError, RuntimeError, exceptions.BaseError) as error:
-            raise translate(error, verb, name, self.address) from shown_cause(error)
+            raise translate(error, verb, name, self.address, needed) from shown_cause(error)
 
 
 @functools.lru_cache(maxsize=1024)
@@ -326,6 +350,10 @@ def check_prefix(prefix: str) -> str:
     if prefix:
         check_name(prefix.removesuffix("/"))
     return prefix
+
+
+def _nanoseconds(moment: datetime) -> int:
+    return int(moment.timestamp()) * 10**9 + moment.microsecond * 1000
 
 
 def _encoded(name: str, text: str) -> bytes:

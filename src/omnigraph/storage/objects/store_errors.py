@@ -9,6 +9,7 @@ from typing import Final
 from obstore import exceptions
 
 from omnigraph.errors import BadRequest, Contention, OmniGraphError, StorageError
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.store_answers import missing_bucket, without_body
 
 _HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
@@ -53,8 +54,13 @@ def lock_lost(name: str, why: str) -> LockLost:
     )
 
 
-def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraphError:
-    """Turn a failure of obstore or of the system into an error of this module."""
+def translate(
+    error: Exception, verb: str, name: str, address: str, needed: int | None = None
+) -> OmniGraphError:
+    """Turn a failure of obstore or of the system into an error of this module.
+
+    ``needed``: how many bytes were to be written, if that is known.
+    """
     cause = without_body(str(error)).split("\n", 1)[0].strip()
     what = f'cannot {verb} "{name}" under {address}'
     if _error_number(error) == errno.ENAMETOOLONG:
@@ -62,6 +68,8 @@ def translate(error: Exception, verb: str, name: str, address: str) -> OmniGraph
     if (missing := missing_bucket(error)) is not None:
         # A missing bucket is not a missing object.
         return Unavailable(f"{what}: {missing}", object=name)
+    if full_disk.is_full(error):
+        return full_disk.disk_full(what, error, needed, Unavailable)
     kind = _kind(error, verb)
     if kind is NotFound:
         return NotFound(f'there is no "{name}" under {address}', object=name)

@@ -23,9 +23,9 @@ from omnigraph.storage.tables.table_errors import (
     CommitMisplaced,
     RowCollision,
     TableMoved,
+    failed,
     is_panic,
     lance_errors,
-    reason,
 )
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import transaction_uuid
@@ -93,7 +93,7 @@ def _after_failure(base: Table, staged: Staged, error: BaseException) -> Table:
             raise _moved(base, expected) from error
     if isinstance(error, lance_module("commit").CommitConflictError):
         raise _moved(base, expected) from error
-    raise StorageError(f"writing to {staged.ref} failed: {reason(error)}") from shown_cause(error)
+    raise failed(f"writing to {staged.ref} failed", error) from shown_cause(error)
 
 
 def _moved(base: Table, expected: int) -> TableMoved:

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 
 from omnigraph.cancel import look
 from omnigraph.errors import Conflict, OmniGraphError, StorageError
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.store_answers import missing_bucket, shown_cause, without_body
 
 
@@ -101,17 +102,20 @@ def lance_errors(doing: str) -> Iterator[None]:
             # Arrow met Ctrl-C, or a token that fired, while it called back into Python.
             look()
             raise KeyboardInterrupt from error
-        if (missing := missing_bucket(error)) is not None:
-            raise StorageError(f"{doing} failed: {missing}") from shown_cause(error)
-        raise StorageError(
-            f"{doing} failed: {reason(error)}; {_next_step(error)}"
-        ) from shown_cause(error)
+        raise failed(f"{doing} failed", error) from shown_cause(error)
     except BaseException as error:
         if not is_panic(error):
             raise
-        raise StorageError(
-            f"{doing} failed inside Lance: {reason(error)}; {_next_step(error)}"
-        ) from shown_cause(error)
+        raise failed(f"{doing} failed inside Lance", error) from shown_cause(error)
+
+
+def failed(what: str, error: BaseException) -> StorageError:
+    """The error for something that Lance could not do."""
+    if full_disk.is_full(error):
+        return full_disk.disk_full(what, error)
+    if (missing := missing_bucket(error)) is not None:
+        return StorageError(f"{what}: {missing}")
+    return StorageError(f"{what}: {reason(error)}; {_next_step(error)}")
 
 
 def _next_step(error: BaseException) -> str:
