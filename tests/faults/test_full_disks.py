@@ -171,3 +171,24 @@ def test_a_graph_that_filled_its_disk_is_cleaned_up_by_the_tool_alone(disk):
         graph.optimize()
         graph.cleanup(keep_versions=1)
         assert names(graph) == sorted([*kept, "later"])
+
+
+def test_a_full_cache_directory_fails_no_query(tmp_path, disk, monkeypatch):
+    """Neither what is kept for traversals nor an index for a search without one has room there."""
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(disk / "cache"))
+    with og.init(tmp_path / "g", SCHEMA.replace(" @index", "")) as graph:
+        graph.load([person(f"n{at}", 2000) for at in range(300)])
+        graph.load([{"type": "Team", "data": {"code": "t"}}])
+        graph.load([{"edge": "In", "from": f"n{at}", "to": "t"} for at in range(300)])
+        fill(disk)
+        found = graph.query(
+            """
+            query q() {
+              match { $p: Person  $p in $t  search($p.bio, "n17") }
+              return { $p.name as n }
+              order { bm25($p.bio, "n17") }
+              limit 5
+            }
+            """
+        )
+        assert [row["n"] for row in found] == ["n17"]

@@ -39,6 +39,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kept.kept_file import Untrusted
 from omnigraph.read.kept.sealed import make_private, seal, sealed_files
 from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.storage.disk import full_disk
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import TooManyEdits
 from omnigraph.storage.tables.indexes import TEXT_ANALYSIS, stage_create_index
@@ -86,9 +87,11 @@ def with_scratch_index(
         return search(_table(place, lambda: space.column(name).array, max_bytes))
     except TooManyEdits:
         raise
-    except StorageError:
+    except StorageError as error:
         # Another process may have made room, or the files are damaged.
         _discard(place.path)
+        if full_disk.is_full(error):
+            place = _Place.of(_own_directory(os.getpid()), place.key)
         return search(_table(place, lambda: space.column(name).array, max_bytes))
 
 
