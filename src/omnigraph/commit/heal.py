@@ -20,7 +20,7 @@ from omnigraph.cancel import shielded
 from omnigraph.commit.audit import Recovery
 from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.drift import HealFirst, being_recovered, rollback_needed
-from omnigraph.commit.marking import marked, note_left_files
+from omnigraph.commit.phases.marking import marked, note_left_files
 from omnigraph.commit.recovery import OthersFirst, needs_rollback, recover
 from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress

@@ -35,9 +35,9 @@ from omnigraph.commit.classify import is_by_writer
 from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
 from omnigraph.commit.heal import run_healing
-from omnigraph.commit.marking import check_mark
 from omnigraph.commit.phases.failed import FailedCommit, recovery_required
 from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
+from omnigraph.commit.phases.marking import check_mark
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.replays.batches import refuse_repeated_batch
 from omnigraph.commit.replays.once import refuse_repeated

@@ -20,7 +20,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.marking import marked
+from omnigraph.commit.phases.marking import marked
 from omnigraph.commit.replays.once import run_once
 from omnigraph.errors import (
     BadRequest,

@@ -21,7 +21,7 @@ from omnigraph import failpoints
 from omnigraph.clock import now_us
 from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
-from omnigraph.commit.marking import marked
+from omnigraph.commit.phases.marking import marked
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.maintenance.cleanup.foreseen import foresee
 from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons, keep_set

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from omnigraph.commit.attempts import Attempt
 from omnigraph.commit.changes import TableChange
-from omnigraph.commit.marking import marked
+from omnigraph.commit.phases.marking import marked
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.maintenance.committing import commit_changed
