@@ -29,7 +29,7 @@ def test_the_document_and_the_words(omnigraph, notes, place):
     }  # fmt: skip
     assert (head["operation"], head["actor_id"]) == ("embed", "ada")
     done = omnigraph("embed", "--type", "Note", notes, env=MOCK)
-    assert done.stdout.startswith("filled 1 vectors on branch main\n  commit ")
+    assert done.stdout.startswith("filled 1 vector on branch main\n  commit ")
     done = omnigraph("embed", "--json", notes)
     assert json.loads(done.stdout)["commit"] is None
 

@@ -35,8 +35,8 @@ def test_a_terminal_sees_the_progress_and_a_pipe_the_result(people, place):
     argv = (*LOAD, "--data", people)
     code, out, shown = at_terminal(argv, place)
     assert code == 0, shown
-    assert re.search(r"stage 4 of 5, writing: 1 records read, 1 staged, \d+ s", shown), shown
-    assert out.startswith("loaded 1 rows into branch main")
+    assert re.search(r"stage 4 of 5, writing: 1 record read, 1 staged, \d+ s", shown), shown
+    assert out.startswith("loaded 1 row into branch main")
     assert "\x1b" not in out
     # The line is wiped when the load is over.
     assert shown.rstrip("\r\n").endswith(("\x1b[2K", "\x1b[?25h"))
@@ -48,7 +48,7 @@ def test_the_progress_is_on_the_screen_while_the_load_runs_and_gone_after_it(gra
         terminal.wait_until(lambda screen: "opening" in screen or "stage 1 of 5" in screen)
         terminal.type(RECORD + CTRL_D * 2)  # the end of a terminal is read twice
         assert terminal.wait_for_end() == 0
-        assert "loaded 1 rows into branch main" in terminal.text
+        assert "loaded 1 row into branch main" in terminal.text
         assert "stage" not in terminal.text
 
 

@@ -103,11 +103,10 @@ class TestExitCodes:
     @pytest.mark.parametrize(
         ("argv", "told"),
         [
-            (("branch", "create", "v2", "g"), "(g); name the graph with --uri or --store"),
-            (("branch", "list", "g"), "(g); name the graph with --uri or --store"),
-            (("blob", "get", "node", "A", "1", "p", "g"), "(g); name the graph with --store"),
-            (("snapshot", "a", "b"), "(b)"),
-            (("version", "a"), "(a)"),
+            (("branch", "create", "g", "v2", "x"), "(x); omnigraph branch create takes URI NAME"),
+            (("branch", "list", "g", "x"), "(x); omnigraph branch list takes URI"),
+            (("snapshot", "a", "b"), "(b); omnigraph snapshot takes URI"),
+            (("version", "a"), "(a); omnigraph version takes no words but options"),
             (("query", "--at-version", "x"), "'--at-version': expected a whole number, got x"),
             (("cleanup", "--keep", "1.5"), "'--keep': expected a whole number, got 1.5"),
             (

@@ -155,7 +155,7 @@ def test_mutate(omnigraph, graph, place):
     params = json.dumps({"n": "ada", "a": 3})
     first = omnigraph("mutate", "add", "--query", "w.gq", "--params", params, "--uri", graph)
     assert first.exit == 0
-    assert first.stdout.startswith("add: 1 nodes, 0 edges; commit ")
+    assert first.stdout.startswith("add: 1 node, 0 edges; commit ")
     document = omnigraph("mutate", "-e", ADD, "--params-file", "-", "--json", "--uri", graph,
                          stdin='{"n": "bob"}').json  # fmt: skip
     assert (document["affected_nodes"], document["affected_edges"]) == (1, 0)

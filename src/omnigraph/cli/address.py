@@ -80,6 +80,30 @@ def resolve(command: Command, flags: Flags, uri: str | None, operator: Operator)
     return address
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """What names the graph of a command besides its arguments; ``by_option`` of this very call."""
+
+    text: str
+    by_option: bool
+
+
+def named_by(flags: Flags, uri: str | None, operator: Callable[[], Operator]) -> Named | None:
+    """Return which option, profile or default names a graph; None if none does."""
+    options = ("--uri", uri), ("--store", flags.store), ("--server", flags.server)
+    for flag, text in (*options, ("--cluster", flags.cluster)):
+        if text is not None:
+            return Named(f'{flag} "{text}"', by_option=True)
+    profile = flags.profile if flags.profile is not None else settings.PROFILE.get()
+    if profile is not None:
+        return Named(f"profile `{profile}`", by_option=False)
+    defaults = operator().defaults
+    for key in ("server", "store"):
+        if getattr(defaults, key) is not None:
+            return Named(f"`defaults.{key}`", by_option=False)
+    return None
+
+
 def refuse_unusable(command: Command, flags: Flags, operator: Callable[[], Operator]) -> None:
     """Refuse the flags that this command can never use."""
     for name in SCOPE_FLAGS:

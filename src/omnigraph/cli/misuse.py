@@ -23,8 +23,12 @@ def misuse_text(error: Any) -> str:
     if message.startswith("Missing argument"):
         _refuse_flags(context)
     if message.startswith("Got unexpected extra argument"):
-        flags = _graph_flags(context.command)
-        return f"{message}; name the graph with {' or '.join(flags)}" if flags else message
+        taken = [
+            each.metavar for each in context.command.params if each.param_type_name == "argument"
+        ]
+        return (
+            f"{message}; {context.command_path} takes {' '.join(taken) or 'no words but options'}"
+        )
     wanted = _wanted(error.__cause__)
     # The library that checks values puts these words before those of the check itself.
     found = error.message if wanted is None else wanted
@@ -43,19 +47,6 @@ def _wanted(cause: Any) -> str | None:
     if fault["type"] == "greater_than_equal":
         return f"expected a whole number, {fault['ctx']['ge']} or more, got {given}"
     return None
-
-
-def _graph_flags(command: Any) -> list[str]:
-    """Return the flags that name the graph of a command, if no argument does."""
-    if any(each.param_type_name == "argument" and each.metavar == "URI" for each in command.params):
-        return []
-    shown = {
-        flag
-        for each in command.params
-        if each.param_type_name == "option" and not each.hidden
-        for flag in each.opts
-    }
-    return [flag for flag in ("--uri", "--store") if flag in shown]
 
 
 def _refuse_flags(context: Any) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from omnigraph.cli.command import Flags
+from omnigraph.display.text import counted
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -112,7 +113,7 @@ class _EmbedLine(_Line):
         if self._newest is None:
             return None
         filled, failed = self._newest
-        return f"{filled:,} vectors filled" + (f", {failed:,} failed" if failed else "")
+        return f"{counted(filled, 'vector')} filled" + (f", {failed:,} failed" if failed else "")
 
 
 class _ExportLine(_Line):
@@ -129,7 +130,7 @@ class _ExportLine(_Line):
         if self._newest is None:
             return None
         records, total = self._newest
-        return f"{records:,} of {total:,} records written"
+        return f"{records:,} of {counted(total, 'record')} written"
 
 
 class _OptimizeLine(_Line):
@@ -164,7 +165,7 @@ class _LoadLine(_Line):
         if newest is None:
             return None
         words = f"stage {newest.stage} of {newest.stages}, {newest.phase}: "
-        words += f"{newest.records:,} records read"
+        words += f"{counted(newest.records, 'record')} read"
         if newest.phase == "reading" and newest.rate:
             words += f", {newest.rate:,.0f}/s"
         if newest.staged:

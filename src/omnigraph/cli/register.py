@@ -16,12 +16,14 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import COMMANDS, LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
 from omnigraph.cli.log_output import show_log
 from omnigraph.cli.output import WANTS_JSON, note, put
+from omnigraph.cli.positionals import GRAPH_HELP, Positionals
+from omnigraph.errors import OmniGraphError
 
 Function = Callable[..., None]
 
-_GRAPH = "The graph: a path, a file:// or an s3:// URI."
-UriArgument = Annotated[str | None, typer.Argument(metavar="URI", help=_GRAPH)]
-UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", help=_GRAPH)]
+UriArgument = Annotated[str | None, typer.Argument(metavar="URI", help=GRAPH_HELP)]
+UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", hidden=True)]
+"""An older spelling of ``--store``, of commands that take names."""
 BranchOption = Annotated[
     str | None, typer.Option("--branch", metavar="NAME", help="The branch, `main` by default.")
 ]
@@ -125,7 +127,10 @@ class HelpingCommand(TyperCommand):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         for parameter in self.params:
-            if len((parameter.metavar or "").split(" ")) == 2:
+            if (
+                parameter.param_type_name == "option"
+                and len((parameter.metavar or "").split(" ")) == 2
+            ):
                 parameter.nargs = 2
 
     def get_help_option(self, ctx: Any) -> Any:
@@ -160,7 +165,8 @@ def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = 
     """Register the function of a command in ``COMMANDS``; its first parameter is the ``Call``.
 
     A parameter whose type is a dataclass stands for the options that its fields declare. A command
-    may give a shared flag another meaning after its name (`explain --profile`).
+    may give a shared flag another meaning after its name (`explain --profile`). A command with a
+    parameter ``uri`` takes its graph as the first argument, too.
     """
     command = COMMANDS[name]
 
@@ -172,10 +178,20 @@ def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = 
         if context.info_name in LEGACY:
             note(f"omnigraph {context.info_name} is deprecated; use omnigraph {command.name}")
         call.check_flags()
-        function(call, **_group_options(own, values))
+        if words is None:
+            function(call, **_group_options(own, values))
+            return
+        taken = words.place(call, values)
+        try:
+            function(call, **_group_options(own, values))
+        except OmniGraphError as error:
+            raise taken.explained(error) from error
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     options = [option for parameter in own for option in _options(parameter)]
+    words = Positionals.of(name, options)
+    if words is not None:
+        options = words.parsed(options)
     names = {option.name for option in options}
     shared = [parameter for parameter in SHARED if parameter.name not in names]
     _set_signature(

@@ -71,6 +71,8 @@ class QueryOptions:
     def refuse_stored(self) -> None:
         """Refuse a name without a source: it would mean a stored query, which needs a server."""
         if self.name is not None and self.query is None and self.inline is None:
+            if "{" in self.name:
+                raise BadRequest("an argument looks like the text of a query; write it after -e")
             raise BadRequest(
                 f"`{self.name}` without a source would be a stored query of a server, and there is "
                 "no --server in this version; pass the source with --query FILE or -e TEXT"

@@ -32,7 +32,7 @@ def test_statements_run_in_order_and_mutations_are_seen(omnigraph, graph):
     assert (result.exit, result.stderr) == (0, "")
     first, second, added, *last = result.stdout.splitlines()
     assert [first, second, *last] == ["n", "2", "n", "3"]
-    assert added.startswith("add: 1 nodes, 0 edges; commit ")
+    assert added.startswith("add: 1 node, 0 edges; commit ")
     commit = omnigraph("commit", "show", added.split()[-1], "--uri", graph, "--json").json
     assert commit["actor_id"] == "ada"
 
@@ -96,7 +96,7 @@ def test_dot_commands_choose_what_is_looked_at(omnigraph, graph, place):
     result = omnigraph("shell", graph, stdin="\n".join(lines))
     assert result.exit == 0, result.stderr
     loaded, table, commit, *rest = result.stdout.splitlines()
-    assert (loaded.split(" (")[0], table) == ("loaded 1 rows into branch side", "  node:Person: 1")
+    assert (loaded.split(" (")[0], table) == ("loaded 1 row into branch side", "  node:Person: 1")
     assert commit.startswith("  commit ")
     assert rest == [
         *("n", "3", "n", "2", "n", "3", "n", "2", "n", "0", "n", "2"),

@@ -11,9 +11,17 @@ import typer
 
 from omnigraph.cli.call import Call
 from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
-from omnigraph.cli.register import BranchOption, CommitFlags, IfCommitOption, add, group
+from omnigraph.cli.register import (
+    BranchOption,
+    CommitFlags,
+    IfCommitOption,
+    UriOption,
+    add,
+    group,
+)
 from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.cli.targets import TargetOptions
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.service import blobs as service
 from omnigraph.service.writes.blobs import PutBlobRequest
@@ -76,6 +84,7 @@ def get(
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to a file, not to stdout.")
     ] = None,
+    uri: UriOption = None,
 ) -> None:
     """Write the bytes of a blob, or of a range of it, to stdout or to a file."""
     if call.flags.json:
@@ -83,7 +92,7 @@ def get(
     request = blob.request(target.read(), offset, length)
     destination = StdoutBytes() if out is None else _Destination(out)
     try:
-        with call.open(call.address(None)) as graph:
+        with call.open(call.address(uri)) as graph:
             service.read_blob(graph, request, cast("Any", destination))
         destination.flush()
     finally:
@@ -91,15 +100,15 @@ def get(
             destination.close()
 
 
-def stat(call: Call, blob: BlobArguments, target: TargetOptions) -> None:
+def stat(call: Call, blob: BlobArguments, target: TargetOptions, uri: UriOption = None) -> None:
     """Describe a blob without opening it."""
     request = blob.request(target.read())
-    with call.open(call.address(None)) as graph:
+    with call.open(call.address(uri)) as graph:
         document = service.stat_blob(graph, request)
     if document["kind"] == "external":
         said = f"external, {document['uri']}"
     else:
-        said = f"managed, {document['size']} bytes, etag {document['etag']}"
+        said = f"managed, {counted(document['size'], 'byte')}, etag {document['etag']}"
     call.answer(document, said)
 
 
@@ -117,6 +126,7 @@ def put_blob(
         typer.Option("--if-match", metavar="ETAG", help="Only if the value has this ETag."),
     ] = None,
     if_commit: IfCommitOption = None,
+    uri: UriOption = None,
 ) -> None:
     """Replace or clear a blob as one commit; other properties stay."""
     if (data is None) != clear:
@@ -133,10 +143,10 @@ def put_blob(
         **made.read(),
     )
     source: BlobSourceLike = open_stdin("--data") if data == STDIN else data
-    with call.open(call.address(None)) as graph:
+    with call.open(call.address(uri)) as graph:
         document = write_blob(graph, request, source)
     size = document["size"]
-    what = "cleared" if size is None else f"wrote {size} bytes to"
+    what = "cleared" if size is None else f"wrote {counted(size, 'byte')} to"
     commit = f"commit {document['commit']['graph_commit_id']}{replayed(document)}"
     said = f"{what} {blob.property} of {blob.type_name} {blob.id}; {commit}"
     call.answer(document, said, made_commit(document))

@@ -10,6 +10,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.progress import embed_progress
 from omnigraph.cli.register import BranchOption, CommitFlags, UriArgument, add
+from omnigraph.display.text import counted
 from omnigraph.service.documents import Document
 from omnigraph.service.writes.embed import EmbedRequest
 from omnigraph.service.writes.embed import embed as fill
@@ -48,7 +49,7 @@ def embed(
 
 
 def _text(document: Document) -> str:
-    lines = [f"filled {document['filled']} vectors on branch {document['branch']}"]
+    lines = [f"filled {counted(document['filled'], 'vector')} on branch {document['branch']}"]
     if document["failed"]:
         lines.append(f"  the provider could not make: {document['failed']}")
     if document["pending"]:

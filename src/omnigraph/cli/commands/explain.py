@@ -13,6 +13,7 @@ from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
 from omnigraph.cli.tables import put_table
 from omnigraph.cli.targets import TargetOptions
+from omnigraph.display.text import counted
 from omnigraph.service import query as service
 
 ProfileOption = Annotated[
@@ -51,7 +52,7 @@ def put_explanation(document: dict[str, Any]) -> None:
     if "profile" in document:
         from omnigraph.read.profile import COLUMNS
 
-        put(f"{document['row_count']} rows")
+        put(counted(document["row_count"], "row"))
         phases = list(_phases(document["profile"], ""))
         put_table(COLUMNS, phases, right=COLUMNS[1:])
 
@@ -67,12 +68,12 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield text
         if step["table_key"] is not None:
             cached = ", in memory" if step["cached"] else ""
-            yield f"{indent}{step['table_key']}: {step['rows']} rows{cached}"
+            yield f"{indent}{step['table_key']}: {counted(step['rows'], 'row')}{cached}"
         for index in step["indexes"]:
             column = f"{index['table_key']}.{index['column']}"
             yield f"{indent}index {column} ({index['kind']}): {index['coverage']}"
     for step in document.get("order") or ():
-        yield f"run: {step['text']} (about {step['estimated_rows']} rows)"
+        yield f"run: {step['text']} (about {counted(step['estimated_rows'], 'row')})"
     if document.get("order_unknown") is not None:
         yield f"order: not known yet, {document['order_unknown']}"
     yield f"path: {document['path']}"

@@ -22,6 +22,7 @@ from omnigraph.cli.register import (
     read_pair,
 )
 from omnigraph.cli.source import STDIN, open_stdin
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.load_options import EngineName, LoadMode, OnBad
@@ -150,6 +151,10 @@ def load(
     spark: SparkFlags,
     made: CommitFlags,
     uri: UriArgument = None,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="JSON lines, as those of --data; - reads stdin."),
+    ] = None,
     mode: Annotated[
         LoadMode, typer.Option("--mode", help="How records meet what is there.")
     ] = "merge",
@@ -179,7 +184,7 @@ def load(
     """Load records as one commit, or nothing."""
     request = LoadRequest(
         mode=mode,
-        data=tuple(sources.data or ()),
+        data=(*(files or ()), *(sources.data or ())),
         nodes=_typed_files("--node", sources.node),
         edges=_typed_files("--edge", sources.edge),
         from_col=sources.from_col,
@@ -254,9 +259,9 @@ def load_text(document: Document) -> str:
     how = f"({document['mode']}, {document['engine']})"
     commit, rows = document["commit"], document["total_rows"]
     if commit is None:
-        lines = [f"checked {rows} rows for {where} {how}; nothing was written"]
+        lines = [f"checked {counted(rows, 'row')} for {where} {how}; nothing was written"]
     else:
-        lines = [f"loaded {rows} rows into {where} {how}"]
+        lines = [f"loaded {counted(rows, 'row')} into {where} {how}"]
     lines += [f"  {table['table_key']}: {table['rows_loaded']}" for table in document["tables"]]
     if document["skipped"]:
         lines.append(f"  bad records left out: {document['skipped']}")

@@ -8,6 +8,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, replayed
 from omnigraph.cli.register import BranchOption, CommitFlags, IfCommitOption, UriOption, add
 from omnigraph.cli.source import QueryOptions
+from omnigraph.display.text import counted
 from omnigraph.service.documents import Document
 from omnigraph.service.writes.mutate import MutateRequest
 from omnigraph.service.writes.mutate import mutate as run_mutation
@@ -46,5 +47,5 @@ def mutation_text(document: Document) -> str:
     """Return what a mutation did, from its document."""
     commit = document["commit"]
     made = "no commit" if commit is None else f"commit {commit['graph_commit_id']}"
-    counts = f"{document['affected_nodes']} nodes, {document['affected_edges']} edges"
+    counts = f"{counted(document['affected_nodes'], 'node')}, {counted(document['affected_edges'], 'edge')}"
     return f"{document['query_name']}: {counts}; {made}{replayed(document)}"

@@ -11,6 +11,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.register import CommitFlags, SchemaOption, UriArgument, add, group
 from omnigraph.cli.source import naming_file, read_file
+from omnigraph.display.text import counted
 from omnigraph.service import schema as service
 from omnigraph.service.documents import Document
 from omnigraph.service.writes.schema import ApplyRequest, apply_schema
@@ -79,7 +80,7 @@ def _planned(document: Document) -> str:
     steps = document["steps"]
     if not steps:
         return "the schema is the accepted one; there is nothing to do"
-    head = f"{len(steps)} step{'' if len(steps) == 1 else 's'}"
+    head = counted(len(steps), "step")
     if not document["supported"]:
         head += ", not supported"
     return "\n".join([head, *_lines(steps)])

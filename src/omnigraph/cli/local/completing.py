@@ -74,9 +74,13 @@ def _found(words: Sequence[str]) -> list[str]:
         known = (word for word, inner in command.commands.items() if not inner.hidden)
         return [] if count else _matching(current, known)
     arguments = [each for each in command.params if each.param_type_name == "argument"]
-    if count >= len(arguments):
+    if arguments and arguments[0].metavar == "URI" and _is_named(before):
+        arguments = (
+            arguments[1:] or arguments
+        )  # the words are names, as an option or profile has the graph
+    if count >= len(arguments) and not (arguments and arguments[-1].nargs == -1):
         return []
-    argument = arguments[count]
+    argument = arguments[min(count, len(arguments) - 1)]
     if argument.name in NAMED_BRANCHES.get(" ".join(name), ()):
         return _matching(current, _look(before, _branches))
     return _matching(current, _values(argument, before))
@@ -121,6 +125,14 @@ def _look(before: Sequence[str], reader: Any) -> list[str]:
         path = _graph(before)
         return [] if path is None else list(reader(path))
     return []
+
+
+def _is_named(before: Sequence[str]) -> bool:
+    """Return whether an option among the words, a profile or a default names the graph."""
+    from omnigraph.cli.address import named_by
+
+    options = {"--uri", "--store", "--server", "--cluster", "--profile"}
+    return bool(options & set(before)) or named_by(Flags(), None, read_operator) is not None
 
 
 def _graph(before: Sequence[str]) -> Path | None:

@@ -14,6 +14,7 @@ from omnigraph.cli.output import one_line, put
 from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
 from omnigraph.cli.tables import moment
+from omnigraph.display.text import counted
 from omnigraph.service import changes as service
 from omnigraph.service.documents import Document, Streamed
 
@@ -90,7 +91,7 @@ def baseline(
     with export_progress(call.flags) as progress, call.open(call.address(uri)) as graph:
         document = service.baseline(graph, request, out, progress)
     records, commit = document["stats"]["records"], document["snapshot_commit_id"]
-    text = f"wrote {records} records of commit {commit}\ncursor: {document['resume_cursor']}"
+    text = f"wrote {counted(records, 'record')} of commit {commit}\ncursor: {document['resume_cursor']}"
     call.answer(document, text)
 
 
