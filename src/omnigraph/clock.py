@@ -8,6 +8,7 @@ import time
 
 from omnigraph.errors import StorageError
 
+ULID_LENGTH = 26
 _ULID = re.compile("[0-7][0-9A-HJKMNP-TV-Z]{25}")
 """Crockford's alphabet has no I, L, O and U; 128 bits leave three for the first digit."""
 
@@ -31,6 +32,11 @@ def stamp_us() -> int:
 def is_ulid(text: str) -> bool:
     """Return whether a text is a ULID as this product writes them: 26 digits and capital letters."""
     return _ULID.fullmatch(text) is not None
+
+
+def is_ulid_prefix(text: str) -> bool:
+    """Return whether a text is the beginning of a ULID, but not all of it."""
+    return 0 < len(text) < ULID_LENGTH and is_ulid(text.ljust(ULID_LENGTH, "0"))
 
 
 def new_ulid() -> str:

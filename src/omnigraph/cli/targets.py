@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from omnigraph.cli.register import BranchOption
-from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
-    from omnigraph.manifest.snapshot import Target
     from omnigraph.service.requests import TargetValues
 
 SnapshotOption = Annotated[
@@ -33,8 +30,6 @@ AtTimeOption = Annotated[
         help="The branch as it was at this time: a date (its end, UTC), or a date and time.",
     ),
 ]
-
-WORD = "BRANCH, BRANCH@VERSION, commit:ID or tag:NAME"
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,25 +63,3 @@ class TargetOptions:
             "tag": self.tag,
             "time": self.at_time,
         }
-
-
-def parse_word(word: str) -> Target:
-    """Return the target that one word names: BRANCH, BRANCH@VERSION, commit:ID or tag:NAME.
-
-    Neither `@` nor `:` can be part of a name.
-    """
-    from omnigraph.manifest.snapshot import Target
-
-    kind, colon, name = word.strip().partition(":")
-    if colon and kind in {"commit", "tag"}:
-        if not name.strip():
-            raise BadRequest(f"`{word}` names no {kind}; write {WORD}")
-        return Target.of(snapshot=name) if kind == "commit" else Target.of(tag=name)
-    if colon:
-        raise BadRequest(f"`{word}` names no state of a graph; write {WORD}")
-    branch, at, version = word.partition("@")
-    if not at:
-        return Target.of(branch)
-    if re.fullmatch(r"\s*[0-9]{1,18}\s*", version) is None:
-        raise BadRequest(f"`{word}` has no version after its `@`; write {WORD}")
-    return Target.of(branch, version=int(version))

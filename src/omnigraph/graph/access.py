@@ -11,7 +11,7 @@ from omnigraph.errors import BadRequest, Gone, NotFound, PolicyDenied
 from omnigraph.graph.state import GraphState
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.records import commit_not_found, find_commit
+from omnigraph.manifest.history.records import commit_not_found, find_by_prefix, find_commit
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.history.tags import Tag, find_tag
 from omnigraph.manifest.rows import GraphCommit
@@ -70,6 +70,7 @@ class Access:
 
         What the target returned names is that commit, whatever happens to the branch or tag.
         """
+        target = self._whole(target, action)
         commit = self._commit_of(target, lambda: self.ask(action, target.branch))
         if commit is None:
             return target
@@ -123,11 +124,39 @@ class Access:
         if start.names_a_head:
             ask(start.branch)
             return start
+        start = self._whole(start, Action.READ)
         commit = self._commit_of(start, lambda: ask(start.branch))
         if commit is None:
             return start
         ask(commit.branch or MAIN)
         return _pinned(start, commit)
+
+    def _whole(self, target: Target, action: Action) -> Target:
+        """Return a target with the whole id of its commit, if only its beginning was given.
+
+        Commits that the actor may not read are as unknown.
+        """
+        if not target.is_prefix or target.snapshot is None:
+            return target
+        if self.state.gate.is_open:
+            found = find_by_prefix(self.state.workspace.manifest, target.snapshot)
+            return Target(snapshot=found.graph_commit_id)
+        if self.actor is None:
+            self.ask(action)
+
+        def may_read(commit: GraphCommit) -> bool:
+            try:
+                self.ask(Action.READ, commit.branch or MAIN)
+            except PolicyDenied:
+                return False
+            return True
+
+        try:
+            found = find_by_prefix(self.state.workspace.manifest, target.snapshot, may_read)
+        except (NotFound, BadRequest):
+            self.ask(action)
+            raise
+        return Target(snapshot=found.graph_commit_id)
 
     def _commit_of(self, target: Target, ask: Callable[[], None]) -> GraphCommit | Tag | None:
         """Return the commit that a question is about; None if there is no policy to be asked.

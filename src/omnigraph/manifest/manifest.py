@@ -362,6 +362,17 @@ class Manifest:
             found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
+    def commits_beginning(self, state: BranchState, prefix: str) -> list[GraphCommit]:
+        """Return the records of the commits of a branch whose ids begin with a text."""
+        wanted = [
+            Condition("object_type", "=", rows.GRAPH_COMMIT),
+            Condition("object_id", "prefix", f"commit:{prefix}"),
+        ]
+        where = filter_expression(state.table.schema, wanted)
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
+            found = state.table.read(["metadata"], where).column("metadata").to_pylist()
+        return [rows.read_commit(metadata) for metadata in found]
+
     def metadata(
         self, state: BranchState, column: str, value: str, fragments: Sequence[Any] | None = None
     ) -> list[str | None]:

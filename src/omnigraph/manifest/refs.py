@@ -9,10 +9,10 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.errors import BranchExists, BranchInUse, BranchNotFound, OmniGraphError
+from omnigraph.errors import BranchExists, BranchInUse, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash
-from omnigraph.manifest.history.records import find_commit
-from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
+from omnigraph.manifest.history.resolve import no_such_branch
+from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import (
@@ -70,7 +70,7 @@ def create_ref(
     new = check_branch_name(name)
     live = manifest.branch_names()
     if source != MAIN and source not in live:
-        raise _no_source(manifest, source)
+        raise no_such_branch(manifest, source)
     if new in live:
         raise BranchExists(f"there is a branch `{new}` already; choose another name", branch=new)
     refuse_clash(new, live)
@@ -90,19 +90,6 @@ def create_ref(
     commit = created.head.commit
     return BranchCreated(
         new, source, commit.graph_commit_id, commit.manifest_version, created.identifier
-    )
-
-
-def _no_source(manifest: Manifest, name: str) -> BranchNotFound:
-    """Return the error for a source that is no branch; the id of a commit is told apart."""
-    try:
-        find_commit(manifest, name)
-    except OmniGraphError:
-        return branch_not_found(name)
-    return BranchNotFound(
-        f"there is no branch `{name}`: it is a commit; name it as og.at(snapshot=…), or commit:ID on "
-        "the command line",
-        branch=name,
     )
 
 

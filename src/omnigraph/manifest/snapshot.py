@@ -1,17 +1,19 @@
 """Snapshots: immutable maps from table key to table state, and the targets that name them.
 
 For example, ``Target.of(branch="review", version=12)`` names one version of a branch;
-``manifest.history.resolve`` turns it into a ``Snapshot`` whose tables are ``{"node:Person": version
+``Target.of_text("review@12")`` is the same. ``manifest.history.resolve`` turns it into a ``Snapshot`` whose tables are ``{"node:Person": version
 8 on table branch "review", "edge:Knows": version 3 on the main lineage}``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Any, TypedDict
 
+from omnigraph.clock import is_ulid_prefix
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, printable
 from omnigraph.errors import BadRequest
@@ -85,7 +87,8 @@ class Target:
     ``time`` is in microseconds since the epoch. ``of`` checks what a caller gives; that a target names
     one state only holds however it was made. What it was made of is kept beside what it names:
     ``held_by`` is the branch of a ``Snapshot``, and ``tagged`` the commit of a tag that was looked up,
-    which is then the only one that it may name.
+    which is then the only one that it may name. ``is_prefix``: the commit is the only one whose id
+    begins with ``snapshot``.
     """
 
     branch: str | None = None
@@ -95,6 +98,7 @@ class Target:
     time: int | None = None
     held_by: str | None = field(default=None, compare=False, repr=False)
     tagged: str | None = field(default=None, compare=False, repr=False)
+    is_prefix: bool = False
 
     def __post_init__(self) -> None:
         # A policy is asked about the branch of a target, so no other state may hide behind it.
@@ -114,8 +118,8 @@ class Target:
     ) -> Target:
         """Return a checked target; without arguments, the head of `main`.
 
-        ``at`` is a target of its own: one that ``og.at`` made, a snapshot, a commit, the name of a
-        branch, or a time of `main`.
+        ``at`` is a target of its own: one that ``og.at`` made, a snapshot, a commit, a text of
+        ``of_text``, or a time of `main`.
         """
         on_branch = [value for value in (branch, version, time) if value is not None]
         if sum((snapshot is not None, tag is not None, at is not None, bool(on_branch))) > 1:
@@ -139,7 +143,7 @@ class Target:
 
     @classmethod
     def of_value(cls, value: object) -> Target:
-        """Return the target that one value names; a text is a branch, and a time is one of `main`."""
+        """Return the target that one value names; a text is one of ``of_text``, a time one of `main`."""
         if isinstance(value, Target):
             return value
         if isinstance(value, Snapshot):
@@ -147,13 +151,38 @@ class Target:
         if isinstance(value, GraphCommit):
             return cls(snapshot=value.graph_commit_id)
         if isinstance(value, str):
-            return cls(branch=trim_branch_name(value))
+            return cls.of_text(value)
         if isinstance(value, date):  # a datetime is one
             return cls.of(time=value)
         raise BadRequest(
             f"a Python {type(value).__name__} names no state of a graph; give a value of `og.at`, a "
-            "Snapshot, a commit, a datetime, or the name of a branch"
+            f"Snapshot, a commit, a datetime, or a text: {TEXT_FORMS}"
         )
+
+    @classmethod
+    def of_text(cls, text: str) -> Target:
+        """Return the target that a text names: BRANCH, BRANCH@VERSION, commit:ID or tag:NAME.
+
+        Neither `@` nor `:` can be part of a name. Of an id the beginning will do, if no other commit
+        has it.
+        """
+        kind, colon, name = (part.strip() for part in text.partition(":"))
+        if colon and kind in {"commit", "tag"}:
+            if not name:
+                raise BadRequest(f"`{text}` names no {kind}; give {TEXT_FORMS}")
+            if kind == "tag":
+                return cls.of(tag=name)
+            return cls(snapshot=name.upper(), is_prefix=is_ulid_prefix(name.upper()))
+        if colon:
+            is_time = _is_moment(text)
+            way = "give a time as `time` (--at-time), or" if is_time else "give"
+            raise BadRequest(f"`{text}` names no state of a graph; {way} {TEXT_FORMS}")
+        branch, at, version = text.partition("@")
+        if not at:
+            return cls(branch=trim_branch_name(branch))
+        if re.fullmatch(r"\s*[0-9]{1,18}\s*", version) is None:
+            raise BadRequest(f"`{text}` has no version after its `@`; give {TEXT_FORMS}")
+        return cls.of(branch, version=int(version))
 
     @property
     def names_a_head(self) -> bool:
@@ -168,7 +197,7 @@ class Target:
 
     def __str__(self) -> str:
         if self.snapshot is not None:
-            return f"snapshot {self.snapshot}"
+            return f"snapshot {self.snapshot}{'…' if self.is_prefix else ''}"
         if self.tag is not None:
             return f"tag {self.tag}"
         at = "" if self.version is None else f" at version {self.version}"
@@ -179,6 +208,9 @@ class Target:
         return f"<omnigraph.Target {printable(str(self))}>"
 
 
+TEXT_FORMS = "BRANCH, BRANCH@VERSION, commit:ID or tag:NAME"
+"""How a text names a state of a graph, here and on the command line."""
+
 TargetLike = Target | Snapshot | GraphCommit | datetime | date | str
 """What ``at`` may be: a target, or a value that stands for one."""
 
@@ -188,6 +220,14 @@ def _several_states() -> BadRequest:
         "more than one state is named; give a snapshot, a tag, a target as `at`, or a branch with an "
         "optional version or time"
     )
+
+
+def _is_moment(text: str) -> bool:
+    try:
+        moment_of(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _moment(time: object) -> int:

@@ -10,7 +10,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.commands.history.merging import merge
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import put_names
-from omnigraph.cli.targets import WORD, parse_word
+from omnigraph.manifest.snapshot import TEXT_FORMS, Target
 from omnigraph.service.writes import branches as service
 
 NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
@@ -29,12 +29,12 @@ def create(
     call: Call,
     name: NameArgument,
     from_: Annotated[
-        str, typer.Option("--from", metavar="TARGET", help=f"Where it begins: {WORD}.")
+        str, typer.Option("--from", metavar="TARGET", help=f"Where it begins: {TEXT_FORMS}.")
     ] = "main",
     uri: UriOption = None,
 ) -> None:
     """Make a branch at the head of another one, or at a past state; no data is copied."""
-    request = service.CreateBranchRequest(name=name, from_=parse_word(from_))
+    request = service.CreateBranchRequest(name=name, from_=Target.of_text(from_))
     address = call.address(uri)
     with call.open(address) as graph:
         document = service.create_branch(graph, request, address.uri)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.cli.targets import parse_word
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.snapshot import Target
 
 if TYPE_CHECKING:
     from omnigraph.service.requests import TargetValues
@@ -48,7 +48,7 @@ class LookedAt:
             return {**named, "branch": self.branch}
         if self.word.startswith(AT_TIME):
             return {**named, "branch": self.branch, "time": self.word.removeprefix(AT_TIME)}
-        target = parse_word(self.word)
+        target = Target.of_text(self.word)
         return {
             **named,
             "branch": target.branch,
@@ -65,7 +65,7 @@ class LookedAt:
             if not word.removeprefix(AT_TIME).strip():
                 raise BadRequest(f"`{word}` names no time; write {AT_TIME}2026-05-01, say")
             return LookedAt(self.branch, word)
-        target = parse_word(word)
+        target = Target.of_text(word)
         if target.names_a_head and target.branch is not None:
             return LookedAt(target.branch)
         return LookedAt(self.branch, word)

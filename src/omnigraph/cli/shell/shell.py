@@ -150,6 +150,8 @@ class Shell:
         )
 
     def _at(self, word: str) -> None:
+        if word.startswith("commit:"):  # the whole id, where only its beginning was given
+            word = f"commit:{self._graph.snapshot(at=word).graph_commit_id}"
         self._look_at(self._looked_at.at(word))
 
     def _set_params(self, text: str) -> None:

@@ -31,7 +31,8 @@ class Branches(Facet):
         *,
         operation_id: str | None = None,
     ) -> refs.BranchCreated:
-        """Make a branch at the head of another one, or at a past state: a value of ``og.at``.
+        """Make a branch at a state: the head of a branch, `tag:NAME`, `commit:ID`, `BRANCH@VERSION`,
+        or a value of ``og.at``.
 
         No data is copied and no commit is made. ``actor`` is who asks. It is checked but not
         recorded, since there is no commit; neither is ``operation_id``.

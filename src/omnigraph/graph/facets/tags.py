@@ -20,7 +20,8 @@ class Tags(Facet):
         *,
         operation_id: str | None = None,
     ) -> Tag:
-        """Name a commit: that of the target ``at``, the head of `main` by default.
+        """Name a commit: that of ``at``, a text or another value that names a state; the head of `main`
+        by default.
 
         A tag never moves. While it exists, cleanup keeps what its commit needs. No commit is made,
         so ``operation_id`` is not recorded; the tag itself records who made it, and when.

@@ -236,6 +236,29 @@ def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:
     raise commit_not_found(graph_commit_id)
 
 
+def find_by_prefix(
+    manifest: Manifest, prefix: str, may_be: Callable[[GraphCommit], bool] = lambda _: True
+) -> GraphCommit:
+    """Return the only commit of the live branches whose id begins with a text.
+
+    Those that ``may_be`` leaves out are as unknown.
+    """
+    found: dict[str, GraphCommit] = {}
+    for branch in (MAIN, *manifest.branch_names()):
+        with contextlib.suppress(BranchNotFound):
+            for commit in manifest.commits_beginning(manifest.state(branch), prefix):
+                found[commit.graph_commit_id] = commit
+    fitting = [commit for commit in found.values() if may_be(commit)]
+    if len(fitting) > 1:
+        raise BadRequest(
+            f"the ids of {len(fitting)} commits begin with `{prefix}`; give more of the one that is meant",
+            snapshot=prefix,
+        )
+    if not fitting:
+        raise commit_not_found(prefix)
+    return fitting[0]
+
+
 def commit_not_found(graph_commit_id: str) -> CommitNotFound:
     """Return the error for a commit that no live branch holds."""
     return CommitNotFound(

@@ -6,13 +6,26 @@ returns the tables as C2 pinned them.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Protocol
 
-from omnigraph.errors import BranchNotFound, CommitNotFound, HistoryReclaimed, VersionNotFound
+from omnigraph.clock import is_ulid
+from omnigraph.errors import (
+    BranchNotFound,
+    CommitNotFound,
+    HistoryReclaimed,
+    OmniGraphError,
+    VersionNotFound,
+)
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.records import BranchRecords, find_commit, first_parents
+from omnigraph.manifest.history.records import (
+    BranchRecords,
+    find_by_prefix,
+    find_commit,
+    first_parents,
+)
 from omnigraph.manifest.history.tags import find_tag
-from omnigraph.manifest.manifest import BranchState, Manifest
+from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.rows import Head
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
@@ -27,15 +40,36 @@ def resolve(manifest: Manifest, target: Target) -> Snapshot:
 def resolve_on(manifest: Manifest, target: Target) -> tuple[BranchState, Snapshot]:
     """Return the snapshot that a target names, and the state in which its branch was found."""
     if target.snapshot is not None:
-        return resolve_commit(manifest, find_commit(manifest, target.snapshot))
+        find = find_by_prefix if target.is_prefix else find_commit
+        return resolve_commit(manifest, find(manifest, target.snapshot))
     if target.tag is not None:
         return resolve_commit(manifest, find_tag(manifest, target.tag, target.tagged))
-    state = manifest.state(target.branch or MAIN)
+    state = named_branch(manifest, target.branch or MAIN)
     if target.version is not None:
         return state, Snapshot.of(state.name, _head_up_to(manifest, state, target.version))
     if target.time is not None:
         return _resolve_time(manifest, state, target.time)
     return state, Snapshot.of(state.name, state.head)
+
+
+def named_branch(manifest: Manifest, name: str) -> BranchState:
+    """Return a branch that a caller named; if there is only a tag or a commit of that name, say so."""
+    try:
+        return manifest.state(name)
+    except BranchNotFound:
+        raise no_such_branch(manifest, name) from None
+
+
+def no_such_branch(manifest: Manifest, name: str) -> BranchNotFound:
+    """Return the error for a name that is no branch, with what else it names."""
+    hint = None
+    if is_ulid(name.upper()):
+        hint = f"it looks like the id of a commit, which is named commit:{name.upper()}"
+    with suppress(OmniGraphError):
+        hint = f"there is a tag of that name: tag:{find_tag(manifest, name).name}"
+    if hint is None:
+        return branch_not_found(name)
+    return BranchNotFound(f"there is no branch `{name}`; {hint}", branch=name)
 
 
 def _head_up_to(manifest: Manifest, state: BranchState, version: int) -> Head:

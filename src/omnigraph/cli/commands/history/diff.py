@@ -16,7 +16,7 @@ from omnigraph.cli.commands.history.changes import (
 from omnigraph.cli.commands.history.filters import FilterOptions, NoImagesOption
 from omnigraph.cli.output import put
 from omnigraph.cli.register import UriOption, add
-from omnigraph.cli.targets import WORD, parse_word
+from omnigraph.manifest.snapshot import TEXT_FORMS, Target
 from omnigraph.service import changes as service
 from omnigraph.service.documents import Document, Streamed
 
@@ -30,7 +30,7 @@ def register(app: typer.Typer) -> None:
 
 def diff(
     call: Call,
-    from_: Annotated[str, typer.Argument(metavar="FROM", help=f"One state: {WORD}.")],
+    from_: Annotated[str, typer.Argument(metavar="FROM", help=f"One state: {TEXT_FORMS}.")],
     to: Annotated[str, typer.Argument(metavar="TO", help="The other state, named alike.")],
     shown: FilterOptions,
     uri: UriOption = None,
@@ -40,8 +40,8 @@ def diff(
 ) -> None:
     """Show what changed, net, from one state of the graph to another."""
     request = service.DiffRequest(
-        from_=parse_word(from_),
-        to=parse_word(to),
+        from_=Target.of_text(from_),
+        to=Target.of_text(to),
         images=not no_images,
         limit=limit,
         page_token=page_token,

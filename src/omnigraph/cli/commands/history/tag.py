@@ -9,7 +9,7 @@ import typer
 from omnigraph.cli.call import Call
 from omnigraph.cli.register import UriOption, add, group
 from omnigraph.cli.tables import moment, put_table
-from omnigraph.cli.targets import WORD, parse_word
+from omnigraph.manifest.snapshot import TEXT_FORMS, Target
 from omnigraph.service.documents import Document
 from omnigraph.service.writes import tags as service
 
@@ -28,12 +28,12 @@ def create(
     call: Call,
     name: NameArgument,
     target: Annotated[
-        str, typer.Argument(metavar="TARGET", help=f"What it names: {WORD}.")
+        str, typer.Argument(metavar="TARGET", help=f"What it names: {TEXT_FORMS}.")
     ] = "main",
     uri: UriOption = None,
 ) -> None:
     """Name the commit of a target; a tag never moves."""
-    request = service.CreateTagRequest(name=name, target=parse_word(target))
+    request = service.CreateTagRequest(name=name, target=Target.of_text(target))
     with call.open(call.address(uri)) as graph:
         tag = service.create_tag(graph, request)
     text = f"created tag {tag['name']} at commit {tag['graph_commit_id']}"
