@@ -66,3 +66,26 @@ def test_a_reader_that_leaves_is_no_error_to_tell(store, place):
     with og.open(place / store) as graph:
         assert not list((place / store / "__leases").glob("*")), "the lease went with the export"
         assert graph.export("/dev/null").records == 20_003
+
+
+def test_types_are_written_as_files_of_columns(omnigraph, place):
+    """And loaded back by `--node` and `--edge`."""
+    for name in ("g.omni", "copy.omni"):
+        assert omnigraph("init", "--schema", "people.pg", name).exit == 0
+    data = (
+        '{"type":"Person","data":{"name":"ada","age":36}}\n{"type":"Person","data":{"name":"bob"}}\n'
+        '{"edge":"Knows","from":"ada","to":"bob"}\n'
+    )
+    assert omnigraph("load", "g.omni", "-", stdin=data).exit == 0
+    result = omnigraph("export", "g.omni", "--output", "tables/", "--format", "csv")
+    assert (result.exit, result.stdout) == (0, "")
+    assert "exported 3 records" in result.stderr
+    node, edge = ("--node", "Person", "tables/Person.csv"), ("--edge", "Knows", "tables/Knows.csv")
+    assert omnigraph("load", "copy.omni", *node, *edge).exit == 0
+    assert omnigraph("export", "copy.omni").stdout == omnigraph("export", "g.omni").stdout
+    one = omnigraph("export", "g.omni", "--type", "Knows", "--format", "csv")
+    assert one.stdout.startswith('"id","from","to"\n')
+    refused = omnigraph("export", "g.omni", "--out", "all.parquet")
+    assert refused.exit == 1
+    assert "--type" in refused.stderr
+    assert not (place / "all.parquet").exists()

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
     from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.export.column_files import ExportFormat
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out
     from omnigraph.changes.frames.entity_stream import EntityStream
@@ -105,8 +106,8 @@ class Session:
         """Return the pinned state that a target names, the head of `main` by default.
 
         Every reading call takes these: ``branch``, alone or with ``version`` or ``time``;
-        ``snapshot``, a commit id; ``tag``; or ``at``, a value of ``og.at``, a ``Snapshot`` or a
-        commit.
+        ``snapshot``, a commit id; ``tag``; or ``at``: a text (`BRANCH`, `BRANCH@VERSION`, `commit:ID`,
+        `tag:NAME`), a value of ``og.at``, a ``Snapshot``, a commit or a ``datetime``.
         """
         wanted = self._access.reading(**target)
         return resolve(self._state.workspace.manifest, wanted)
@@ -127,9 +128,11 @@ class Session:
         ``source`` is query text, or a ``Path`` to a file. ``name`` chooses one query if it has
         several; ``params`` are the values of its parameters, which may also stand in second place. The
         target is one of: ``branch``, alone or with ``version`` or ``time``; ``snapshot``, a commit id;
-        ``tag``; ``at``, a value of ``og.at``, a ``Snapshot``, a commit or a ``datetime``. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
+        ``tag``; ``at``, which is a text (`BRANCH`, `BRANCH@VERSION`, `commit:ID`, `tag:NAME`), a value of
+        ``og.at``, a ``Snapshot``, a commit or a ``datetime``. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
         ``ResourceLimit``; ``cancel`` is a token by which another thread can stop it. Every call that may
-        read much takes these two. ``limits`` bound the answer.
+        read much takes these two. ``limits``, an ``og.ReadLimits``, bound the answer: without them it has every
+        row, however many there are.
         """
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
@@ -246,7 +249,8 @@ class Session:
     ) -> DiffResult:
         """Return what changed, net, from one state of the graph to another, on whichever branches.
 
-        A side is the name of a branch, a target of ``og.at``, a snapshot, a commit or a time. ``kinds``,
+        A side is what ``at`` may be: a text that names a state, a target of ``og.at``, a snapshot, a commit
+        or a time. ``kinds``,
         ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
         With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
         tables if a session is running or a master is configured. ``timeout`` holds for this call, and
@@ -400,6 +404,7 @@ class Session:
         out: Out,
         *,
         types: Iterable[str] | None = None,
+        format: ExportFormat | None = None,
         engine: EngineName = "auto",
         progress: Callable[[int, int], object] | None = None,
         timeout: Timeout = None,
@@ -409,12 +414,16 @@ class Session:
         """Write every node and edge of one snapshot as JSON lines, which ``load`` takes back.
 
         ``out`` is the path of a file or an `s3://` address, where it appears when it is complete, or a
-        file that is open for writing bytes or text. ``types`` names node and edge types, all by default. ``progress`` is
-        called with the records written so far and those there are in all.
+        file that is open for writing bytes or text. ``types`` names node and edge types, all by default.
+        A file called `.csv`, `.parquet` or `.arrow` holds the columns of one type; a directory, with
+        ``format``, gets such a file for each, which ``load_nodes`` and ``load_edges`` take back.
+        ``progress`` is called with the records written so far and those there are in all.
         """
         names, told = check_types(types), check_progress(progress)
         with within(timeout, cancel):
-            return exports.export(self._access, out, target_of(**target), names, engine, told)
+            return exports.export(
+                self._access, out, target_of(**target), names, engine, told, format=format
+            )
 
     def status(self) -> Status:
         """Return how the graph stands: branches, head, the tables of `main`, and what they need."""

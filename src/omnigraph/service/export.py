@@ -10,6 +10,7 @@ from omnigraph.service.documents import Document
 from omnigraph.service.requests import TargetRequest
 
 if TYPE_CHECKING:
+    from omnigraph.changes.export.column_files import ExportFormat
     from omnigraph.changes.export.output import Out
     from omnigraph.graph.session import Session
     from omnigraph.pipeline.load_options import EngineName
@@ -17,9 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRequest(TargetRequest):
-    """What to write: the types that are named, or all of them."""
+    """What to write: the types that are named, or all of them, as JSON lines or files of columns."""
 
     type_names: tuple[str, ...] | None = None
+    format: ExportFormat | None = None
     engine: EngineName = "auto"
 
 
@@ -45,6 +47,7 @@ def export(
         check_types(request.type_names),
         request.engine,
         progress,
+        format=request.format,
         # A handle that only reads has to be told: cleanup must know about the export.
         lease=True,
     )

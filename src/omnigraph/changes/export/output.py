@@ -27,6 +27,9 @@ Out = str | os.PathLike[str] | IO[bytes] | IO[str]
 class Output:
     """Takes pieces of UTF-8 text that end where a character ends, and counts their bytes."""
 
+    takes_text = False
+    """Whether it is a file of the caller's for text."""
+
     def __init__(self) -> None:
         self.bytes_written = 0
 
@@ -89,7 +92,10 @@ def _file_output(name: object, *, durable: bool) -> Output:
         )
     path = Path(name)
     if path.is_dir():
-        raise BadRequest(f"{shown_place(name)} is a directory; give the path of a file")
+        raise BadRequest(
+            f"{shown_place(name)} is a directory; give the path of a file, or the format of the files of "
+            'types that it gets: format="csv", "parquet" or "arrow" (--format)'
+        )
     if not path.parent.is_dir():
         raise BadRequest(f"there is no directory {shown_place(str(path.parent))}; create it first")
     if path.exists() and not path.is_file():
@@ -236,6 +242,7 @@ class _StreamOutput(Output):
         self._is_text = isinstance(stream, io.TextIOBase)
         if not isinstance(stream, io.IOBase):
             self._is_text = _takes_text(stream)
+        self.takes_text = self._is_text
 
     def _write(self, piece: bytes | memoryview) -> None:
         if self._is_text:

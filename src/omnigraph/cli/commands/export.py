@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Literal, cast
 
 import typer
 
@@ -11,6 +11,7 @@ from omnigraph.cli.output import StdoutBytes, note
 from omnigraph.cli.progress import export_progress
 from omnigraph.cli.register import UriArgument, add
 from omnigraph.cli.targets import TargetOptions
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.load_options import EngineName
 from omnigraph.service import export as service
@@ -32,18 +33,34 @@ def export(
         typer.Option("--type", metavar="TYPE", help="A node or edge type; may be repeated."),
     ] = None,
     out: Annotated[
-        str, typer.Option("--out", metavar="FILE", help="Where to write; - is stdout.")
+        str,
+        typer.Option(
+            "--out",
+            "--output",
+            metavar="FILE",
+            help="Where to write, a file or directory; - is stdout.",
+        ),
     ] = STDOUT,
+    format: Annotated[
+        Literal["jsonl", "csv", "parquet", "arrow"] | None,
+        typer.Option(
+            "--format",
+            help="JSON lines, or files of columns; what the name of FILE says by default.",
+        ),
+    ] = None,
     engine: Annotated[
         EngineName, typer.Option("--engine", help="The engine that reads and sorts.")
     ] = "auto",
 ) -> None:
-    """Write every node and edge of one snapshot as JSON lines, which load takes back."""
+    """Write every node and edge of one snapshot as JSON lines, or types as files of columns."""
     if call.flags.json:
         raise BadRequest("--json cannot be used with export, which writes JSON lines; leave it out")
     stdout = StdoutBytes()
     request = service.ExportRequest(
-        type_names=None if types is None else tuple(types), engine=engine, **target.read()
+        type_names=None if types is None else tuple(types),
+        format=format,
+        engine=engine,
+        **target.read(),
     )
     with (
         export_progress(call.flags) as progress,
@@ -58,7 +75,7 @@ def export(
 
 def _said(document: dict[str, Any]) -> str:
     records = document["stats"]["records"]
-    said = f"exported {records} records of commit {document['graph_commit_id']}"
+    said = f"exported {counted(records, 'record')} of commit {document['graph_commit_id']}"
     if not document["leased"]:
         said += "; the graph cannot be written to, so cleanup could not know about this export"
     return said if document["note"] is None else f"{said}; {document['note']}"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import BadRequest
 from omnigraph.graph.access import Access
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
@@ -17,7 +18,7 @@ from omnigraph.policy.checker import Action
 # Loaded by the first export: it needs numpy and pyarrow.
 if TYPE_CHECKING:
     from omnigraph.changes.export.export import ExportResult
-    from omnigraph.changes.export.output import Out
+    from omnigraph.changes.export.output import Out, Output
     from omnigraph.pipeline.load_options import EngineName
     from omnigraph.pipeline.spark.executors import Executors
     from omnigraph.runner.protocol import Runner
@@ -34,12 +35,15 @@ def export(
     engine: EngineName = "auto",
     progress: OnExported | None = None,
     *,
+    format: object = None,
     lease: bool | None = None,
 ) -> ExportResult:
     """Write the records of one snapshot that the actor may export; ``lease`` as below."""
     access.state.ensure_open()
     wanted = access.ask_read(target, Action.EXPORT)
-    return write_snapshot(access.state, out, wanted, types, engine, progress, lease=lease)
+    return write_snapshot(
+        access.state, out, wanted, types, engine, progress, format=format, lease=lease
+    )
 
 
 def write_snapshot(
@@ -50,6 +54,7 @@ def write_snapshot(
     engine: EngineName = "auto",
     progress: OnExported | None = None,
     *,
+    format: object = None,
     kinds: Sequence[str] = (),
     operation: str = "export",
     lease: bool | None = None,
@@ -57,16 +62,29 @@ def write_snapshot(
 ) -> ExportResult:
     """Write the records of one snapshot; what is refused is refused before the first byte.
 
+    ``format`` is one of JSON lines or of files of columns; by default the name of the file says which.
     ``durable``: a file is on disk, with its name, before this returns.
     ``lease`` says whether to try to put a read lease; by default, if the handle may write.
     """
+    from omnigraph.changes.export.column_export import write_column_export
+    from omnigraph.changes.export.column_files import LINES, format_of
     from omnigraph.changes.export.export import write_export
     from omnigraph.changes.export.output import output_to
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
     from omnigraph.pipeline.spark.executors import Executors
 
-    output = output_to(out, durable=durable, s3=state.workspace.root.options)
+    def open_output(where: Out) -> Output:
+        return output_to(where, durable=durable, s3=state.workspace.root.options)
+
+    chosen = format_of(out, format)
     executors = Executors(engine)
+    if chosen == LINES:
+        output = open_output(out)
+    elif engine == "spark":
+        raise BadRequest(
+            f"Spark sorts exports of JSON lines, and {chosen} is written here; leave engine out, or write "
+            'spark.read.format("omnigraph") with Spark\'s own writers'
+        )
     selection = Selection(tuple(types or ()), tuple(kinds))
 
     def pin() -> PinnedExport:
@@ -78,11 +96,18 @@ def write_snapshot(
             may_write=state.mode == "rw" if lease is None else lease,
         )
 
+    if chosen != LINES:
+        with retry_if_remade(target, pin) as pinned:
+            on_rows = _telling(progress, pinned.row_count)
+            return write_column_export(state.workspace, pinned, out, chosen, open_output, on_rows)
     with retry_if_remade(target, pin) as pinned, _runners(executors) as runner_for, output:
-        total = pinned.row_count
-        on_records = None if progress is None else lambda records: progress(records, total)
+        on_records = _telling(progress, pinned.row_count)
         result = write_export(state.workspace, pinned, output, runner_for, on_records)
     return replace(result, note=executors.note)
+
+
+def _telling(progress: OnExported | None, total: int) -> Callable[[int], object] | None:
+    return None if progress is None else lambda records: progress(records, total)
 
 
 @contextmanager
