@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+import omnigraph as og
 from omnigraph import cancel
 from omnigraph.cli.process import run
 from tests.cli.conftest import SCHEMA
@@ -101,7 +102,7 @@ def test_a_table_fits_the_terminal(people, place):
     os.close(theirs)
     os.close(mine)
     lines = shown.splitlines()
-    assert lines[0] == "1 rows from branch main via q"
+    assert lines[0] == "1 row from branch main via q"
     assert max(map(len, lines[1:])) == 40
     assert lines[3].endswith("…")
 
@@ -195,7 +196,7 @@ def test_csv_can_be_read_back(ask):
 
 def test_kv(ask):
     result = ask("-e", INLINE, "--format", "kv")
-    assert result.stdout == "1 rows from branch main via one\nrow 1\nage: 36\n"
+    assert result.stdout == "1 row from branch main via one\nrow 1\nage: 36\n"
 
 
 def test_queries_and_parameters_come_from_stdin_too(ask):
@@ -322,3 +323,22 @@ def test_explain_in_json(omnigraph, people):
         {"table_key": "node:Person", "column": "id", "kind": "btree", "coverage": "none"}
     ]
     assert omnigraph("explain", "rename", "--query", "reads.gq", "--store", people).exit == 1
+
+
+def test_a_table_ends_where_nobody_reads_on(omnigraph, place):
+    """Unless more are asked for, or a program reads them."""
+    with og.init(place / "many.omni", (place / "people.pg").read_text("utf-8")) as graph:
+        graph.load([{"type": "Person", "data": {"name": f"p{at:05}"}} for at in range(10_001)])
+    names = "query q() { match { $p: Person } return { $p.name } order { $p.name } }"
+    argv = ("query", "many.omni", "-e", names)
+    table = omnigraph(*argv)
+    assert table.stdout.startswith("10,000 rows from branch main via q\n")
+    assert table.stdout.count("\np0") == 10_000
+    assert "these are the first 10,000 of 10,001 rows; --format csv" in table.stderr
+    more = omnigraph(*argv, "--max-rows", "10001").stdout
+    assert more.count("\np0") + more.count("\np1") == 10_001
+    assert omnigraph(*argv, "--format", "csv").stdout.count("\np") == 10_001
+    assert omnigraph(*argv, "--json").json["row_count"] == 10_001
+    piped = omnigraph("shell", "many.omni", stdin=names)
+    assert piped.stdout.count("\np0") == 10_000
+    assert "the first 10,000 of 10,001 rows" in piped.stderr

@@ -18,6 +18,7 @@ from omnigraph.display.text import (
     MAX_COLUMN_WIDTH,
     SEPARATOR,
     cell_text,
+    counted,
     fitted,
     padded,
     printable,
@@ -27,6 +28,8 @@ from omnigraph.display.text import (
 from omnigraph.service.documents import Document, Streamed, ascii_json
 
 NO_ROWS = "(no rows)"
+TABLE_ROWS = 10_000
+"""A table has at most so many rows unless more are asked for: nobody reads a longer one."""
 QUOTE = '"'
 _MUST_QUOTE = re.compile(r'[,"\r\n]')
 
@@ -144,7 +147,7 @@ def _summary(head: Document) -> str:
     from omnigraph.manifest.snapshot import Target
 
     target = Target(**head["target"])
-    return printable(f"{head['row_count']} rows from {target} via {head['query_name']}")
+    return printable(f"{counted(head['row_count'], 'row')} from {target} via {head['query_name']}")
 
 
 def _cells(answer: Streamed) -> Iterator[list[list[str]]]:

@@ -8,11 +8,12 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Call
-from omnigraph.cli.formats import Format, TableStyle, render
+from omnigraph.cli.formats import TABLE_ROWS, Format, TableStyle, render
 from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
 from omnigraph.cli.register import UriOption, add
 from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
 from omnigraph.cli.targets import TargetOptions
+from omnigraph.display.text import counted
 from omnigraph.service.documents import Streamed
 from omnigraph.service.query import MAX_ROWS, QueryRequest
 from omnigraph.service.query import query as run_query
@@ -48,13 +49,17 @@ def query(
     state = target.read()
     source.refuse_stored()
     text, params = source.read()
-    request = QueryRequest(query=text, name=source.name, params=params, max_rows=max_rows, **state)
+    default = call.operator.defaults.output or Format.TABLE
+    chosen = Format.JSON if call.flags.json else format or Format(default)
+    most = TABLE_ROWS if max_rows is None and chosen is Format.TABLE else max_rows
+    request = QueryRequest(query=text, name=source.name, params=params, max_rows=most, **state)
     with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
         answer = run_query(graph, request)
-    default = call.operator.defaults.output or Format.TABLE
-    put_answer(call, answer, Format.JSON if call.flags.json else format or Format(default))
+    put_answer(call, answer, chosen)
     if answer.end().get("truncated"):
-        note(f"these are the first {answer.head['row_count']} of {answer.end()['total_rows']} rows")
+        shown, total = answer.head["row_count"], answer.end()["total_rows"]
+        more = "; --format csv or jsonl prints all, --max-rows more" if max_rows is None else ""
+        note(f"these are the first {shown:,} of {counted(total, 'row')}{more}")
 
 
 def put_answer(call: Call, answer: Streamed, format: Format) -> None:

@@ -11,7 +11,7 @@ from omnigraph.cli.commands.explain import put_explanation
 from omnigraph.cli.commands.load import load_text
 from omnigraph.cli.commands.mutate import mutation_text
 from omnigraph.cli.commands.query import put_answer
-from omnigraph.cli.formats import Format
+from omnigraph.cli.formats import TABLE_ROWS, Format
 from omnigraph.cli.output import (
     note,
     on_terminal,
@@ -19,6 +19,7 @@ from omnigraph.cli.output import (
     put,
 )
 from omnigraph.cli.progress import load_progress
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.service.query import ExplainRequest, QueryRequest, explain, query
@@ -48,7 +49,8 @@ def put_rows(
 ) -> None:
     """Run a read and write its rows; on a screen the first rows of a table, and the time it took."""
     is_screen = on_terminal()
-    most = SHOWN_ROWS if is_screen and format is Format.TABLE else None
+    rows = SHOWN_ROWS if is_screen else TABLE_ROWS
+    most = rows if format is Format.TABLE else None
     began = time.perf_counter()
     answer = query(session, QueryRequest(query=text, params=params, max_rows=most, **state))
     took = time.perf_counter() - began
@@ -56,7 +58,7 @@ def put_rows(
     end = answer.end()
     if end.get("truncated"):
         note(
-            f"the first {SHOWN_ROWS} of {end['total_rows']:,} rows; .format csv, say, prints them all"
+            f"the first {rows:,} of {counted(end['total_rows'], 'row')}; .format csv, say, prints them all"
         )
     if is_screen:
         note(f"{took * 1000:,.0f} ms")
