@@ -123,7 +123,7 @@ def _dispatch(arguments: list[str]) -> int:
     from typer.main import get_command
 
     from omnigraph.cli.app import build
-    from omnigraph.cli.misuse import misuse_text
+    from omnigraph.cli.words.misuse import misuse_text
 
     _show_warnings()
     command = get_command(build(arguments))

@@ -16,7 +16,7 @@ from omnigraph.cli.call import Call
 from omnigraph.cli.command import COMMANDS, LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
 from omnigraph.cli.log_output import show_log
 from omnigraph.cli.output import WANTS_JSON, note, put
-from omnigraph.cli.positionals import GRAPH_HELP, Positionals
+from omnigraph.cli.words.positionals import GRAPH_HELP, Positionals
 from omnigraph.errors import OmniGraphError
 
 Function = Callable[..., None]

@@ -144,15 +144,11 @@ class Access:
         if self.actor is None:
             self.ask(action)
 
-        def may_read(commit: GraphCommit) -> bool:
-            try:
-                self.ask(Action.READ, commit.branch or MAIN)
-            except PolicyDenied:
-                return False
-            return True
-
+        may_read, manifest = self.readable(), self.state.workspace.manifest
         try:
-            found = find_by_prefix(self.state.workspace.manifest, target.snapshot, may_read)
+            found = find_by_prefix(
+                manifest, target.snapshot, lambda commit: may_read(commit.branch or MAIN)
+            )
         except (NotFound, BadRequest):
             self.ask(action)
             raise
