@@ -66,7 +66,7 @@ def remove(uri: str) -> None:
     """Remove all files of a graph."""
     root = Root.parse(uri)
     if root.is_local:
-        shutil.rmtree(root.path)
+        shutil.rmtree(root.path, ignore_errors=True)
         return
     store = open_store(root)
     for name in store.list():

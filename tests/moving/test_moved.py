@@ -235,6 +235,23 @@ class TestCopy:
         with og.open(tmp_path / "second") as graph:
             graph.mutate('query q() { insert Person { name: "new" } }', if_commit=head)
 
+    @pytest.mark.parametrize("moved", [True, False])
+    def test_a_branch_may_begin_before_the_copy(self, made, tmp_path, moved):
+        """Its head row is of that time, with the id and the place of then."""
+        uri, _ = made
+        with og.open(uri) as graph:
+            past = graph.snapshot().graph_commit_id
+        there = str(tmp_path / "there")
+        copy(uri, there)
+        with og.open(there, moved=moved) as graph:
+            graph.load([person("later")])
+            graph.branches.create("past", og.at(snapshot=past))
+            assert names(graph, "past") == ["ann", "bob"]
+            graph.load([person("new")], branch="past")
+        with og.open(there) as graph:
+            assert names(graph, "past") == ["ann", "bob", "new"]
+            assert graph.snapshot(branch="past").graph_id == graph.status().graph_id
+
 
 class TestCameAlong:
     """What lay in the directory of the original when it was copied."""

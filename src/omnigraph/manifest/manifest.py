@@ -171,6 +171,8 @@ class Manifest:
         else:
             table = self._open(branch, ref.identifier)
         head = read_head_row(table)
+        if branch != MAIN:
+            head = self._as_main_says(head)
         mark = self._mark(branch, table)
         state = BranchState(
             branch, ref.identifier, ref.parent, ref.parent_version, table, head, mark
@@ -272,6 +274,25 @@ class Manifest:
         with self._lock:
             self._states.clear()
             self._graph_id, self._settled = None, False
+
+    def _as_main_says(self, head: Head) -> Head:
+        """Return the head of a branch with the id and the place that `main` has.
+
+        A branch that was made from a state before the graph was copied has those of that time.
+        """
+        at_home = head.graph_id == self._graph_id and head.root == self.root.canonical
+        if at_home or self._relocating:
+            return head
+        main = self.state(MAIN).head
+        if head.graph_id not in (main.graph_id, *main.former_ids):
+            return head
+        return replace(
+            head,
+            graph_id=main.graph_id,
+            root=main.root,
+            former_ids=main.former_ids,
+            is_copy=main.is_copy,
+        )
 
     def _look_where_it_lies(self, state: BranchState) -> None:
         """Note whether the graph is settled at this root, as the head of `main` says."""
