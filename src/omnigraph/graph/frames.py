@@ -47,7 +47,7 @@ def _stream(
     from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
     from omnigraph.pipeline.datasource.option_values import Ends
     from omnigraph.pipeline.datasource.options import end_columns
-    from omnigraph.pipeline.formats.frame_layout import check_ends
+    from omnigraph.pipeline.formats.end_columns import check_ends
 
     check_ends(*ends)
     wanted = _check_columns(columns)

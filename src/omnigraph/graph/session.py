@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
+    from omnigraph.pipeline.formats.end_columns import EndColumns
     from omnigraph.pipeline.frame_options import FrameCommitKeywords, FrameKeywords
     from omnigraph.pipeline.load_options import CommitKeywords, EngineName, LoadKeywords
     from omnigraph.pipeline.request import CommittedLoad, LoadResult
@@ -317,8 +318,8 @@ class Session:
         self,
         type: str,
         frame: Any,
-        from_col: str = "from",
-        to_col: str = "to",
+        from_col: EndColumns = "from",
+        to_col: EndColumns = "to",
         **options: Unpack[FrameCommitKeywords],
     ) -> CommittedLoad: ...
     @overload
@@ -326,21 +327,22 @@ class Session:
         self,
         type: str,
         frame: Any,
-        from_col: str = "from",
-        to_col: str = "to",
+        from_col: EndColumns = "from",
+        to_col: EndColumns = "to",
         **options: Unpack[FrameKeywords],
     ) -> LoadResult: ...
     def load_edges(
         self,
         type: str,
         frame: Any,
-        from_col: str = "from",
-        to_col: str = "to",
+        from_col: EndColumns = "from",
+        to_col: EndColumns = "to",
         **options: Unpack[FrameKeywords],
     ) -> LoadResult:
         """Load a frame of one edge type; the two columns hold the ids of its ends.
 
-        The options are those of ``load_nodes``.
+        Where the key of a node has several members, an end may be named by their columns: a list, or
+        better a dict from each member to its column. The options are those of ``load_nodes``.
         """
         return loads.load_frame(
             self._access,

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.pipeline.formats.end_columns import EndColumns, check_ends
 from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv, is_json
-from omnigraph.pipeline.formats.frame_layout import check_ends
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
@@ -116,11 +116,11 @@ class LoadInput:
         self,
         type_name: str,
         frame: Any,
-        from_col: str = "from",
-        to_col: str = "to",
+        from_col: EndColumns = "from",
+        to_col: EndColumns = "to",
         options: FrameOptions = AS_THEY_ARE,
     ) -> LoadInput:
-        """Add a frame (or files of frames) of one edge type; two columns hold the ids of its ends."""
+        """Add a frame (or files of frames) of one edge type; ``from_col`` and ``to_col`` hold its ends."""
         check_ends(from_col, to_col)
         return self._frame(
             lambda catalog: _edge(catalog, type_name), frame, from_col, to_col, options
@@ -130,8 +130,8 @@ class LoadInput:
         self,
         find: Find,
         frame: Any,
-        from_col: str,
-        to_col: str,
+        from_col: EndColumns,
+        to_col: EndColumns,
         options: FrameOptions,
     ) -> LoadInput:
         first = len(self.sources)
@@ -168,12 +168,18 @@ class LoadInput:
         return self
 
     def _plain_rows(
-        self, find: Find, rows: Iterable[Any], from_col: str, to_col: str, options: FrameOptions
+        self,
+        find: Find,
+        rows: Iterable[Any],
+        from_col: EndColumns,
+        to_col: EndColumns,
+        options: FrameOptions,
     ) -> LoadInput:
         """Add rows that a program gives as dicts: they go to disk as the records that they mean."""
         _refuse_csv_options(options)
         assert self._catalog is not None, "dicts need the schema that they are read with"
-        plain = PlainRows(find(self._catalog), from_col, to_col, options)
+        entity = find(self._catalog)
+        plain = PlainRows(entity, from_col, to_col, options, self._catalog.nodes)
         plain.check()
         path = self._folder() / "rows.jsonl"
         spool_records(plain.records(rows), path, self._catalog)

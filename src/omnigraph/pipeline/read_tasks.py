@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.pipeline.formats.end_columns import EndColumns
 from omnigraph.pipeline.formats.frame_files import file_blocks, plan_row_groups
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import frame_blocks
@@ -66,13 +67,14 @@ class PlainLinesTask:
     source: Source
     split: Split
     table_key: str
-    from_col: str
-    to_col: str
+    from_col: EndColumns
+    to_col: EndColumns
     patch: bool = False
     options: FrameOptions = field(default_factory=FrameOptions)
 
     def _rows(self, catalog: Catalog) -> PlainRows:
-        rows = PlainRows(catalog.entity(self.table_key), self.from_col, self.to_col, self.options)
+        entity = catalog.entity(self.table_key)
+        rows = PlainRows(entity, self.from_col, self.to_col, self.options, catalog.nodes)
         rows.check()
         return rows
 
@@ -95,8 +97,8 @@ class FileTask:
 
     source: Source
     table_key: str
-    from_col: str
-    to_col: str
+    from_col: EndColumns
+    to_col: EndColumns
     groups: RowGroups | None = None
     patch: bool = False
     options: FrameOptions = field(default_factory=FrameOptions)
@@ -108,7 +110,9 @@ class FileTask:
     def blocks(self, catalog: Catalog) -> Iterator[ReadBlock]:
         """The blocks of the file, or of the groups."""
         entity = catalog.entity(self.table_key)
-        layout = Layout(entity, self.from_col, self.to_col, self.patch, self.options)
+        layout = Layout(
+            entity, self.from_col, self.to_col, self.patch, self.options, nodes=catalog.nodes
+        )
         return file_blocks(layout, self.source, self.groups)
 
     def parts(self) -> list[FileTask]:
@@ -122,8 +126,8 @@ class FrameTask:
 
     source: Source
     table_key: str
-    from_col: str
-    to_col: str
+    from_col: EndColumns
+    to_col: EndColumns
     frame: Any = field(repr=False)
     patch: bool = False
     options: FrameOptions = field(default_factory=FrameOptions)
@@ -131,7 +135,9 @@ class FrameTask:
     def layout(self, catalog: Catalog) -> Layout:
         """Which columns of the frame become which columns of the type."""
         entity = catalog.entity(self.table_key)
-        return Layout(entity, self.from_col, self.to_col, self.patch, self.options)
+        return Layout(
+            entity, self.from_col, self.to_col, self.patch, self.options, nodes=catalog.nodes
+        )
 
     def read(self, catalog: Catalog) -> Iterator[Parsed]:
         """The rows of the frame."""

@@ -64,12 +64,18 @@ class SourceFlags:
     from_col: Annotated[
         str | None,
         typer.Option(
-            "--from-col", metavar="NAME", help="The column of an edge's source, if not from."
+            "--from-col",
+            metavar="NAME",
+            help="The column of an edge's source, if not from; of a key with several members MEMBER=NAME,….",
         ),
     ] = None
     to_col: Annotated[
         str | None,
-        typer.Option("--to-col", metavar="NAME", help="The column of an edge's target, if not to."),
+        typer.Option(
+            "--to-col",
+            metavar="NAME",
+            help="The column of an edge's target, if not to; of a key with several members MEMBER=NAME,….",
+        ),
     ] = None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.formats.frame_layout import check_ends
+from omnigraph.pipeline.formats.end_columns import check_ends
 from omnigraph.spelling import did_you_mean
 
 _TRUTH = {"true": True, "false": False}

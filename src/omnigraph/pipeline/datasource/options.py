@@ -94,7 +94,7 @@ class WriteOptions:
     batch: StreamBatch | None = None
     message: str | None = None
 
-    def layout(self, entity: Entity) -> Layout:
+    def layout(self, entity: Entity, catalog: Catalog) -> Layout:
         """Return which columns of the frame become which columns of the type."""
         ends = self.ends
         return Layout(
@@ -104,6 +104,7 @@ class WriteOptions:
             patch=self.patch,
             options=self.frame,
             by_options=True,
+            nodes=catalog.nodes,
         )
 
     def load_options(self, mode: LoadMode) -> LoadOptions:

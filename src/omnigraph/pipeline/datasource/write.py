@@ -116,7 +116,7 @@ def plan_write(
             "patch=true goes with mode append, where it changes rows of the same id; give patch=false "
             "to replace all rows"
         )
-    _check_columns(entity, options, schema)
+    _check_columns(entity, catalog, options, schema)
     base = base_branch(workspace, options)
     state = workspace.manifest.state(base)
     if (
@@ -127,7 +127,7 @@ def plan_write(
     mode: LoadMode = "overwrite" if overwrite else "append"
     if options.merge or options.patch:
         mode = "patch" if options.patch else "merge"
-    named = "id" in options.layout(entity).places(schema.names) or (
+    named = "id" in options.layout(entity, catalog).places(schema.names) or (
         entity.key is not None
         if isinstance(entity, NodeType)
         else mode in {"merge", "patch"} and entity.identity is not None
@@ -168,12 +168,14 @@ def _form(entity: Entity, options: WriteOptions, mode: LoadMode, named: bool, fo
     return "rows" if entity.blob_properties else "images"
 
 
-def _check_columns(entity: Entity, options: WriteOptions, schema: pa.Schema) -> None:
+def _check_columns(
+    entity: Entity, catalog: Catalog, options: WriteOptions, schema: pa.Schema
+) -> None:
     """Refuse wrong column names and types: an empty frame already shows them."""
     refuse_ends(entity, options.ends)
     none = pa.RecordBatch.from_pylist([], schema=schema)
     reader = pa.RecordBatchReader.from_batches(schema, [none])
-    for read in frame_blocks(options.layout(entity), reader, source=0):
+    for read in frame_blocks(options.layout(entity, catalog), reader, source=0):
         read()
 
 
@@ -259,7 +261,7 @@ class _Judging:
         if first is None:
             return
         reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], given))
-        layout = self.plan.options.layout(self.plan.entity)
+        layout = self.plan.options.layout(self.plan.entity, self.plan.rules.catalog)
         for read in frame_blocks(layout, reader, source=self.partition):
             judged = self.plan.rules.judge(read())
             self.bad.add(judged.bad)

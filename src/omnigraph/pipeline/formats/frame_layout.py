@@ -1,17 +1,18 @@
 """How the columns of a frame or of a file of columns map to those of a type.
 
 Columns go by name: the properties, `id`, and for an edge the two columns that hold the ids of its
-ends, which the caller may name. Whatever the caller renames goes by its new name.
+ends, which the caller may name (`end_columns`). Whatever the caller renames goes by its new name.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from omnigraph.errors import BadRequest, InputError
-from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.errors import InputError
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
+from omnigraph.pipeline.formats.end_columns import End, EndColumns, end_of
 from omnigraph.pipeline.formats.typed_batch import required_embeds, required_names
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.spelling import did_you_mean
@@ -32,23 +33,35 @@ class Layout:
     """Which columns of a frame become which columns of a type."""
 
     entity: Entity
-    from_col: str = "from"
-    to_col: str = "to"
+    from_col: EndColumns = "from"
+    to_col: EndColumns = "to"
     patch: bool = False
     """Whether any column may be missing: the rows keep what they have there."""
     options: FrameOptions = field(default_factory=FrameOptions)
     by_options: bool = False
     """Whether the caller gave options of Spark's, and messages should name those."""
+    nodes: Mapping[str, NodeType] = field(default_factory=dict)
+    """The node types, by whose keys the ends of edges may be named."""
 
     @property
-    def ends(self) -> tuple[str, ...]:
-        """The columns that hold the ids of an edge's ends."""
-        return (self.from_col, self.to_col) if isinstance(self.entity, EdgeType) else ()
+    def ends(self) -> tuple[End, ...]:
+        """The ends of an edge, each with its columns."""
+        if not isinstance(self.entity, EdgeType):
+            return ()
+        return (
+            end_of("from_col", self.from_col, self.nodes.get(self.entity.from_type)),
+            end_of("to_col", self.to_col, self.nodes.get(self.entity.to_type)),
+        )
+
+    @property
+    def end_columns(self) -> list[str]:
+        """The columns that the ends of an edge are read from."""
+        return list(dict.fromkeys(column for end in self.ends for column in end.columns))
 
     @property
     def known(self) -> list[str]:
         """The columns that are read, by the names that they have in the frame or file."""
-        mine = [*self.ends, "id", *self.entity.properties]
+        mine = [*self.end_columns, "id", *self.entity.properties]
         return [*mine, *(old for old, new in self.options.columns.items() if new in mine)]
 
     def places(self, columns: Sequence[str]) -> dict[str, int]:
@@ -67,7 +80,7 @@ class Layout:
             hint = ""
             if unknown:
                 hint = f"; {_RENAME_OPTIONS if self.by_options else _RENAME}"
-            if not self.patch and not self.places(columns).keys() >= set(self.ends):
+            if not self.patch and not self.places(columns).keys() >= set(self.end_columns):
                 hint = f"; {_NAME_ENDS_OPTIONS if self.by_options else _NAME_ENDS}{hint}"
             raise InputError(
                 f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}{hint}",
@@ -77,7 +90,7 @@ class Layout:
 
     def _faults(self, columns: Sequence[str]) -> Iterator[str]:
         entity = self.entity
-        known = dict.fromkeys([*self.ends, "id", *entity.properties])
+        known = dict.fromkeys([*self.end_columns, "id", *entity.properties])
         renames = self.options.columns
         times = Counter(renames.get(column, column) for column in columns)
         strange = 0
@@ -87,8 +100,8 @@ class Layout:
                     hint = did_you_mean(column[:_NAME_LENGTH], columns)
                     yield f"there is no column {shown(column)}" + (f", {hint}" if hint else "")
         for end in self.ends:
-            if end in entity.properties:
-                yield f'"{end}" is a property, name another column for the ends of the edge'
+            if not end.members and end.name in entity.properties:
+                yield f'"{end.name}" is a property, name another column for the ends of the edge'
         for column in times:
             if column not in known:
                 if self.options.ignore_extra and (
@@ -103,22 +116,8 @@ class Layout:
                 yield f'there are two columns "{column}"'
         if self.patch:
             return
-        needed = [*self.ends, *required_names(entity)]
+        needed = [*self.end_columns, *required_names(entity)]
         needed += [v for v, s in required_embeds(entity).items() if s not in times]
         for column in needed:
             if column not in times:
                 yield f'the required column "{column}" is missing'
-
-
-def check_ends(from_col: object, to_col: object) -> None:
-    """Refuse names that are not text, and one name for both ends."""
-    for argument, column in (("from_col", from_col), ("to_col", to_col)):
-        if not isinstance(column, str) or not column:
-            raise BadRequest(
-                f"{argument} is {column!r}; give the name of the column that holds the ids of that end"
-            )
-    if from_col == to_col:
-        raise BadRequest(
-            f"from_col and to_col both name the column `{from_col}`, so every edge would end where "
-            "it begins; name two columns"
-        )

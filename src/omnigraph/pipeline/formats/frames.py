@@ -19,6 +19,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
+from omnigraph.pipeline.formats.end_columns import End
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.json_line import missing
 from omnigraph.pipeline.formats.pandas_columns import (
@@ -41,7 +42,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     required_names,
     shown_value,
 )
-from omnigraph.types import PropType, Scalar, Unfit, blob_to_text
+from omnigraph.types import PropType, Scalar, Unfit, blob_to_text, derive_id_column
 
 _STRING = PropType(Scalar.STRING)
 
@@ -163,11 +164,14 @@ def _read_batch(
         columns.append(cast.column)
         return cast.column
 
-    take(_texts(batch, "id", layout, places), f"the id of {entity.name}", "id")
-    for end in layout.ends:
-        column = take(_texts(batch, end, layout, places), f'"{end}" of {entity.name}', end)
+    take(_texts(batch, End("id"), places, integers=False), f"the id of {entity.name}", "id")
+    ends = layout.ends
+    for end in ends:
+        read_end = _key_texts if end.members else _texts
+        column = take(read_end(batch, end, places), f'"{end.name}" of {entity.name}', end.name)
         if not layout.patch:
-            _note_nulls(bad, column, f'{entity.name} needs "{end}", the id of a node', end)
+            reason = f'{entity.name} needs "{end.name}", the id of a node'
+            _note_nulls(bad, column, reason, end.name)
     for prop in entity.properties.values():
         place = f"{entity.name}.{prop.name} ({prop.type})"
         read = partial(cast_column, prop.type)
@@ -178,18 +182,21 @@ def _read_batch(
             raise Unfit(f"{entity.name}.{prop.name}: {unfit}") from None
         take(cast, place, prop.name)
     if not layout.patch:
-        _note_missing(entity, columns[1 + len(layout.ends) :], bad)
+        _note_missing(entity, columns[1 + len(ends) :], bad)
     columns.append(pa.array(np.full(size, source, np.int32)))
     columns.append(pa.array(np.arange(row, row + size, dtype=np.int64)))
     if layout.patch:
-        there = [name in places for name in (*layout.ends, *entity.properties)]
+        there = [_has(end, places) for end in ends]
+        there += [name in places for name in entity.properties]
         columns.append(given_column(entity, [np.full(size, has) for has in there], size))
     typed = pa.RecordBatch.from_arrays(columns, schema=batch_schema(entity, patch=layout.patch))
     if bad:
         keep = np.ones(size, np.bool_)
         keep[list(bad)] = False
         typed = typed.filter(pa.array(keep))
-    readable = dict(zip(["id", *layout.ends, *entity.properties], columns, strict=False))
+    readable = dict(
+        zip(["id", *(end.name for end in ends), *entity.properties], columns, strict=False)
+    )
     records = (
         BadRecord(source, row + at, reason, name, _shown_row(layout, batch, readable, places, at))
         for at, (reason, name) in bad.items()
@@ -213,21 +220,47 @@ def _names(batch: pa.RecordBatch | PandasBatch) -> list[str]:
     return names
 
 
+def _has(end: End, places: dict[str, int]) -> bool:
+    return all(column in places for column in end.columns)
+
+
 def _texts(
-    batch: pa.RecordBatch | PandasBatch, name: str, layout: Layout, places: dict[str, int]
+    batch: pa.RecordBatch | PandasBatch, end: End, places: dict[str, int], *, integers: bool = True
 ) -> Cast:
-    """Read a column of ids. The ends of an edge may be integers, whose text is that of the key."""
+    """Read a column of ids. The ends of an edge may be ``integers``, whose text is that of the key."""
 
     def read(array: pa.Array) -> Cast:
         array = plain(array)
-        if name in layout.ends and pa.types.is_integer(array.type):
+        if integers and pa.types.is_integer(array.type):
             return Cast(array.cast(pa.utf8()), {})
         return cast_column(_STRING, array)
 
     try:
-        return _cast(batch, places.get(name, -1), _STRING, read, integers=name in layout.ends)
+        return _cast(batch, places.get(end.name, -1), _STRING, read, integers=integers)
     except Unfit as unfit:
-        raise Unfit(f'the column "{name}": {unfit}') from None
+        raise Unfit(f'the column "{end.name}": {unfit}') from None
+
+
+def _key_texts(batch: pa.RecordBatch | PandasBatch, end: End, places: dict[str, int]) -> Cast:
+    """Make the ids of an end from the columns of the members of its key; null where one is missing."""
+    unfit: dict[int, str] = {}
+    members: list[tuple[PropType, pa.Array]] = []
+    for name, t, column in end.members:
+        read = partial(cast_column, t)
+        try:
+            cast = _cast(batch, places.get(column, -1), t, read, integers=t.is_integer)
+        except Unfit as reason:
+            raise Unfit(f'the column "{column}": {reason}') from None
+        for row, why in cast.unfit.items():
+            unfit.setdefault(row, f"{name} ({t}): {why}")
+        members.append((t, cast.column))
+    whole = np.logical_and.reduce(
+        [column.is_valid().to_numpy(zero_copy_only=False) for _, column in members]
+    )
+    mask = pa.array(whole)
+    ids = derive_id_column([(t, column.filter(mask)) for t, column in members])
+    none = pa.nulls(batch.num_rows, pa.utf8())
+    return Cast(pc.replace_with_mask(none, mask, ids), unfit)
 
 
 def _shown_row(
@@ -240,13 +273,18 @@ def _shown_row(
     """The values of a row for a reject: as they were read, and those that do not fit as they stand."""
     entity = layout.entity
     ends = dict(zip(layout.ends, end_names(entity).values(), strict=True))
+    names = {end.name: name for end, name in ends.items()}
+    whole = {end.name for end in ends if end.members and _has(end, places)}
     values: dict[str, Any] = {}
     for name, column in columns.items():
+        if name in whole:
+            values[names[name]] = column[at].as_py()
+            continue
         if name not in places or (name == "id" and column[at].as_py() is None):
             continue
         prop = entity.properties.get(name)
         stored = shown_value(_STRING if prop is None else prop.type, column.slice(at, 1))
-        values[ends.get(name, name)] = _cell(batch, places[name], at) if stored is None else stored
+        values[names.get(name, name)] = _cell(batch, places[name], at) if stored is None else stored
     return reject_of_row(entity, values)
 
 
