@@ -249,6 +249,7 @@ PUBLIC_OF_A_SESSION = {
 }  # fmt: skip
 PUBLIC_OF_A_GRAPH = PUBLIC_OF_A_SESSION | {
     "cleanup", "close", "ensure_indices", "optimize", "refresh", "repair", "session", "upkeep",
+    "verify",
 }  # fmt: skip
 
 

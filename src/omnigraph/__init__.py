@@ -54,6 +54,9 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.repair_report import RepairRow as RepairRow
     from omnigraph.maintenance.status import Status as Status
     from omnigraph.maintenance.status import TableStatus as TableStatus
+    from omnigraph.maintenance.verify.report import Problem as Problem
+    from omnigraph.maintenance.verify.report import VerifiedTable as VerifiedTable
+    from omnigraph.maintenance.verify.report import VerifyReport as VerifyReport
     from omnigraph.manifest.history.history import History as History
     from omnigraph.manifest.history.tags import Tag as Tag
     from omnigraph.manifest.refs import BranchCreated as BranchCreated
@@ -114,6 +117,7 @@ __all__ = [
     "MutationResult",
     "OptimizeReport",
     "OptimizeRow",
+    "Problem",
     "Profiled",
     "Progress",
     "QueryResult",
@@ -130,6 +134,8 @@ __all__ = [
     "TableStatus",
     "Tag",
     "Target",
+    "VerifiedTable",
+    "VerifyReport",
     "__version__",
     "at",
     "errors",
@@ -177,6 +183,7 @@ _HOMES = {
     "MutationResult": "omnigraph.write.mutate",
     "OptimizeReport": "omnigraph.maintenance.optimize_report",
     "OptimizeRow": "omnigraph.maintenance.optimize_report",
+    "Problem": "omnigraph.maintenance.verify.report",
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
@@ -193,6 +200,8 @@ _HOMES = {
     "TableStatus": "omnigraph.maintenance.status",
     "Tag": "omnigraph.manifest.history.tags",
     "Target": "omnigraph.manifest.snapshot",
+    "VerifiedTable": "omnigraph.maintenance.verify.report",
+    "VerifyReport": "omnigraph.maintenance.verify.report",
     "at": "omnigraph.graph",
     "init": "omnigraph.graph",
     "lint": "omnigraph.language",

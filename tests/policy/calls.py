@@ -35,6 +35,7 @@ FREE = {
     "session": "the session asks",
     "upkeep": "what the handle was opened with",
     "uri": "what the handle was opened with",
+    "verify": "maintenance",
 }
 """What asks no policy, and why."""
 

@@ -42,6 +42,7 @@ MODULES: Final[Mapping[str, str]] = {
     "ensure-indices": "maintenance.ensure_indices",
     "repair": "maintenance.repair",
     "cleanup": "maintenance.cleanup",
+    "verify": "maintenance.verify",
     "lint": "commands.lint",
     "alias": "local.alias",
     "profile": "local.profile",

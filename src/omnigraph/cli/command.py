@@ -117,6 +117,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         Command("ensure-indices", "direct", _STORAGE, writes=True),
         Command("repair", "direct", _STORAGE, writes=True),
         Command("cleanup", "direct", _STORAGE, writes=True),
+        Command("verify", "direct", _STORAGE),
         Command("lint", "any", _ANYWHERE | {"cluster"}),
         Command("alias", "local", _NONE),
         Command("profile list", "local", _NONE),

@@ -56,6 +56,14 @@ def optimize_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | Non
 
 
 @contextmanager
+def verify_progress(flags: Flags) -> Iterator[Callable[[int, int], None] | None]:
+    """Show how many files were read, as ``load_progress`` does."""
+    line = _VerifyLine()
+    with _shown(flags, line) as is_shown:
+        yield line.update if is_shown else None
+
+
+@contextmanager
 def _shown(flags: Flags, line: _Line) -> Iterator[bool]:
     """Draw the line while the block runs; the block gets False if nothing is drawn."""
     if flags.json or flags.quiet or sys.stderr is None or not sys.stderr.isatty():
@@ -148,6 +156,14 @@ class _OptimizeLine(_Line):
             return None
         done, total = self._newest
         return f"{done} of {total} steps done"
+
+
+class _VerifyLine(_OptimizeLine):
+    """The files read so far, of those there are."""
+
+    def _words(self) -> str | None:
+        words = super()._words()
+        return None if words is None else words.replace("steps done", "files read")
 
 
 class _LoadLine(_Line):

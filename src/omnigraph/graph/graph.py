@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.optimize_report import OptimizeReport
     from omnigraph.maintenance.rebuilding import Rebuild
     from omnigraph.maintenance.repair_report import RepairReport
+    from omnigraph.maintenance.verify.report import VerifyReport
     from omnigraph.pipeline.load_options import EngineName
     from omnigraph.policy.checker import Checker
     from omnigraph.write.index_builds import IndexReport
@@ -144,6 +145,28 @@ class Graph(Session):
             trim_branch_name(branch),
             Workers(engine),
             check_progress(progress) or (lambda _done, _total: None),
+        )
+
+    def verify(
+        self,
+        deep: bool = False,
+        *,
+        progress: Callable[[int, int], object] | None = None,
+    ) -> VerifyReport:
+        """Read every file that a kept state names, and say what is lost, damaged or against the rules.
+
+        Without ``deep`` files are looked at by size and by their ends; with it they are decoded, and indexes
+        compared with their columns. Nothing is changed and no writer waits. ``progress`` is called with
+        how many files are read, and how many there are.
+        """
+        from omnigraph.maintenance.verify.verify import verify
+
+        self._state.ensure_open()
+        return verify(
+            self._state.workspace,
+            lambda at: self._state.schemas.at(at).catalog,
+            deep=check_flag("deep", deep),
+            progress=check_progress(progress) or (lambda _done, _total: None),
         )
 
     def cleanup(

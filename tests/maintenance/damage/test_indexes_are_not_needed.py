@@ -23,6 +23,7 @@ from tests.maintenance.damage.damaging import (
     truncate,
 )
 from tests.opened import workspace_of
+from tests.sampling import seed
 
 
 def everything(graph):
@@ -116,9 +117,8 @@ class TestEveryFile:
             indexed.restore()
 
     def test_writes_with_each_kind_of_file_lost(self, indexed, plain):
-        seed = Random().randrange(2**32)
         files = index_files(indexed)
-        kinds = {path.name: path for path in Random(seed).sample(files, len(files))}
+        kinds = {path.name: path for path in Random(f"{seed()} index").sample(files, len(files))}
         for name in sorted(kinds):
             remove(kinds[name])
             with indexed.open() as graph:

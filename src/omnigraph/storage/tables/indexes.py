@@ -241,12 +241,14 @@ def _looks(kind: IndexKind) -> dict[str, Any]:
 
 
 def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
-    from omnigraph.storage.filters.literals import quoted_name
+    from omnigraph.storage.filters.pushdown import Condition, filter_expression
 
-    has_value = f"{quoted_name(column)} IS NOT NULL"
-    return any(
-        table.dataset.get_fragment(number).count_rows(has_value) > 0 for number in fragment_ids
-    )
+    if not fragment_ids:
+        return False
+    # Not `fragment.count_rows`, which lets no other thread run while it waits for the store (pylance 14).
+    has_value = filter_expression(table.schema, [Condition(column, "is_not_null")])
+    found = table.read([], has_value, with_row_id=True, limit=1, fragment_ids=list(fragment_ids))
+    return bool(found.num_rows)
 
 
 def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> dict[str, Any]:
