@@ -32,6 +32,8 @@ OF_THE_PROCESS = {
     "storage/decoded.py _check_of": "a Python type",
     "storage/objects/object_store.py check_name": "the name itself",
     "storage/owner.py _owner": "the number of the process",
+    "storage/s3_options.py _credentials": "where the settings of AWS are; nothing of a graph",
+    "storage/s3_options.py _region": "where the settings of AWS are; nothing of a graph",
     "storage/scratch.py _swept": "a directory; when it was looked at",
     "storage/tables/index_health/doing_without.py _damaged": "the directory of an index part: a UUID",
     "storage/tables/branch_refs.py _store": "the address; holds a connection",
