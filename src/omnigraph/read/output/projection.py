@@ -36,9 +36,9 @@ def project(
     """The output columns for rows given by the codes of their entities."""
     whole: dict[str, bool] = {}
     arrays: list[pa.Array | pa.ChunkedArray] = []
+    size = 0
     for column in plan.columns:
         look()
-        limits.check_bytes(sum(array.nbytes for array in arrays))
         kind, expr = column.type.arrow_type(), column.expr
         match expr:
             case ir.PropertyOf() | ir.NodeId() if length:
@@ -52,7 +52,8 @@ def project(
                 arrays.append(pa.array(scores, kind))
             case _:
                 arrays.append(pa.nulls(length, kind))
-    limits.check_bytes(sum(array.nbytes for array in arrays))
+        size += arrays[-1].nbytes
+        limits.check_bytes(size)
     fields = [pa.field(column.name, column.type.arrow_type()) for column in plan.columns]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
 

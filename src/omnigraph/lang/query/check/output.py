@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.aggregates import AGGREGATES
 from omnigraph.lang.query.check.literals import constant
@@ -54,8 +55,9 @@ def output(context: Context, scope: Scope, body: ast.ReadBody) -> Output:
 
 def _columns(context: Context, scope: Scope, items: tuple[ast.Item, ...]) -> tuple[ir.Column, ...]:
     grouped = any(_is_aggregate(item.expr) for item in items)
-    columns: list[ir.Column] = []
+    columns: dict[str, ir.Column] = {}
     for item in items:
+        look()
         expr, kind = _value(context, scope, item.expr)
         if grouped and not isinstance(expr, ir.Aggregate | ir.PropertyOf | ir.NodeId):
             context.fail(
@@ -64,12 +66,12 @@ def _columns(context: Context, scope: Scope, items: tuple[ast.Item, ...]) -> tup
                 item.span,
             )
         name = item.alias if item.alias is not None else _column_name(item.expr)
-        if any(column.name == name for column in columns):
+        if name in columns:
             context.fail(
                 "T28", f"two output columns are called `{name}`", item.span, "give one an alias"
             )
-        columns.append(ir.Column(name, expr, kind))
-    return tuple(columns)
+        columns[name] = ir.Column(name, expr, kind)
+    return tuple(columns.values())
 
 
 def _column_name(expr: ast.Expr) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from sys import intern
 from typing import Any, Final, NamedTuple
 
+from omnigraph.cancel import look
 from omnigraph.errors import ParseError
 from omnigraph.lang.query.syntax.parse_state import Token
 
@@ -165,6 +166,7 @@ class Driver:
             state = shifts[kind]
             stack.append(state)
             values.append(token)
+            look()
         while state != self._end:
             state = self._reduced(states[state].reduces[_END], stack, values)
         return values[-1]
