@@ -40,7 +40,7 @@ class _After(Cancel):
         super().__init__()
         self.looks = looks
 
-    def check(self) -> None:
+    def _look(self) -> None:
         self.looks -= 1
         if self.looks < 0:
             raise ResourceLimit("enough", resource="looks", limit=0, actual=0)
