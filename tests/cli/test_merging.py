@@ -53,7 +53,7 @@ def test_the_document_of_a_merge(omnigraph, forked):
     assert document["commit"]["facts"]["merge"]["outcome"] == "fast_forward"
     assert document["stats"].keys() == {
         "inserts", "updates", "deletes", "candidates", "rows_read", "bytes_read", "tables_skipped",
-        "tables_adopted", "ms", "resolved",
+        "tables_adopted", "ms", "resolved", "embeddings_pending",
     }  # fmt: skip
     again = omnigraph("branch", "merge", "side", "--json", "--uri", forked).json
     assert (again["outcome"], again["commit"]) == ("already_up_to_date", None)
