@@ -181,7 +181,7 @@ def test_reading_by_columns_gives_what_reading_by_lines_gives(graph, options):
 
 
 def test_usual_rows_are_read_by_columns(graph, monkeypatch):
-    def none_expected(_catalog, _source, given, **_):
+    def none_expected(_catalog, _source, given, _cut, **_):
         assert list(given) == []
         return {}, []
 

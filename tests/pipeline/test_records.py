@@ -56,7 +56,7 @@ class TestShapes:
     def test_integer_ends_are_read_by_columns(self, monkeypatch, src, dst):
         singly: list[object] = []
 
-        def none_expected(catalog, source, lines, *, patch, plain):
+        def none_expected(catalog, source, lines, cut, *, patch, plain):
             singly.extend(lines)
             return {}, []
 

@@ -261,3 +261,15 @@ class TestChoice:
             self.load(graph, engine="local", spark_conf={"spark.x": "1"})
         with pytest.raises(BadRequest, match="give one of auto, local, spark"):
             self.load(graph, engine="gpu")
+
+
+@pytest.mark.parametrize("mode", ["append", "merge"])
+def test_times_that_are_cut_are_counted_on_every_way(tmp_path, spark, mode):
+    with og.init(tmp_path / "times", "node E { k: String @key  at: DateTime? }") as graph:
+        records = [
+            {"type": "E", "data": {"k": str(n), "at": "2024-05-01T00:00:00.000001Z"}}
+            for n in range(3)
+        ]
+        assert graph.load(records, mode=mode, engine="spark", spark=spark).truncated == {"E.at": 3}
+        frame = spark.sql("SELECT 'x' AS k, TIMESTAMP '2024-05-01 00:00:00.000001' AS at")
+        assert graph.load_nodes("E", frame, mode=mode, spark=spark).truncated == {"E.at": 1}

@@ -314,6 +314,7 @@ class _Load:
             branch_created=self.branch_created,
             embeddings_pending=pending,
             bad_records=self.search.bad.report(self.request.inputs.sources),
+            truncated=dict(sorted(self.search.bad.cut.items())),
             timings=dict(self.timings),
             note=_and_note(self.note, self.vectors.failure) if pending else self.note,
         )

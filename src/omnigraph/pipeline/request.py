@@ -87,6 +87,8 @@ class LoadResult(Shown):
     embeddings_pending: int = 0
     bad_records: dict[str, Any] = field(default_factory=lambda: {"total": 0, "first": []})
     """The report of the records that were left out: how many, and the first of them."""
+    truncated: dict[str, int] = field(default_factory=dict)
+    """By `Type.property`: how many DateTime values had more than milliseconds, which were cut off."""
     timings: dict[str, float] = field(default_factory=dict)
     note: str | None = None
     """Why that engine ran, where the caller did not choose it."""
@@ -117,7 +119,7 @@ class LoadResult(Shown):
         return with_commit(self.answer(), self.commit, replayed=self.replayed)
 
     def answer(self) -> dict[str, Any]:
-        """The public form without the commit."""
+        """The public form without the commit; ``truncated`` appears only if something was."""
         return {
             "branch": self.branch,
             "base_branch": self.base_branch,
@@ -133,6 +135,7 @@ class LoadResult(Shown):
             "indexes_built": [list(item) for item in self.indexes_built],
             "embeddings_pending": self.embeddings_pending,
             "actor_id": self.actor_id,
+            **({"truncated": self.truncated} if self.truncated else {}),
         }
 
     def _panel(self) -> Panel:
@@ -143,6 +146,9 @@ class LoadResult(Shown):
             facts.append(("commit", shown_commit(self.commit, replayed=self.replayed)))
         if self.skipped:
             facts.append(("left out", f"{counted(self.skipped, 'bad record')}, see .bad_records"))
+        if self.truncated:
+            cut = ", ".join(f"{name} ({count:,})" for name, count in self.truncated.items())
+            facts.append(("cut to milliseconds", cut))
         if self.embeddings_pending:
             facts.append(("vectors pending", self.embeddings_pending))
         if self.indexes_built:

@@ -271,6 +271,8 @@ def load_text(document: Document) -> str:
     lines += [f"  {table['table_key']}: {table['rows_loaded']}" for table in document["tables"]]
     if document["skipped"]:
         lines.append(f"  bad records left out: {document['skipped']}")
+    for name, count in document.get("truncated", {}).items():
+        lines.append(f"  cut to milliseconds: {count} of {name}")
     if document["indexes_built"]:
         lines.append(f"  indexes built: {len(document['indexes_built'])}")
     if document["embeddings_pending"]:

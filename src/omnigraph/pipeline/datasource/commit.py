@@ -100,6 +100,7 @@ class _WrittenEngine:
         report.tell("reading")
         bad = BadRecords(None if request.rejects is None else directory / "bad.jsonl")
         for one in self.written:
+            bad.cut.update(one.cut)
             if one.rejected is None:
                 bad.add(one.bad)
                 bad.total += one.bad_total - len(one.bad)

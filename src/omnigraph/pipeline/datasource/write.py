@@ -234,6 +234,7 @@ def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: i
         bad=tuple(judging.bad.first),
         bad_total=judging.bad.total,
         rejected=judging.rejected.name,
+        cut=judging.bad.cut,
         job=plan.rules.operation_id,
     )
 
@@ -265,6 +266,7 @@ class _Judging:
         for read in frame_blocks(layout, reader, source=self.partition):
             judged = self.plan.rules.judge(read())
             self.bad.add(judged.bad)
+            self.bad.cut.update(judged.cut)
             self.rejected.add(judged.bad)
             self.unfilled += sum(judged.unfilled.values())
             self.named += sum(judged.named.values())

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from omnigraph.pipeline.formats.cut_times import cut_texts
 from omnigraph.pipeline.formats.json_columns import Doubt, stored_form
 from omnigraph.pipeline.formats.typed_batch import bytes_column, column_type, stored_column
 from omnigraph.types import (
@@ -44,6 +45,8 @@ class Cast(NamedTuple):
 
     column: pa.Array
     unfit: dict[int, str]
+    cut: int = 0
+    """How many values were finer than they are stored."""
 
 
 def cast_column(t: PropType, array: pa.Array) -> Cast:
@@ -57,7 +60,7 @@ def cast_column(t: PropType, array: pa.Array) -> Cast:
         cast = _cast_lists(t, array)
     else:
         cast = _cast_scalars(t, array)
-    return Cast(cast.column, {**cast.unfit, **broken}) if broken else cast
+    return cast._replace(unfit={**cast.unfit, **broken}) if broken else cast
 
 
 def _valid_texts(array: pa.Array) -> tuple[pa.Array, dict[int, str]]:
@@ -126,7 +129,7 @@ def _cast_scalars(t: PropType, array: pa.Array) -> Cast:
         case Family.FLOAT if _is_number(kind):
             return _whole_or_each(t, array.cast(pa.float64(), safe=False), None)
         case Family.TEMPORAL if types.is_string(kind):
-            return _whole_or_each(t, array, None)
+            return _whole_or_each(t, array, None)._replace(cut=cut_texts(t, array))
         case Family.TEMPORAL if types.is_integer(kind) or types.is_temporal(kind):
             return _cast_times(t, array)
         case Family.BLOB if types.is_string(kind):
@@ -199,7 +202,16 @@ def _cast_times(t: PropType, array: pa.Array) -> Cast:
         valid = valid.copy()
         valid[list(unfit)] = False
     stored = pa.array(numbers, pa.int64(), mask=~valid)
-    return Cast(from_integers(stored, t.arrow_type()), unfit)
+    return Cast(from_integers(stored, t.arrow_type()), unfit, _finer(t, array, valid))
+
+
+def _finer(t: PropType, array: pa.Array, valid: NDArray[np.bool_]) -> int:
+    """How many instants have a part below the millisecond."""
+    per_ms = _PER_MS.get(getattr(array.type, "unit", "ms"), 1)
+    if per_ms == 1 or not pa.types.is_timestamp(array.type) or t.scalar.counts_days:
+        return 0
+    ticks = array.cast(pa.int64()).fill_null(0).to_numpy()
+    return int(((ticks % per_ms != 0) & valid).sum())
 
 
 def _years(t: PropType) -> tuple[int, int]:
@@ -266,11 +278,12 @@ def _cast_lists(t: PropType, array: pa.Array) -> Cast:
         row = int(np.searchsorted(bounds, place, side="right")) - 1
         unfit.setdefault(row, f"element {place - int(bounds[row]) + 1}: {reason}")
     column = lists.cast(column_type(t))
+    cut = items.cut
     if unfit:
         bad = np.zeros(len(array), np.bool_)
         bad[list(unfit)] = True
         column = pc.if_else(pa.array(bad), pa.scalar(None, column.type), column)
-    return Cast(column, unfit)
+    return Cast(column, unfit, cut)
 
 
 def _read_texts(t: PropType, array: pa.Array) -> Cast:
@@ -285,7 +298,8 @@ def _read_texts(t: PropType, array: pa.Array) -> Cast:
                 return _cast_scalars(t, numbers)
     elif not (t.is_list or t.is_vector or t.scalar.is_boolean):
         return _cast_scalars(t, array)
-    return _each(t, array.to_pylist(), lambda text: from_json(t, json_of_cell(t, text)))
+    cast = _each(t, array.to_pylist(), lambda text: from_json(t, json_of_cell(t, text)))
+    return cast._replace(cut=cut_texts(t.element, array)) if t.is_list else cast
 
 
 def json_of_cell(t: PropType, text: str) -> object:

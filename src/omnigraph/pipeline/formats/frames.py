@@ -19,6 +19,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
+from omnigraph.pipeline.formats.cut_times import Cuts
 from omnigraph.pipeline.formats.end_columns import End
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.json_line import missing
@@ -157,8 +158,11 @@ def _read_batch(
     places = layout.places(_names(batch))
     columns: list[pa.Array] = []
     bad: dict[int, tuple[str, str]] = {}
+    cut = Cuts()
 
     def take(cast: Cast, place: str, name: str) -> pa.Array:
+        if cast.cut:
+            cut[f"{entity.name}.{name}"] += cast.cut
         for at, reason in cast.unfit.items():
             bad.setdefault(at, (f"{place}: {reason}", name))
         columns.append(cast.column)
@@ -201,7 +205,8 @@ def _read_batch(
         BadRecord(source, row + at, reason, name, _shown_row(layout, batch, readable, places, at))
         for at, (reason, name) in bad.items()
     )
-    return Parsed([TypedBatch(entity.table_key, typed)] if len(typed) else [], bad_batch(records))
+    batches = [TypedBatch(entity.table_key, typed)] if len(typed) else []
+    return Parsed(batches, bad_batch(records), cut)
 
 
 def _cast(

@@ -8,7 +8,7 @@ whenever anything is unusual, ``Doubt`` sends the lines to `json_line`, which al
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.formats.cut_times import Cuts, cut_texts, may_be_cut
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
     column_type,
@@ -36,24 +37,32 @@ class Doubt(Exception):
 
 
 def read_columns(
-    entity: Entity, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType]
+    entity: Entity, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType], cut: Cuts
 ) -> list[pa.Array]:
     """The id, endpoint and property columns of lines that each hold one record of this type.
 
-    ``integer_ends`` are the ends of an edge that may be written as integers.
+    ``integer_ends`` are the ends of an edge that may be written as integers. ``cut`` gets how many values
+    are finer than they are stored.
 
     The caller has seen that every line begins as such a record and ends in `}`. So no object can
     reach into the next line, which begins with `{`, and as many objects as lines are one in each.
     """
-    id_, ends, columns = _read(entity, data, rows, integer_ends)
+    id_, ends, columns, raw = _read(entity, data, rows, integer_ends)
     if any(end.null_count for end in ends):
         raise Doubt
     _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
+    _note_cuts(entity, raw, cut)
     return [id_, *ends, *columns]
 
 
+def _note_cuts(entity: Entity, raw: Sequence[pa.Array], cut: Cuts) -> None:
+    for prop, array in zip(entity.properties.values(), raw, strict=True):
+        if may_be_cut(prop.type) and (count := cut_texts(prop.type, array)):
+            cut[f"{entity.name}.{prop.name}"] += count
+
+
 def read_plain_columns(
-    plain: PlainRows, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType]
+    plain: PlainRows, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType], cut: Cuts
 ) -> list[pa.Array]:
     """The same columns of lines that only give values, none of which has two names (``plain.keys``)."""
     entity, keys = plain.entity, plain.keys
@@ -76,18 +85,24 @@ def read_plain_columns(
         for prop, array in zip(entity.properties.values(), raw[len(ends) :], strict=True)
     ]
     _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
+    _note_cuts(entity, raw[len(ends) :], cut)
     return [id_, *found, *columns]
 
 
 def read_patch_columns(
-    entity: Entity, data: pa.Buffer, lines: pa.Array, integer_ends: Mapping[str, PropType]
+    entity: Entity,
+    data: pa.Buffer,
+    lines: pa.Array,
+    integer_ends: Mapping[str, PropType],
+    cut: Cuts,
 ) -> tuple[list[pa.Array], pa.Array]:
     """The same columns of a patch, where anything may be missing, and the column ``0given``.
 
     ``lines`` are the lines in ``data``, none of which is ``obscure``. Arrow's reader makes a null of
     what is left out and of what is written as null; the text of the lines tells them apart.
     """
-    id_, ends, columns = _read(entity, data, len(lines), integer_ends)
+    id_, ends, columns, raw = _read(entity, data, len(lines), integer_ends)
+    _note_cuts(entity, raw, cut)
     given = [column.is_valid().to_numpy(zero_copy_only=False) for column in (*ends, *columns)]
     if pc.any(pc.match_substring(lines, "null"), min_count=0).as_py():
         for place, name in enumerate(entity.properties, start=len(ends)):
@@ -120,8 +135,8 @@ def _says_null(lines: pa.Array, key: str) -> NDArray[np.bool_]:
 
 def _read(
     entity: Entity, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType]
-) -> tuple[pa.Array, list[pa.Array], list[pa.Array]]:
-    """The ids, the ends and the properties of the lines."""
+) -> tuple[pa.Array, list[pa.Array], list[pa.Array], list[pa.Array]]:
+    """The ids, the ends and the properties of the lines, and the properties as JSON has them."""
     table = _table(entity, data, _integers_in(data, integer_ends))
     if table.num_rows != rows:
         raise Doubt
@@ -133,7 +148,7 @@ def _read(
         stored_form(prop.type, array)
         for prop, array in zip(entity.properties.values(), raw, strict=True)
     ]
-    return id_, ends, columns
+    return id_, ends, columns, raw
 
 
 def _integers_in(data: pa.Buffer, integer_ends: Mapping[str, PropType]) -> dict[str, pa.DataType]:

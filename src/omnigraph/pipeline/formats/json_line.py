@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
 from omnigraph.pipeline.formats.casts import json_of_cell
+from omnigraph.pipeline.formats.cut_times import Cuts, cut_values, may_be_cut
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.reject_lines import is_reject, is_row, record_of
 from omnigraph.pipeline.formats.typed_batch import (
@@ -39,6 +40,8 @@ class Record(NamedTuple):
     values: list[Any]
     given: tuple[bool, ...] = ()
     """Of a patch: which ends and properties the record gives."""
+    cut: tuple[str, ...] = ()
+    """The properties with values finer than they are stored, once for each value."""
 
 
 class Line(NamedTuple):
@@ -66,6 +69,7 @@ def read_lines(
     catalog: Catalog,
     source: int,
     lines: Iterable[Line],
+    cut: Cuts | None = None,
     *,
     patch: bool = False,
     plain: PlainRows | None = None,
@@ -78,6 +82,8 @@ def read_lines(
             continue
         try:
             record = read_record(catalog, line.data, patch=patch, plain=plain)
+            if cut is not None:
+                cut.update(record.cut)
         except Unfit as unfit:
             blamed = unfit.property if isinstance(unfit, _UnfitProperty) else None
             bad.append(BadRecord(source, line.offset, str(unfit), blamed))
@@ -158,9 +164,18 @@ def read_record(
     if cells:
         data = _read_cells(entity, data)
     if not patch:
-        return Record(entity, id_, endpoints, _values(entity, data))
+        return Record(entity, id_, endpoints, _values(entity, data), cut=_cut(entity, data))
     given = (*(end is not None for end in endpoints), *(name in data for name in entity.properties))
-    return Record(entity, id_, endpoints, _given_values(entity, data), given)
+    values = _given_values(entity, data)
+    return Record(entity, id_, endpoints, values, given, _cut(entity, data))
+
+
+def _cut(entity: Entity, data: dict[str, Any]) -> tuple[str, ...]:
+    found: list[str] = []
+    for name, value in data.items():
+        if name != "id" and may_be_cut(entity.properties[name].type):
+            found += [f"{entity.name}.{name}"] * cut_values(value)
+    return tuple(found)
 
 
 def _decode(line: bytes) -> object:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.pipeline.formats.cut_times import Cuts
 from omnigraph.pipeline.formats.json_columns import (
     Doubt,
     obscure,
@@ -103,22 +104,24 @@ def read_block(
     """
     lines = _Lines.of(block)
     found: dict[str, list[pa.RecordBatch]] = {}
+    cut = Cuts()
     rest = lines.starts >= 0
     if by_columns:
         groups = _groups(catalog, lines) if plain is None else _plain_group(plain, lines, patch)
         for entity, rows in groups:
             ends = catalog.integer_ends(entity)
             batches, left = _read_group(
-                entity, ends, block.source, lines, rows, patch=patch, plain=plain
+                entity, ends, block.source, lines, rows, cut, patch=patch, plain=plain
             )
             if batches:
                 found[entity.table_key] = batches
             rest[rows] = False
             rest[left] = True
-    singles, bad = _read_singly(catalog, block.source, lines, rest, patch=patch, plain=plain)
+    singles, bad = _read_singly(catalog, block.source, lines, rest, cut, patch=patch, plain=plain)
     for key, batch in singles.items():
         found.setdefault(key, []).append(batch)
-    return Parsed([TypedBatch(key, _in_order(found[key])) for key in sorted(found)], bad_batch(bad))
+    batches = [TypedBatch(key, _in_order(found[key])) for key in sorted(found)]
+    return Parsed(batches, bad_batch(bad), cut)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,6 +212,7 @@ def _read_group(
     source: int,
     lines: _Lines,
     rows: NDArray[np.int64],
+    cut: Cuts,
     *,
     patch: bool,
     plain: PlainRows | None = None,
@@ -233,12 +237,12 @@ def _read_group(
         try:
             if patch:
                 texts = array.slice(start, end - start)
-                columns, mask = read_patch_columns(entity, part, texts, ends)
+                columns, mask = read_patch_columns(entity, part, texts, ends, cut)
                 given = [mask]
             elif plain is not None:
-                columns = read_plain_columns(plain, part, end - start, ends)
+                columns = read_plain_columns(plain, part, end - start, ends, cut)
             else:
-                columns = read_columns(entity, part, end - start, ends)
+                columns = read_columns(entity, part, end - start, ends, cut)
         except Doubt:
             if end - start <= _SMALL_GROUP:
                 left.append(rows[start:end])
@@ -259,6 +263,7 @@ def _read_singly(
     source: int,
     lines: _Lines,
     rest: NDArray[np.bool_],
+    cut: Cuts,
     *,
     patch: bool,
     plain: PlainRows | None,
@@ -268,7 +273,7 @@ def _read_singly(
     starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()
     spans = zip(starts, ends, strict=True)
     singles = (Line(offset + a, data[a : b - 1]) for a, b in spans)
-    return read_lines(catalog, source, singles, patch=patch, plain=plain)
+    return read_lines(catalog, source, singles, cut, patch=patch, plain=plain)
 
 
 def _in_order(batches: list[pa.RecordBatch]) -> pa.RecordBatch:

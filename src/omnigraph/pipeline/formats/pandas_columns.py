@@ -121,7 +121,7 @@ def _cast_whole(floats: NDArray[np.float64], read: Read) -> Cast:
     with np.errstate(invalid="ignore"):
         whole = (np.trunc(floats) == floats) & (np.abs(floats) <= _EXACT)
     integers = pa.array(np.where(whole, floats, 0).astype(np.int64), mask=~whole)
-    column, unfit = read(integers)
+    column, unfit, _ = read(integers)
     for row in np.flatnonzero(~whole & ~np.isnan(floats)).tolist():
         unfit[row] = f"expected an integer, got {shown(float(floats[row]))}"
     return Cast(column, unfit)
@@ -142,13 +142,15 @@ def _cast_objects(t: PropType, series: Any, read: Read) -> Cast:
     columns: list[pa.Array] = []
     places: list[int] = []
     unfit: dict[int, str] = {}
+    cut = 0
     for rows in groups.values():
         cast = _cast_alike(t, [values[row] for row in rows], read, alone=False)
         columns.append(cast.column)
+        cut += cast.cut
         places += rows
         unfit.update((rows[at], reason) for at, reason in cast.unfit.items())
     back = pa.array(np.argsort(np.array(places, np.int64), kind="stable"))
-    return Cast(pa.concat_arrays(columns).take(back), unfit)
+    return Cast(pa.concat_arrays(columns).take(back), unfit, cut)
 
 
 def _cast_alike(t: PropType, values: list[Any], read: Read, *, alone: bool) -> Cast:

@@ -21,7 +21,7 @@ bits. There any value may be missing, because only the row that a patch makes mu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -76,11 +76,13 @@ class BadRecord(NamedTuple):
 class Parsed(NamedTuple):
     """The records of one block: at most one batch per table, rows in the order of the input.
 
-    ``bad`` has the columns of ``bad_schema``; a record is either in a batch or there.
+    ``bad`` has the columns of ``bad_schema``; a record is either in a batch or there. ``cut`` says how many
+    values of a property were given finer than they are stored, by `Type.property`.
     """
 
     batches: list[TypedBatch]
     bad: pa.RecordBatch
+    cut: Mapping[str, int] = {}
 
 
 ReadBlock = Callable[[], Parsed]

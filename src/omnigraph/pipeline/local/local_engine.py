@@ -104,6 +104,7 @@ class _Reading:
         report.tell("reading")
         for parsed, judged in in_order(self._work()):
             bad.add(judged.bad)
+            bad.cut.update(judged.cut)
             self._keep(judged)
             rows = sum(typed.batch.num_rows for typed in parsed.batches)
             report.tell("reading", rows + parsed.bad.num_rows)

@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from omnigraph.errors import ConstraintError, InputError, OmniGraphError
+from omnigraph.pipeline.formats.cut_times import Cuts
 from omnigraph.pipeline.formats.reject_lines import is_reject
 from omnigraph.pipeline.formats.typed_batch import order_of
 from omnigraph.pipeline.rows.rejects import Rejects, write_rejects
@@ -65,12 +66,14 @@ class Mark(NamedTuple):
 class BadRecords:
     """The bad records of one load, each with the first thing found wrong with it.
 
-    ``spool`` is the file that gets all of them; without it only the first ones are kept.
+    ``spool`` is the file that gets all of them; without it only the first ones are kept. ``cut`` counts values
+    of records, good ones too, that were given finer than they are stored.
     """
 
     def __init__(self, spool: Path | None = None) -> None:
         self.total = 0
         self.first: list[Bad] = []
+        self.cut = Cuts()
         self._spool = spool
         self._end = 0
         self._places = array("q")

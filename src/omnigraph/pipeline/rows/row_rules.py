@@ -66,6 +66,8 @@ class Judged:
     """By table: how many rows have an id that another row may have too."""
     unfilled: dict[str, int] = field(default_factory=dict)
     """By table: how many vectors are left to be made from their texts."""
+    cut: Mapping[str, int] = field(default_factory=dict)
+    """By `Type.property`: how many values were finer than they are stored."""
 
     def leave_out(self, bad: Iterable[Bad]) -> None:
         """Leave out the rows of these records; tables without rows are left out too."""
@@ -102,7 +104,7 @@ class RowRules:
 
     def judge(self, parsed: Parsed) -> Judged:
         """Judge one block: its rows as they go on to their tables, and its bad records."""
-        judged = Judged()
+        judged = Judged(cut=parsed.cut)
         found = [Bad(**bad) for bad in parsed.bad.to_pylist()]
         for typed in parsed.batches:
             found += self._take(typed, judged)

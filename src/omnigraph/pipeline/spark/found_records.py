@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from omnigraph.pipeline.formats.cut_times import Cuts
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_rules import Aliases
@@ -23,6 +24,7 @@ from omnigraph.pipeline.spark.payloads import (
     BAD,
     COLUMNS,
     COUNT,
+    CUT,
     FAILURE,
     ROWS,
     Payload,
@@ -49,6 +51,7 @@ class FoundRecords:
     named: dict[str, int] = field(default_factory=dict)
     unfilled: dict[str, int] = field(default_factory=dict)
     kinds: dict[str, int] = field(default_factory=dict)
+    cut: Cuts = field(default_factory=Cuts)
     nbytes: int = 0
     digests: list[int] = field(default_factory=list)
     """What the payload rows of the caller's frames are known by."""
@@ -66,6 +69,7 @@ class FoundRecords:
             self._number_parts(request)
         rejects, sources = request.rejects, request.inputs.sources
         bad = BadRecords(None if rejects is None else directory / "bad.jsonl")
+        bad.cut = self.cut
         if BAD not in self.kinds:
             return bad
         for data in self._bad_bytes(SHOWN if rejects is None else None):
@@ -195,6 +199,8 @@ def found_written(told: DataFrame) -> FoundWritten:
 
 def _count(found: FoundRecords, one: Payload) -> None:
     found.kinds[one.kind] = found.kinds.get(one.kind, 0) + one.records
+    if one.kind == CUT and one.key is not None:
+        found.cut[one.key] += one.records
     if one.kind == ROWS and one.key is not None:
         for counts, more in (
             (found.rows, one.records),

@@ -21,7 +21,7 @@ from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.row_rules import Judged, RowRules, narrow_columns
 from omnigraph.runner.spark_errors import error_bytes
 
-ROWS, BAD, ALIASES, FAILURE, COUNT = "rows", "bad", "aliases", "failure", "count"
+ROWS, BAD, ALIASES, FAILURE, COUNT, CUT = "rows", "bad", "aliases", "failure", "count", "cut"
 
 COLUMNS = (
     "task bigint, seq bigint, kind string, key string, records bigint, named bigint, "
@@ -69,11 +69,18 @@ def payloads_of(task: int, seq: int, judged: Judged, rules: RowRules) -> Iterato
         if not rules.skip:
             # Nothing of this load will be written, so good rows of the block are not needed.
             return
+    yield from cut_payloads(task, seq, judged)
     if judged.aliases:
         spelled = json.dumps(judged.aliases).encode()
         yield Payload(task, seq, ALIASES, None, 0, wide=spelled)
     for key, batch in judged.rows:
         yield rows_payload(task, seq, key, batch, judged, rules)
+
+
+def cut_payloads(task: int, seq: int, judged: Judged) -> Iterator[Payload]:
+    """Yield how many values of each property were finer than they are stored."""
+    for name, count in judged.cut.items():
+        yield Payload(task, seq, CUT, name, count)
 
 
 def rows_payload(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -69,6 +69,8 @@ class Written:
     """How many vectors are left to be made from their texts."""
     any_made: bool = False
     """Whether an id was made for some row."""
+    cut: Mapping[str, int] = field(default_factory=dict)
+    """By `Type.property`: how many values were finer than they are stored."""
     replaced: Any = field(default=None, compare=False)
     """The addresses of the rows that images replace."""
     job: str | None = None

@@ -42,6 +42,7 @@ from omnigraph.pipeline.spark.payloads import (
     arrow_row,
     bad_bytes,
     batch_of,
+    cut_payloads,
     ipc_bytes,
     rows_payload,
     values_of,
@@ -165,6 +166,8 @@ class TaskRows:
             count(self._counter, len(judged.bad))
             yield note(BAD_RECORDS, bad_bytes(judged.bad), number, seq)
             yield note(SUMMARY, packed_note(Payload(number, seq, BAD, None, len(judged.bad))))
+        for payload in cut_payloads(number, seq, judged):
+            yield note(SUMMARY, packed_note(payload))
         if judged.aliases:
             spelled = json.dumps(judged.aliases).encode()
             yield note(SUMMARY, packed_note(Payload(number, seq, ALIASES, None, 0, wide=spelled)))
