@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import omnigraph as og
-from omnigraph.pipeline.formats.batch_pieces import arrow_pieces, row_bytes
 from omnigraph.pipeline.formats.casts import plain
 from omnigraph.pipeline.formats.csv_rows import MAX_COLUMNS
+from omnigraph.pipeline.formats.pieces.batch_pieces import arrow_pieces, row_bytes
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import (

@@ -14,7 +14,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import Batches, blocks_of
-from omnigraph.pipeline.formats.parquet_rows import RowGroups, open_parquet, plan_groups
+from omnigraph.pipeline.formats.pieces.parquet_rows import RowGroups, open_parquet, plan_groups
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.sources.locations import LocalFile, Location, readable
 from omnigraph.pipeline.sources.sources import (

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.formats.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
 from omnigraph.pipeline.formats.cut_times import Cuts
@@ -30,6 +29,7 @@ from omnigraph.pipeline.formats.pandas_columns import (
     pandas_batches,
     pandas_names,
 )
+from omnigraph.pipeline.formats.pieces.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.reject_lines import end_names, reject_of_row
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from omnigraph.pipeline.formats.batch_pieces import PIECE_BYTES, PIECE_ROWS, row_bytes
+from omnigraph.pipeline.formats.pieces.batch_pieces import PIECE_BYTES, PIECE_ROWS, row_bytes
 
 if TYPE_CHECKING:
     from pyarrow import parquet
