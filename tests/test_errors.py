@@ -6,6 +6,7 @@ import pickle
 
 import pytest
 
+import omnigraph as og
 from omnigraph import errors
 from omnigraph.errors import BadRequest, KeyConflict, OmniGraphError, ParseError
 from omnigraph.spans import Span
@@ -205,3 +206,69 @@ def test_a_fault_longer_than_what_is_shown_is_underlined_to_the_cut():
 def test_a_short_line_is_shown_whole_and_tabs_stay_under_tabs():
     assert place("\tab\tc", 4, 5) == ("\tab\tc", "\t  \t^")
     assert place("ab", 0, 2) == ("ab", "^^")
+
+
+LONG = "z" * 1_000_000
+"""A name or a value that no message should repeat."""
+SPACED = "so much text " * 80_000
+
+
+@pytest.fixture(scope="module")
+def small_graph(tmp_path_factory):
+    schema = (
+        "node P { k: String @key  a: I32?  e: enum(x, y)?  c: String?  u: String? @unique\n"
+        '@check(c, "^a") }\nedge K: P -> P'
+    )
+    with og.init(tmp_path_factory.mktemp("quotes") / "graph", schema) as graph:
+        yield graph
+
+
+def _load(*records, **options):
+    return lambda graph: graph.load(list(records), **options)
+
+
+def _row(**data):
+    return {"type": "P", "data": {"k": "1", **data}}
+
+
+QUOTING = {
+    "type": _load({"type": LONG, "data": {}}),
+    "property": _load(_row(**{LONG: 1})),
+    "enum": _load(_row(e=LONG)),
+    "check": _load(_row(c=LONG)),
+    "check of words": _load(_row(c=SPACED)),
+    "unique": _load(_row(u=LONG), _row(k="2", u=LONG)),
+    "key": _load(_row(k=LONG), _row(k=LONG), mode="append"),
+    "end": _load({"edge": "K", "from": LONG, "to": LONG}),
+    "mode": _load(mode=LONG),
+    "path": lambda graph: graph.load(LONG),
+    "node type": lambda graph: graph.load_nodes(LONG, [{"k": "1"}]),
+    "query property": lambda graph: graph.query(
+        f"query q() {{ match {{ $p: P }} return {{ $p.{LONG} }} }}"
+    ),
+    "query text": lambda graph: graph.query(
+        f"query q() {{ match {{ $p: P }} return {{ $p.a {LONG} }} }}"
+    ),
+    "query name": lambda graph: graph.query("query q() { match { $p: P } return { $p } }", LONG),
+    "branch": lambda graph: graph.query("query q() { match { $p: P } return { $p } }", branch=LONG),
+    "insert": lambda graph: graph.mutate(f'query q() {{ insert P {{ k: "1", e: "{LONG}" }} }}'),
+}
+
+
+@pytest.mark.parametrize("case", QUOTING)
+def test_messages_cut_what_they_quote(small_graph, case):
+    with pytest.raises(og.errors.OmniGraphError) as caught:
+        QUOTING[case](small_graph)
+    assert len(str(caught.value)) < 5_000
+    first = caught.value.details.get("bad_records", {}).get("first", [])
+    assert all(len(str(value)) < 5_000 for entry in first for value in entry.values())
+
+
+def test_a_cut_message_keeps_its_beginning_and_its_end():
+    error = BadRequest(f"no {LONG} here; do this")
+    assert str(error) == f"no {'z' * 200}… here; do this"
+    error = BadRequest(f"no {SPACED}; do this")
+    assert str(error).startswith("no so much")
+    assert str(error).endswith("; do this")
+    path = "/" + "d/" * 400
+    assert str(BadRequest(f"{path} is no file")) == f"{path} is no file"

@@ -43,6 +43,7 @@ HTTP bodies come from the class attributes and are defined nowhere else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
@@ -69,7 +70,7 @@ class OmniGraphError(Exception):
         missing = [name for name in self.fields if name not in details]
         if missing:
             raise TypeError(f"{type(self).__name__} needs the details {', '.join(missing)}")
-        self.message = _printable(message)
+        self.message = shortened(_printable(message))
         self.details: dict[str, Any] = details
         super().__init__(f"{self.label}: {self.message}" if self.label else self.message)
 
@@ -92,6 +93,28 @@ class OmniGraphError(Exception):
 
     def _wire_fields(self) -> Any:
         return dict(self.details)
+
+
+_WORD = 1_000
+_SHOWN_OF_WORD = 200
+_MESSAGE = 4_000
+_SHOWN_AT_END = 1_000
+_LONG_WORDS = re.compile(rf"\S{{{_WORD + 1},}}")
+
+
+def shortened(message: str) -> str:
+    """Cut what a message quotes, which may be of any length: names, values, lines.
+
+    A very long word (paths are shorter) is cut to its beginning, a message that is still too long in its
+    middle, because its end says what to do. Whatever quotes a value by itself, as ``types.shown`` does, cuts it
+    sooner.
+    """
+    if len(message) <= _WORD:
+        return message
+    message = _LONG_WORDS.sub(lambda word: f"{word[0][:_SHOWN_OF_WORD]}…", message)
+    if len(message) <= _MESSAGE:
+        return message
+    return f"{message[: _MESSAGE - _SHOWN_AT_END]} … {message[-_SHOWN_AT_END:]}"
 
 
 def _printable(message: str) -> str:
@@ -123,7 +146,7 @@ class SourceError(OmniGraphError):
         self.span = span
         self.source = source
         self.filename = filename
-        self.hint = hint
+        self.hint = None if hint is None else shortened(hint)
         if span is not None and source is not None:
             self.add_note("\n".join(self._snippet()))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
+from omnigraph.errors import shortened
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.runner.protocol import Frame
 
@@ -64,6 +65,10 @@ class Violation:
     message: str
     record: int | None = None
     detail: Mapping[str, object] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        # The values that break a rule may be of any length.
+        object.__setattr__(self, "message", shortened(self.message))
 
 
 def needed_columns(entity: Entity) -> list[str]:

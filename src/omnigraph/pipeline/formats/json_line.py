@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.errors import shortened
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
 from omnigraph.pipeline.formats.casts import json_of_cell
 from omnigraph.pipeline.formats.cut_times import Cuts, cut_values, may_be_cut
@@ -56,7 +57,7 @@ class _UnfitProperty(Unfit):
 
     def __init__(self, text: str, name: str) -> None:
         super().__init__(text)
-        self.property = name if is_unicode(name) else None
+        self.property = shortened(name) if is_unicode(name) else None
 
 
 def is_record(line: bytes) -> bool:
