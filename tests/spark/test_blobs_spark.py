@@ -1,5 +1,6 @@
 """Blobs of a load on Spark: executors look at the files and take them in."""
 
+import base64
 import json
 import os
 
@@ -104,6 +105,7 @@ def test_rows_that_have_blobs_and_break_a_rule_are_rejected(spark, tmp_path, mon
                 way()
             (line,) = map(json.loads, rejects.read_text().splitlines())
             # What executors wrote already cannot be read again without its table.
-            values = {"id": "a", "tag": "a", "caption": "z"} if way is ways[0][1] else None
+            scan = f"base64:{base64.b64encode(LARGE).decode()}"
+            values = {"tag": "a", "scan": scan, "caption": "z"} if way is ways[0][1] else None
             assert (line["row"], line["record"]) == (3, values)
         assert graph.snapshot().graph_commit_id == head
