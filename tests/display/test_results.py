@@ -22,8 +22,8 @@ ALL = "query all() { match { $p: Person } return { $p, $p.age } order { $p.age }
 # One line that says it all, as in a list of them.
 ONE_LINE = {
     "Advice", "BranchCreated", "Change", "CleanupRow", "DiffStats", "ExportStats", "GraphCommit",
-    "MergeConflict", "MergeStats", "OptimizeRow", "Progress", "RepairRow", "SchemaStep", "TableState",
-    "TableStatus", "Tag", "Target",
+    "MergeConflict", "MergeStats", "OptimizeRow", "Problem", "Progress", "RepairRow", "SchemaStep",
+    "TableState", "TableStatus", "Tag", "Target", "VerifiedTable",
 }  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def shown(tmp_path_factory):
             graph.changes.poll(start="beginning"),
             graph.changes.baseline(place / "base.jsonl"),
         ]
-        found += [graph.ensure_indices(), graph.optimize(), graph.repair()]
+        found += [graph.ensure_indices(), graph.optimize(), graph.repair(), graph.verify()]
         found += [graph.cleanup(keep_versions=1, dry_run=True), graph.export(place / "out.jsonl")]
         found += [graph.embed(), graph.blobs.write("node", "Person", "p02", "photo", iter([b"x"]))]
         found += [graph.blobs.stat("node", "Person", "p02", "photo")]
