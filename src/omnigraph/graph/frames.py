@@ -49,7 +49,7 @@ def _stream(
     from omnigraph.pipeline.datasource.options import end_columns
     from omnigraph.pipeline.formats.end_columns import check_ends
 
-    check_ends(*ends)
+    check_ends(*ends, one_each=True)
     wanted = _check_columns(columns)
     snapshot, catalog = resolve(state, target)
     entity = _type(catalog, kind, type_name)

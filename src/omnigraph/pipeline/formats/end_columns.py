@@ -29,9 +29,16 @@ class End:
         return tuple(column for _, _, column in self.members) or (self.name,)
 
 
-def check_ends(from_col: object, to_col: object) -> None:
-    """Refuse what names no column, and the same columns for both ends."""
+def check_ends(from_col: object, to_col: object, *, one_each: bool = False) -> None:
+    """Refuse what names no column, and the same columns for both ends.
+
+    ``one_each``: frames that are read have one column for each end.
+    """
     for argument, given in (("from_col", from_col), ("to_col", to_col)):
+        if one_each and (not isinstance(given, str) or not given):
+            raise BadRequest(
+                f"{argument} is {given!r}; give the name of the column that holds the ids of that end"
+            )
         names = list(given.items()) if isinstance(given, Mapping) else given
         texts = [names] if isinstance(names, str) else names
         if isinstance(given, Mapping) and names:
