@@ -60,6 +60,22 @@ class TestMoved:
             assert seen(again) == after
         assert not Path(uri).exists()
 
+    @pytest.mark.parametrize("branch", ["feature/__manifest-tidy", "x/__manifest"])
+    def test_branches_may_be_called_like_a_table(self, tmp_path, branch):
+        places = [str(tmp_path / name) for name in ("a", "b", "a")]
+        with og.init(places[0], SCHEMA) as graph:
+            graph.load([person("ann")])
+            graph.branches.create(branch)
+            graph.load([person("bob")], branch=branch)
+            graph.branches.create("child", from_=branch)
+            graph.load([person("cy")], branch="child")
+        for before, after in itertools.pairwise(places):
+            move(before, after)
+            with og.open(after) as graph:
+                assert names(graph, branch="child") == ["ann", "bob", "cy"]
+                assert graph.commits.list("child")
+                graph.load([person("ann")], branch="child")
+
     def test_it_may_move_on_and_back(self, made, tmp_path):
         uri, before = made
         way = [uri, str(tmp_path / "one"), str(tmp_path / "two"), uri]

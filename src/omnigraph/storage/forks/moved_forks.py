@@ -74,10 +74,12 @@ def _settle(root: Root, store: ObjectStore, table: str, name: str) -> int:
 
 
 def moved_base(path: str, table: str, address: str) -> str:
-    """Return a base path of a table that is at this address now; one of another table stays."""
-    _, found, rest = path.rpartition(f"/{table}")
-    if not found:
-        return path
-    if rest and not rest.startswith("/tree/"):
-        return path
-    return f"{address}{rest}"
+    """Return a base path of a table that is at this address now; one of another table stays.
+
+    The first place that fits is the table: a branch may be called `x/__manifest`.
+    """
+    for found in re.finditer(re.escape(f"/{table}"), path):
+        rest = path[found.end() :]
+        if not rest or rest.startswith("/tree/"):
+            return f"{address}{rest}"
+    return path
