@@ -7,13 +7,13 @@ from datetime import UTC, date, datetime, timedelta, timezone
 import pytest
 
 import omnigraph as og
-from omnigraph.cli.targets import parse_word
 from omnigraph.clock import new_ulid
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.snapshot import Target
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 NOON_US = 1777896000123456
+WHOLE = new_ulid()
 END_OF_DAY_US = 1777939200000000 - 1
 
 
@@ -125,13 +125,14 @@ def test_what_a_target_says_of_itself():
         ("main", Target(branch="main")),
         ("review/may", Target(branch="review/may")),
         ("review/may@12", Target(branch="review/may", version=12)),
-        ("commit:01ABC", Target(snapshot="01ABC")),
+        ("commit:01ABC", Target(snapshot="01ABC", is_prefix=True)),
+        (f"commit:{WHOLE}", Target(snapshot=WHOLE)),
         ("tag:v1", Target(tag="v1")),
         (" tag:a/rc.1 ", Target(tag="a/rc.1")),
     ],
 )
 def test_one_word_names_a_target(word, target):
-    assert parse_word(word) == target
+    assert Target.of_text(word) == target
 
 
 @pytest.mark.parametrize(
@@ -139,4 +140,4 @@ def test_one_word_names_a_target(word, target):
 )
 def test_a_word_that_names_nothing_is_refused(word):
     with pytest.raises(BadRequest):
-        parse_word(word)
+        Target.of_text(word)
