@@ -216,7 +216,7 @@ any    svgp  blob_get blob_stat
 any    svgpa load ingest mutate embed schema_apply branch_create branch_merge branch_delete
 any    svgpa tag_create tag_delete commit_revert blob_put shell
 any    svcgp lint
-direct scgp  optimize ensure-indices repair cleanup
+direct scgp  optimize ensure-indices repair cleanup verify
 direct -     init
 local  -     alias profile_list profile_show login logout examples completion version
 """

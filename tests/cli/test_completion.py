@@ -29,7 +29,7 @@ def site(tmp_path_factory, launcher):
 @pytest.mark.parametrize(
     ("words", "found"),
     [
-        (["ver"], ["version"]),
+        (["ver"], ["verify", "version"]),
         (["--store", "g.omni", "sna"], ["snapshot"]),
         (["branch", ""], ["create", "list", "merge", "delete"]),
         (["schema", "s"], ["show"]),
