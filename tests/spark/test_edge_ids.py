@@ -10,8 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.pipeline import final_rows
 from omnigraph.pipeline import load as loading
+from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
@@ -187,11 +187,11 @@ def test_a_load_that_lost_a_race_takes_other_ids(graph, spark, monkeypatch, come
         taken.append(assigned(*args))
         return taken[-1]
 
-    assigned = final_rows.assign_edge_ids
+    assigned = EdgeIds.assign
     # The first record loses to the second as long as both mean `a`.
     records = [edge(0, 1, n=5), edge(1, 1, id="a", n=6), edge(0, 2, n=7)]
     with failpoints.arm("load.before_locks", overtake, times=1):
-        monkeypatch.setattr(final_rows, "assign_edge_ids", assign)
+        monkeypatch.setattr(EdgeIds, "assign", assign)
         result = graph.load(records, spark=spark)
     assert result.total_rows == 3
     assert taken[0] == taken[-1] == {"edge:F"}
