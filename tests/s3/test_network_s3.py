@@ -229,7 +229,10 @@ class Case:
         except OmniGraphError as raised:
             error = raised
         told = f"{run}: {error!r} after {[str(request) for request, _ in self.proxy.failed]}"
-        assert self.proxy.failed, told
+        if not self.proxy.failed:
+            # The counted run wrote more: how often leases are renewed depends on the clock.
+            assert error is None, told
+            assert run.number >= sum(request.writes for request in self.proxy.seen), told
         self.proxy.count_from_here()
         # A request that is answered with an error is sent again. When the connection breaks, Lance
         # sends a conditional put only once, because it cannot know whether the first one was done.
