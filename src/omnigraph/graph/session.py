@@ -291,8 +291,9 @@ class Session:
         ``branch`` is written to, and made from ``from_branch`` if it is missing. ``on_bad="skip"``
         leaves bad records out, ``rejects`` names a file for them, and ``check=True`` judges all records
         and writes nothing. ``if_commit`` refuses unless the branch is at that commit; ``operation_id``
-        is an id under which the load can be sent again, and ``message`` says what it is for. The other options are ``actor``, ``retries``,
-        ``embed``, ``progress``, ``engine``, ``spark``, ``spark_master`` and ``spark_conf``.
+        is an id under which the load can be sent again, and ``message`` says what it is for. The other
+        options are ``actor``, ``retries``, ``embed``, ``progress``, ``engine``, ``spark``,
+        ``spark_master`` and ``spark_conf``.
         """
         return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 

@@ -14,7 +14,7 @@ from omnigraph.changes.export.column_files import (
     refuse_blobs,
     write_columns,
 )
-from omnigraph.changes.export.export import ExportResult, ExportStats, OnRecords
+from omnigraph.changes.export.export import ExportResult, OnRecords, export_result
 from omnigraph.changes.export.output import Out, Output
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
 from omnigraph.changes.frames.entity_stream import EntityStream, StreamColumn, stream_columns
@@ -56,16 +56,8 @@ def write_column_export(
                 records += written
                 if on_records is not None:
                     on_records(records)
-    measured = meter.stats()
-    stats = ExportStats(
-        rows_read=records,
-        bytes_read=measured.bytes_read,
-        ms=measured.ms,
-        records=records,
-        bytes_written=sum(output.bytes_written for output in outputs),
-    )
-    snapshot = export.snapshot
-    return ExportResult(snapshot.graph_commit_id, snapshot.branch, stats, "local", export.has_lease)
+    bytes_written = sum(output.bytes_written for output in outputs)
+    return export_result(export, meter, records, bytes_written, "local")
 
 
 def _columns(exported: ExportedType) -> Sequence[StreamColumn]:

@@ -114,13 +114,20 @@ def write_export(
                 records += written
                 if on_records is not None:
                     on_records(records)
+    return export_result(export, meter, records, output.bytes_written, engine)
+
+
+def export_result(
+    export: PinnedExport, meter: Meter, records: int, bytes_written: int, engine: str
+) -> ExportResult:
+    """Return what a complete export tells its caller, whatever form it was written in."""
     measured = meter.stats()
     stats = ExportStats(
         rows_read=records,
         bytes_read=measured.bytes_read,
         ms=measured.ms,
         records=records,
-        bytes_written=output.bytes_written,
+        bytes_written=bytes_written,
     )
     snapshot = export.snapshot
     return ExportResult(snapshot.graph_commit_id, snapshot.branch, stats, engine, export.has_lease)

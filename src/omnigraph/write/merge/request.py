@@ -15,6 +15,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
+from omnigraph.write.merge.decided import Granularity
 from omnigraph.write.vectors import TextVectors
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from omnigraph.write.merge.conflicts import MergeConflict
 
 Outcome = Literal["already_up_to_date", "fast_forward", "merged", "reverted", "nothing_to_revert"]
-Granularity = Literal["entity", "property"]
 GRANULARITIES = ("entity", "property")
 
 
