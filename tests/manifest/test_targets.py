@@ -13,7 +13,7 @@ from omnigraph.manifest.snapshot import Target
 
 NOON = datetime(2026, 5, 4, 12, 0, 0, 123456, tzinfo=UTC)
 NOON_US = 1777896000123456
-WHOLE = new_ulid()
+WHOLE = "01J9ZQ3V5X8K2M4N6P7R9S0T1W"
 END_OF_DAY_US = 1777939200000000 - 1
 
 

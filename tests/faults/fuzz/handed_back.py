@@ -13,7 +13,6 @@ from omnigraph.changes.paging import tokens
 from omnigraph.cli import source as cli_source
 from omnigraph.cli.address import scope
 from omnigraph.cli.operator import config, credentials
-from omnigraph.cli.targets import parse_word
 from omnigraph.embeddings.call_limits import CallLimits
 from omnigraph.embeddings.gemini import GeminiClient
 from omnigraph.embeddings.http_calls import _explanation
@@ -117,7 +116,7 @@ FILTERS = (
 def _targets(_place: Path) -> Parser:
     def read(text: str) -> None:
         for one in (
-            parse_word,
+            Target.of_text,
             lambda time: Target.of(time=time),
             lambda tag: Target.of(tag=tag),
             lambda name: Target.of(snapshot=name),
