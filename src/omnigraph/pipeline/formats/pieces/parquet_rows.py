@@ -97,6 +97,7 @@ def _way(file: pa.NativeFile, meta: parquet.FileMetaData, group: int) -> _Way:
     stored = meta.row_group(group)
     if not stored.num_rows:
         return _Way(PIECE_ROWS)
+    _try_columns(file, meta, group)
     rows, row_size = PIECE_ROWS, 0.0
     undecoded: list[str] = []
     portions = False
@@ -117,6 +118,17 @@ def _way(file: pa.NativeFile, meta: parquet.FileMetaData, group: int) -> _Way:
             elif longest * values > _SHORT:
                 rows = min(rows, _fitting(longest * values))
     return _Way(min(rows, _fitting(row_size)), tuple(undecoded), portions)
+
+
+def _try_columns(file: pa.NativeFile, meta: parquet.FileMetaData, group: int) -> None:
+    """Raise for a row group whose columns are damaged where it describes them.
+
+    pyarrow ends the process when it is asked for such a description, and raises an error when it reads by it.
+    """
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(file, metadata=meta, buffer_size=_PORTION) as opened:
+        next(opened.iter_batches(1, [group]), None)
 
 
 def _fitting(row_size: float) -> int:
