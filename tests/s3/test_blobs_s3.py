@@ -7,7 +7,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import InputError
-from omnigraph.pipeline.sources.locations import s3_store
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET
 
 SCHEMA = "node Plate { tag: String @key  scan: Blob?  caption: String? }"
@@ -18,7 +19,7 @@ OBJECTS = f"s3://{BUCKET}/objects/"
 @pytest.fixture
 def large(s3):
     """An object with a name that has to be encoded, and a file."""
-    obstore.put(s3_store(BUCKET), "objects/a scan ü%20.tif", LARGE)
+    obstore.put(open_bucket(Root("s3", BUCKET, "")), "objects/a scan ü%20.tif", LARGE)
     return f"{OBJECTS}a scan ü%20.tif"
 
 

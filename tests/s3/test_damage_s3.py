@@ -4,7 +4,7 @@ import obstore
 
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.objects.stores import s3_backend
+from omnigraph.storage.objects.stores import open_bucket
 from omnigraph.storage.tables.lance_import import forget_sessions
 from tests.maintenance.damage.damaging import people
 
@@ -35,7 +35,7 @@ def test_indexes_are_not_needed_and_verify_tells(s3_root):
         plain = asked(graph)
         graph.ensure_indices()
         graph.branches.create("side")
-    store = s3_backend(s3_root)
+    store = open_bucket(s3_root)
     forget_sessions()
     with open_graph(str(s3_root)) as graph:
         assert asked(graph) == plain

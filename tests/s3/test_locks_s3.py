@@ -10,6 +10,7 @@ from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.store_kinds.store_kind import Limits
 from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume
 from tests.storage.processes import talk_to
@@ -170,7 +171,7 @@ def test_renewals_whose_answers_are_lost_do_not_lose_the_lease(s3, locks):
 
 def test_a_renewal_that_landed_unheard_is_recognised_as_ours(s3, s3_root):
     """Nothing is sent again here: the next renewal meets a version it never heard of."""
-    locks = LockManager(open_store(s3_root, request_retries=0), lease_period=PERIOD)
+    locks = LockManager(open_store(s3_root, Limits(retries=0)), lease_period=PERIOD)
     with locks.acquire("table") as held:
         unheard = []
 

@@ -13,6 +13,7 @@ from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed, Unavailable
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch, delete_branch, list_branches
 from omnigraph.storage.tables.table_ref import TableRef
@@ -36,7 +37,7 @@ def deletes(environ):
 @pytest.fixture
 def store(s3_root):
     """Each request is sent once: what its answer would have said is never heard."""
-    return open_store(s3_root, request_retries=0)
+    return open_store(s3_root, Limits(retries=0))
 
 
 # ------------------------------------------------------------------ control objects

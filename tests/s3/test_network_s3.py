@@ -22,6 +22,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.storage.objects.store_errors import Unavailable
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
 from tests import sampling
 from tests.commit.synthetic import drifted
@@ -288,9 +289,7 @@ def test_an_operation_is_done_or_not_done(ready, proxy, sound, operation, record
 
 
 def test_a_request_that_is_never_answered_ends_in_an_error(s3, proxy):
-    store = open_store(
-        Root.parse(f"s3://{BUCKET}/{uuid4().hex}"), request_timeout=1.0, request_retries=0
-    )
+    store = open_store(Root.parse(f"s3://{BUCKET}/{uuid4().hex}"), Limits(1.0, 0))
     proxy.count_from_here(lambda request: Fault.HANG if request.writes else None)
     with pytest.raises(Unavailable):
         store.write_text("object", "text")

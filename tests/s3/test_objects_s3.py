@@ -8,6 +8,7 @@ from omnigraph.storage.objects.store_errors import (
     Unavailable,
 )
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
 from tests.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY
 from tests.storage.objects_contract import ObjectsContract, SharedContract
@@ -33,11 +34,11 @@ class TestContract(ObjectsContract, SharedContract):
 
 def patient(root):
     """A store whose requests are sent again when the server fails."""
-    return open_store(root, request_retries=2)
+    return open_store(root, Limits(retries=2))
 
 
 def impatient(root):
-    return open_store(root, request_timeout=5, request_retries=0)
+    return open_store(root, Limits(5, 0))
 
 
 def answer_puts(status, times=None):

@@ -4,11 +4,12 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.objects.store_errors import PermissionDenied
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.store_kinds.store_kind import Limits
 
 
 @pytest.fixture
 def store(s3_root):
-    return open_store(s3_root, request_retries=0)
+    return open_store(s3_root, Limits(retries=0))
 
 
 def without(header):

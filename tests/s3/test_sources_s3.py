@@ -7,9 +7,10 @@ import obstore
 import pytest
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.pipeline.sources.locations import s3_store
 from omnigraph.pipeline.sources.sources import json_sources
 from omnigraph.pipeline.sources.splits import number_lines, plan_splits, read_blocks
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.uris import Root
 
 DATA = b"".join(b'{"n":%d}\n' % number for number in range(2000))
 
@@ -17,7 +18,7 @@ DATA = b"".join(b'{"n":%d}\n' % number for number in range(2000))
 @pytest.fixture
 def address(s3_root):
     """A prefix with a few objects below it."""
-    store = s3_store(s3_root.bucket)
+    store = open_bucket(Root("s3", s3_root.bucket, ""))
     for name, data in {
         "b.jsonl": DATA,
         "a.jsonl.gz": gzip.compress(DATA),
@@ -94,6 +95,6 @@ def test_a_bucket_that_is_not_there_is_named(s3, tmp_path):
 
 def test_an_object_that_went_away_is_named(address, s3_root, tmp_path):
     (source,) = json_sources(f"{address}/b.jsonl", tmp_path)
-    obstore.delete(s3_store(s3_root.bucket), f"{s3_root.path}/b.jsonl")
+    obstore.delete(open_bucket(Root("s3", s3_root.bucket, "")), f"{s3_root.path}/b.jsonl")
     with pytest.raises(OmniGraphError, match=r"b\.jsonl"):
         content(source, 1000)

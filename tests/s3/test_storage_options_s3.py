@@ -17,8 +17,8 @@ from pyarrow import parquet
 import omnigraph as og
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.graph.graph import state_of
-from omnigraph.storage.objects.stores import s3_backend
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.store_kinds.s3_options import S3Options
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET
 
@@ -48,7 +48,7 @@ def given(s3, monkeypatch):
 
 @pytest.fixture
 def bucket(given):
-    return s3_backend(Root("s3", BUCKET, "", S3Options.parse(given)))
+    return open_bucket(Root("s3", BUCKET, "", S3Options.parse(given)))
 
 
 @pytest.fixture
@@ -195,5 +195,5 @@ def test_what_goes_to_executors_has_the_way_to_s3_in_it(given, monkeypatch):
     monkeypatch.delenv("AWS_ENDPOINT_URL")
     sent = pickle.loads(pickle.dumps((ref, policy)))
     assert sent[0].storage_options["aws_secret_access_key"] == SECRET
-    assert sent[1].s3.endpoint == given["endpoint"]
+    assert sent[1].options.endpoint == given["endpoint"]
     assert SECRET not in repr(sent)

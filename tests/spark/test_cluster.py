@@ -25,8 +25,8 @@ import pytest
 from pyarrow import parquet
 
 import omnigraph as og
-from omnigraph.storage.objects.stores import s3_backend
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.store_kinds.s3_options import S3Options
 from omnigraph.storage.uris import Root
 from tests.s3_server import BUCKET, S3Server
 from tests.sampling import runs_all, seed
@@ -152,7 +152,7 @@ print(json.dumps([session.sparkContext.master, [one.total_rows for one in loaded
 def test_a_graph_in_s3_and_the_death_of_an_executor(cluster, driver, store, tmp_path):
     """Loads, a merge, a write and a read; whoever works on them knows the store from its task alone."""
     place = f"s3a://{BUCKET}/here"
-    bucket = s3_backend(Root("s3", BUCKET, "here", S3Options.parse(store)))
+    bucket = open_bucket(Root("s3", BUCKET, "here", S3Options.parse(store)))
     people = [{"type": "Person", "data": {"name": f"p{n}", "age": 0}} for n in range(300)]
     knows = [{"edge": "Knows", "from": f"p{n}", "to": "p0"} for n in range(1, 50)]
     for name, records in {"people.jsonl": people, "knows.jsonl": knows}.items():

@@ -27,8 +27,8 @@ from pyarrow import parquet
 
 import omnigraph as og
 from omnigraph.runner.gateway import spark_home
-from omnigraph.storage.objects.stores import s3_backend
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.store_kinds.s3_options import S3Options
 from omnigraph.storage.uris import Root
 from tests.s3_server import ACCESS_KEY, SECRET_KEY, S3Server
 from tests.sampling import runs_all
@@ -182,7 +182,7 @@ def test_the_command_of_the_page(cluster, store, tmp_path):
     """The driver runs in a pod and gets the secret; its executors have no more than their tasks bring."""
     options = {"endpoint": store.endpoint, "region": "eu-west-1", "allow_http": "true"}
     options |= {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY}
-    lake = s3_backend(Root("s3", "lake", "orders", S3Options.parse(options)))
+    lake = open_bucket(Root("s3", "lake", "orders", S3Options.parse(options)))
     for number in range(4):
         sink = io.BytesIO()
         names = [f"o{number}{row}" for row in range(500)]

@@ -14,9 +14,10 @@ from pyarrow import parquet
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError
-from omnigraph.pipeline.sources.locations import s3_store
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.uris import Root
 from tests.pipeline.load_helpers import load_gathered
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.document_helpers import (
@@ -58,7 +59,11 @@ def elsewhere(other_server, monkeypatch):
 
 
 def put(address, name, data):
-    obstore.put(s3_store(BUCKET), f"{address.removeprefix(f's3://{BUCKET}/')}/{name}", data)
+    obstore.put(
+        open_bucket(Root("s3", BUCKET, "")),
+        f"{address.removeprefix(f's3://{BUCKET}/')}/{name}",
+        data,
+    )
 
 
 def person(name, **data):

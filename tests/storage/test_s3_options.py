@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.datasource.store_options import split_store_options
-from omnigraph.storage.s3_options import OPTION_NAMES, S3Options
+from omnigraph.storage.store_kinds.s3_options import OPTION_NAMES, S3Options
 from omnigraph.storage.uris import Root
 
 SECRET = "s-e-c-r-e-t"
@@ -104,8 +104,8 @@ def test_the_data_source_takes_them_under_a_prefix():
     assert rest == {"graph": "s3a://b/g"}
     assert store == S3Options(endpoint="https://mine", region="r")
     registered = S3Options(endpoint="https://registered", access_key_id="k", secret_access_key="s")
-    assert split_store_options({"type": "T"}, registered) == ({"type": "T"}, registered)
-    assert split_store_options(given, registered)[1] == S3Options(
+    assert split_store_options({"type": "T"}, {"s3": registered}) == ({"type": "T"}, registered)
+    assert split_store_options(given, {"s3": registered})[1] == S3Options(
         endpoint="https://mine", region="r", access_key_id="k", secret_access_key="s"
     )
     with pytest.raises(BadRequest, match=r"option `s3\.regoin`; did you mean `region`"):

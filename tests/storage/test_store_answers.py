@@ -9,7 +9,7 @@ from obstore import exceptions
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects.store_errors import translate
-from omnigraph.storage.store_answers import shown_cause, without_body
+from omnigraph.storage.store_kinds.known import shown_cause, without_body
 from omnigraph.storage.tables.table_errors import lance_errors
 
 SECRET = "FwoGZXIvYXdzEBYaD"

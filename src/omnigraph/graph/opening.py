@@ -32,7 +32,7 @@ from omnigraph.storage.blob_policy import blob_policy
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.store_kinds.known import parse_store_options
 from omnigraph.storage.tables.table import table_exists
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
@@ -71,11 +71,11 @@ def init(
     check_policy(policy)
     check_embedder(embedder)
     check_upkeep(upkeep)
-    s3 = S3Options.parse(storage_options)
-    blobs = blob_policy(external_blobs, local_files, s3)
+    options = parse_store_options(storage_options, uri)
+    blobs = blob_policy(external_blobs, local_files, options)
     source, filename = read_source(schema)
     compiled = compile_schema(source, filename)
-    root = Root.parse(uri, s3)
+    root = Root.parse(uri, options)
     _refuse_unusable(root)
     store = open_store(root)
     _refuse_existing(root, store, force)
@@ -169,14 +169,14 @@ def open(
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
     check_policy(policy)
     check_embedder(embedder)
-    s3 = S3Options.parse(storage_options)
-    blobs = blob_policy(external_blobs, local_files, s3)
+    options = parse_store_options(storage_options, uri)
+    blobs = blob_policy(external_blobs, local_files, options)
     check_flag("moved", moved)
 
     def handle(root: Root) -> Graph:
         return Graph(root, mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
 
-    graph = handle(Root.parse(uri, s3))
+    graph = handle(Root.parse(uri, options))
     recorded = recorded_alias(state_of(graph).workspace)
     if recorded is not None:
         graph.close()

@@ -76,12 +76,10 @@ class GraphState:
         """Where blobs may come from.
 
         Behind a policy a record takes in no local file unless the graph was opened with
-        ``local_files``: its author is not the owner of this machine. The way to S3 goes along, because
+        ``local_files``: its author is not the owner of this machine. The way to its store goes along, because
         an executor may have another environment.
         """
-        blobs = self._blobs
-        if blobs.reaches_s3:
-            blobs = replace(blobs, s3=self.workspace.root.s3_options())
+        blobs = self._blobs.reached_from_here()
         if blobs.local is not None and not blobs.local.bounded:
             return replace(blobs, local=LocalFiles(str(Path.cwd()), bounded=False))
         return blobs if self.gate.is_open else replace(blobs, beside=False)

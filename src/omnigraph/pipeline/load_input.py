@@ -29,7 +29,7 @@ from omnigraph.pipeline.sources.scratch import scratch, spool_records
 from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
 from omnigraph.spelling import did_you_mean
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -48,12 +48,12 @@ class LoadInput:
     context manager: ``with LoadInput(catalog) as inputs``, add to it, load it inside the block.
 
     With a ``catalog``, Python values that JSON cannot express (dates, bytes) are refused where their
-    property is of another type. ``s3`` are options for sources in S3 that win over the environment's.
+    property is of another type. ``store`` are options for sources in a store that win over the environment's.
     """
 
-    def __init__(self, catalog: Catalog | None = None, s3: S3Options | None = None) -> None:
+    def __init__(self, catalog: Catalog | None = None, store: StoreOptions | None = None) -> None:
         self.sources: list[Source] = []
-        self.s3 = s3
+        self.store = store
         self._scratch: AbstractContextManager[Path] | None = None
         self._directory: Path | None = None
         self._catalog = catalog
@@ -79,7 +79,7 @@ class LoadInput:
 
     def json(self, given: SourceLike | Iterable[SourceLike]) -> LoadInput:
         """Add JSON lines: paths, globs, directories, addresses, bytes, records."""
-        return self._lines(json_sources(given, self._folder(), self._catalog, self.s3))
+        return self._lines(json_sources(given, self._folder(), self._catalog, self.store))
 
     def stream(self, stream: BinaryIO, name: str) -> LoadInput:
         """Add JSON lines that can be read only once; they are copied to disk first."""
@@ -139,7 +139,7 @@ class LoadInput:
         if _is_rows(frame):
             return self._plain_rows(find, frame, from_col, to_col, options)
         if _is_files(frame):
-            files = frame_sources(frame, first, self.s3)
+            files = frame_sources(frame, first, self.store)
             self._add(files)
             if not options.shared and not any(map(is_csv, files)):
                 _refuse_csv_options(options)

@@ -60,7 +60,7 @@ class LoadRequest:
     def rejects(self) -> Rejects | None:
         """The file that gets every bad record."""
         given = self.options.rejects
-        return None if given is None else rejects_file(given, self.inputs.s3)
+        return None if given is None else rejects_file(given, self.inputs.store)
 
     def types_to_empty(self, catalog: Catalog) -> list[Entity]:
         """The types whose tables this load empties even if there are no rows of them.

@@ -9,7 +9,7 @@ a process lives for a second or two, so modules are imported only where they are
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, Mapping, MutableMapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -34,7 +34,7 @@ from omnigraph.spark.opening import open_graph
 from omnigraph.spark.planning import plan_rows
 from omnigraph.spark.tables import is_of_table, is_table, options_with, table_schema
 from omnigraph.spark.threads import in_thread
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.store_kinds.known import STORE_KINDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.datasource.write import WritePlan
     from omnigraph.pipeline.written.task_files import Written
     from omnigraph.spark.feed import PinnedFeed
+    from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 __all__ = ["NAME", "OmniGraphSource", "in_thread", "register"]
 
@@ -59,17 +60,18 @@ def register(session: SparkSession) -> None:
     Spark finds the format by itself where it can, but reads and writes with the environment that Java
     was started with: what `AWS_*` variables say by now reaches it through this call.
     """
-    store = None
-    with suppress(BadRequest):  # a process that never uses S3 may have any variables
-        store = S3Options.of_environment(os.environ)
-    session.dataSource.register(type(NAME, (OmniGraphSource,), {"_registered": store}))
+    stores = {}
+    for kind in STORE_KINDS:
+        with suppress(BadRequest):  # a process that never uses the store may have any variables
+            stores[kind.scheme] = kind.environment_options(os.environ)
+    session.dataSource.register(type(NAME, (OmniGraphSource,), {"_registered": stores}))
 
 
 class OmniGraphSource(DataSource):
     """A node or edge type of a graph, as a data source of Spark."""
 
-    _registered: ClassVar[S3Options | None] = None
-    """How the process that registered the source reaches S3."""
+    _registered: ClassVar[Mapping[str, StoreOptions]] = {}
+    """How the process that registered the source reaches stores, by their scheme."""
 
     def __init__(self, options: MutableMapping[str, str]) -> None:
         with short_errors():
@@ -220,7 +222,7 @@ class _Message(WriterCommitMessage):
 
 
 class _Writer(DataSourceArrowWriter):
-    def __init__(self, plan: WritePlan, store: S3Options | None) -> None:
+    def __init__(self, plan: WritePlan, store: StoreOptions | None) -> None:
         self._plan = plan
         self._store = store
 

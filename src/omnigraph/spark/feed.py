@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
     from omnigraph.pipeline.streams.source import FeedStream, Limit
     from omnigraph.pipeline.streams.source_options import FeedColumn, FeedOptions
-    from omnigraph.storage.s3_options import S3Options
+    from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 
 class PinnedFeed:
     """A stream as it is planned: its options and its columns, which stay what they were at its start."""
 
-    def __init__(self, given: Mapping[str, str], store: S3Options | None) -> None:
+    def __init__(self, given: Mapping[str, str], store: StoreOptions | None) -> None:
         from omnigraph.graph.graph import state_of
         from omnigraph.pipeline.streams.source_options import feed_columns, feed_options
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
     from omnigraph.graph.state import Mode
-    from omnigraph.storage.s3_options import S3Options
+    from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 
-def open_graph(uri: str, store: S3Options | None, mode: Mode = "rw") -> Graph:
+def open_graph(uri: str, store: StoreOptions | None, mode: Mode = "rw") -> Graph:
     """Open a graph by its address; ``store`` wins over the environment of the process."""
     from omnigraph.graph.opening import open as open_it
 

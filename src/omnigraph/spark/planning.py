@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
     from omnigraph.pipeline.datasource.options import WriteOptions
     from omnigraph.pipeline.datasource.write import WritePlan
-    from omnigraph.storage.s3_options import S3Options
+    from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 
 def plan_rows(
-    asked: WriteOptions, schema: StructType, store: S3Options | None, *, overwrite: bool
+    asked: WriteOptions, schema: StructType, store: StoreOptions | None, *, overwrite: bool
 ) -> WritePlan:
     """Return the plan of a write of rows with these columns; ``overwrite``: they replace all rows."""
     from omnigraph.graph.graph import state_of

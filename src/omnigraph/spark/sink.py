@@ -17,11 +17,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.pipeline.streams.sink import Sink, TaskOutput
-    from omnigraph.storage.s3_options import S3Options
+    from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 
 def stream_writer(
-    options: Mapping[str, str], schema: StructType, store: S3Options | None, *, complete: bool
+    options: Mapping[str, str], schema: StructType, store: StoreOptions | None, *, complete: bool
 ) -> DataSourceStreamArrowWriter:
     """Return a writer for one micro-batch. Spark asks for one to plan it, and for another to commit it."""
     from omnigraph.pipeline.streams.sink import Sink, sink_options
@@ -40,7 +40,7 @@ class _Message(WriterCommitMessage):
 
 
 class _StreamWriter(DataSourceStreamArrowWriter):
-    def __init__(self, sink: Sink, store: S3Options | None) -> None:
+    def __init__(self, sink: Sink, store: StoreOptions | None) -> None:
         self._sink = sink
         self._store = store
 

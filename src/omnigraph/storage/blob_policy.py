@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import unquote, urlsplit
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.local_files import (
@@ -24,12 +24,12 @@ from omnigraph.storage.local_files import (
     record_file,
 )
 from omnigraph.storage.objects.store_errors import translate
-from omnigraph.storage.objects.stores import s3_backend
-from omnigraph.storage.s3_options import S3Options
-from omnigraph.storage.uris import S3_SCHEMES, Root, s3_address
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.store_kinds.known import STORE_KINDS, kind_of, scheme_of, store_address
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
+from omnigraph.storage.uris import split_address
 from omnigraph.types import Unfit, is_unicode, shown_place
 
-_SCHEME: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 STORED_SCHEMES: Final = ("s3", "gs", "az", "file")
 """The addresses that a table takes: Lance stores none that it could not open."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f]")
@@ -47,14 +47,14 @@ class BlobPolicy:
     """The bases that addresses must lie below, and which local files records may take in.
 
     ``local`` is the rule for records from anywhere, None where they may take in none. ``beside``: the
-    records of a file on this machine may take in what lies below its directory. ``s3`` are options for
-    files in S3 that win over those of the environment.
+    records of a file on this machine may take in what lies below its directory. ``options`` are
+    for files in a store, and win over those of the environment.
     """
 
     bases: tuple[str, ...] = ()
     local: LocalFiles | None = None
     beside: bool = False
-    s3: S3Options | None = field(default=None, compare=False, repr=False)
+    options: StoreOptions | None = field(default=None, compare=False, repr=False)
 
     def allowed_address(self, uri: str) -> str:
         """Return the address as it is stored, `s3a://` as `s3://`; ``Unfit`` if it may not be."""
@@ -66,7 +66,7 @@ class BlobPolicy:
             )
         if flaw := _flaw(uri):
             raise Unfit(f"the external blob {shown_place(uri)} is refused, {flaw}")
-        address = s3_address(uri) or uri
+        address = store_address(uri) or uri
         base = next((base for base in self.bases if _is_below(address, base)), None)
         if base is None or (_is_file(address) and _leaves(address, base)):
             raise Unfit(
@@ -75,18 +75,17 @@ class BlobPolicy:
             )
         return address
 
-    @property
-    def reaches_s3(self) -> bool:
-        """Whether files in S3 may be taken in."""
-        return any(base.startswith("s3://") for base in self.bases)
+    def reached_from_here(self) -> BlobPolicy:
+        """Return the policy with the way to its store, for a process with another environment."""
+        kind = next(filter(None, map(kind_of, self.bases)), None)
+        return self if kind is None else replace(self, options=kind.reached(self.options))
 
     def find_source(self, path: str, beside: str | None = None) -> BlobSource:
         """The file behind ``{"$file": path}``; ``Unfit`` when it must not or cannot be read.
 
         ``beside`` is the directory of the file of records that names it.
         """
-        scheme = _SCHEME.match(path)
-        if scheme is None:
+        if scheme_of(path) is None:
             return self._local(path, path, beside)
         if _is_file(path):
             place = file_uri_path(path)
@@ -94,12 +93,13 @@ class BlobPolicy:
                 raise Unfit(f"the file {shown_place(path)} is on another host; write file:///path")
             return self._local(place, path, beside)
         address = self.allowed_address(path)
-        if not address.startswith("s3://"):
+        if kind_of(address) is None:
+            schemes = " and ".join(f"{kind.scheme}://" for kind in STORE_KINDS)
             raise Unfit(
                 f"the file {shown_place(path)} cannot be read: bytes are taken in from local paths and "
-                "s3:// addresses; download it first"
+                f"{schemes} addresses; download it first"
             )
-        return _s3_object(address, self.s3)
+        return _object_in_store(address, self.options)
 
     def _local(self, path: str, given: str, beside: str | None) -> BlobSource:
         try:
@@ -138,7 +138,7 @@ NO_POLICY: Final = BlobPolicy()
 def blob_policy(
     bases: Iterable[str] | None,
     local_files: str | os.PathLike[str] | bool | None = None,
-    s3: S3Options | None = None,
+    options: StoreOptions | None = None,
 ) -> BlobPolicy:
     """A checked policy with these bases, and with local files below a directory, all (True) or none.
 
@@ -151,7 +151,7 @@ def blob_policy(
     elif isinstance(given, str):
         local = LocalFiles(given)
     beside = given is None or given is True
-    return BlobPolicy(_check_bases(bases), local, beside, s3)
+    return BlobPolicy(_check_bases(bases), local, beside, options)
 
 
 def _check_bases(bases: Iterable[str] | None) -> tuple[str, ...]:
@@ -172,14 +172,14 @@ def _check_bases(bases: Iterable[str] | None) -> tuple[str, ...]:
 
 
 def _check_base(base: object) -> str:
-    if not isinstance(base, str) or _SCHEME.match(base) is None:
+    if not isinstance(base, str) or scheme_of(base) is None:
         raise BadRequest(
             f"{base!r} is no base of external blobs; write an absolute address, such as s3://bucket/x/"
         )
     if flaw := _flaw(base):
         raise BadRequest(f"{shown_place(base)} is no base of external blobs, {flaw}")
     parts = urlsplit(base)
-    if parts.scheme.lower() not in (*STORED_SCHEMES, *S3_SCHEMES):
+    if kind_of(base) is None and parts.scheme.lower() not in STORED_SCHEMES:
         raise BadRequest(
             f'addresses such as "{base}" cannot be stored as blobs; a base begins with '
             + ", ".join(f"{scheme}://" for scheme in STORED_SCHEMES)
@@ -190,7 +190,7 @@ def _check_base(base: object) -> str:
         raise BadRequest("the base of external blobs has credentials in it; leave them out")
     if not parts.netloc and parts.scheme.lower() != "file":
         raise BadRequest(f'the base "{base}" names no host or bucket; write the whole address')
-    base = s3_address(base) or base
+    base = store_address(base) or base
     return base if base.endswith("/") else f"{base}/"
 
 
@@ -252,18 +252,20 @@ def _measure(real: str) -> BlobSource:
     return BlobSource(record_file(real), size)
 
 
-def _s3_object(uri: str, s3: S3Options | None) -> BlobSource:
+def _object_in_store(address: str, options: StoreOptions | None) -> BlobSource:
     import obstore
 
-    bucket, _, key = uri[len("s3://") :].partition("/")
-    if not bucket or not key:
-        raise Unfit(f"the file {shown_place(uri)} names no object; write s3://bucket/key")
+    bucket, key = split_address(address, options)
+    if not bucket.bucket or not key:
+        raise Unfit(
+            f"the file {shown_place(address)} names no object; write {bucket.scheme}://bucket/key"
+        )
     try:
-        size = obstore.head(s3_backend(Root("s3", bucket, "", s3)), key)["size"]
+        size = obstore.head(open_bucket(bucket), key)["size"]
     except OmniGraphError as error:
-        raise Unfit(f"the file {shown_place(uri)} cannot be read: {error}") from None
+        raise Unfit(f"the file {shown_place(address)} cannot be read: {error}") from None
     except Exception as error:  # noqa: BLE001 - whatever the store says, the file cannot be read
-        failure = translate(error, "read", key, f"s3://{bucket}")
-        raise Unfit(f"the file {shown_place(uri)} cannot be read: {failure}") from None
+        failure = translate(error, "read", key, str(bucket))
+        raise Unfit(f"the file {shown_place(address)} cannot be read: {failure}") from None
     # Lance takes addresses percent-encoded.
-    return BlobSource(f"s3://{bucket}/{quote(key)}", size)
+    return BlobSource(bucket.child(key), size)

@@ -1,4 +1,4 @@
-"""The address of a graph: a directory, or a prefix in an S3 bucket.
+"""The address of a graph: a directory, or a prefix in a bucket of an object store.
 
 A root is parsed once, where it enters the product. From then on two spellings of one place are
 equal values: comparing roots, naming locks and recording a graph's place all use ``canonical``.
@@ -11,21 +11,17 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import PurePath
-from typing import Final, Literal
+from typing import Final
 from urllib.parse import quote, unquote_to_bytes, urlsplit
 
 from omnigraph.errors import BadRequest
-from omnigraph.storage.s3_options import S3Options, sdk_region
+from omnigraph.storage.store_kinds.known import STORE_KINDS, kind_of, scheme_of, store_address
+from omnigraph.storage.store_kinds.store_kind import StoreKind, StoreOptions
 
-Scheme = Literal["file", "s3"]
+SUPPORTED: Final = ", ".join(
+    ["a local path", "file:///path", *(kind.example("prefix") for kind in STORE_KINDS)]
+)
 
-S3_SCHEMES: Final = ("s3", "s3a")
-"""How an S3 address may begin; `s3a` is what Hadoop and Spark call it."""
-
-SUPPORTED: Final = "a local path, file:///path, s3://bucket/prefix"
-
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
-_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,61}[A-Za-z0-9]")
 # Lance 14 percent-encodes any other character in the path of a branch directory.
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9 /._+,=@:;&!$'()-]*")
 
@@ -34,16 +30,17 @@ _PLAIN_PATH = re.compile(r"[A-Za-z0-9 /._+,=@:;&!$'()-]*")
 class Root:
     """A graph root. ``path`` is an absolute directory, or a key prefix without outer slashes.
 
-    ``options`` are what the caller gave to reach S3 with. They are neither compared nor shown.
+    ``scheme`` is `file`, or that of a kind of store. ``options`` are what the caller gave to reach
+    stores with. They are neither compared nor shown.
     """
 
-    scheme: Scheme
+    scheme: str
     bucket: str
     path: str
-    options: S3Options | None = field(default=None, compare=False, repr=False)
+    options: StoreOptions | None = field(default=None, compare=False, repr=False)
 
     @classmethod
-    def parse(cls, target: str | PurePath, options: S3Options | None = None) -> Root:
+    def parse(cls, target: str | PurePath, options: StoreOptions | None = None) -> Root:
         """Parse a root as a person writes it; ``BadRequest`` when nothing can be stored there."""
         found = cls._parse(target)
         return found if options is None else replace(found, options=options)
@@ -54,10 +51,9 @@ class Root:
             return cls._local(os.fspath(target), target)
         if not isinstance(target, str):
             raise BadRequest(f"a graph root is a text or a path, not {target!r}; give {SUPPORTED}")
-        scheme = _SCHEME.match(target)
-        name = scheme[1].lower() if scheme else None
-        if name in S3_SCHEMES:
-            return cls._s3(target)
+        name, kind = scheme_of(target), kind_of(target)
+        if kind is not None:
+            return cls._in_store(target, kind)
         if name == "file" or target[:6].lower() == "file:/":
             return cls._local(_file_uri_path(target), target)
         if name in {"http", "https"}:
@@ -83,11 +79,13 @@ class Root:
         return cls("file", "", resolved)
 
     @classmethod
-    def _s3(cls, target: str) -> Root:
+    def _in_store(cls, target: str, kind: StoreKind) -> Root:
         # The key is taken as written, as the AWS tools do: no percent-decoding.
         bucket, _, key = target.partition("://")[2].partition("/")
-        if not _BUCKET.fullmatch(bucket):
-            raise BadRequest(f'"{target}" has no usable bucket name; write s3://bucket/prefix')
+        if not kind.is_bucket(bucket):
+            raise BadRequest(
+                f'"{target}" has no usable bucket name; write {kind.example("prefix")}'
+            )
         prefix = key.rstrip("/")
         _check_path(prefix, target)
         if prefix and any(segment in {"", ".", ".."} for segment in prefix.split("/")):
@@ -95,7 +93,7 @@ class Root:
                 f'"{target}" has an empty, "." or ".." segment, which object stores take literally; '
                 "leave it out"
             )
-        return cls("s3", bucket, prefix)
+        return cls(kind.scheme, bucket, prefix)
 
     @property
     def is_local(self) -> bool:
@@ -104,10 +102,11 @@ class Root:
 
     @property
     def canonical(self) -> str:
-        """The one spelling of this place: an absolute path, or an `s3://` address."""
+        """The one spelling of this place: an absolute path, or an address such as `s3://…`."""
         if self.is_local:
             return self.path
-        return f"s3://{self.bucket}/{self.path}" if self.path else f"s3://{self.bucket}"
+        bucket = f"{self.scheme}://{self.bucket}"
+        return f"{bucket}/{self.path}" if self.path else bucket
 
     def __str__(self) -> str:
         return self.canonical
@@ -121,34 +120,23 @@ class Root:
             # Lance's other local driver takes encoded paths and writes only where it should.
             return "file-object-store://" + quote(path)
         key = f"{self.path}/{location}" if self.path else location
-        return f"s3://{self.bucket}/" + quote(key)
+        return f"{self.scheme}://{self.bucket}/" + quote(key)
 
     def lance_options(self, environ: Mapping[str, str] | None = None) -> dict[str, str]:
         """Storage options for Lance (and obstore): those given, and the environment as it is now."""
-        return {} if self.is_local else self.s3_options(environ).for_lance(self.bucket)
-
-    def s3_options(self, environ: Mapping[str, str] | None = None) -> S3Options:
-        """How S3 is reached from here: the options given, and the environment as it is now.
-
-        The region may also stand in the configuration file of AWS.
-        """
-        found = S3Options.of_environment(os.environ if environ is None else environ)
-        options = found if self.options is None else self.options.over(found)
-        if options.region is None and environ is None:
-            return replace(options, region=sdk_region())
-        return options
+        kind = kind_of(self.canonical)
+        return {} if kind is None else kind.reached(self.options, environ).for_lance(self.bucket)
 
 
-def s3_address(text: str) -> str | None:
-    """Return an address in S3 as `s3://bucket/key`, however it begins; None for any other text."""
-    scheme = _SCHEME.match(text)
-    if scheme is None or scheme[1].lower() not in S3_SCHEMES:
-        return None
-    return f"s3://{text[scheme.end() :]}"
+def split_address(address: str, options: StoreOptions | None = None) -> tuple[Root, str]:
+    """Return the bucket of an address in a store, and the key in it as it is written."""
+    scheme, _, rest = address.partition("://")
+    bucket, _, key = rest.partition("/")
+    return Root(scheme, bucket, "", options), key
 
 
 def _check_path(path: str, target: str | PurePath) -> None:
-    if not path.strip() and s3_address(str(target)) is None:
+    if not path.strip() and store_address(str(target)) is None:
         raise BadRequest(f"the graph root is empty; give {SUPPORTED}")
     try:
         path.encode()

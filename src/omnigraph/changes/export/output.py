@@ -16,8 +16,8 @@ from omnigraph.errors import BadRequest, StorageError
 from omnigraph.storage.disk import full_disk
 from omnigraph.storage.objects.object_files import ObjectFile
 from omnigraph.storage.objects.packed import Compression, compression_of, packer
-from omnigraph.storage.s3_options import S3Options
-from omnigraph.storage.uris import s3_address
+from omnigraph.storage.store_kinds.known import STORE_KINDS, store_address
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
 from omnigraph.types import shown_place
 
 Out = str | os.PathLike[str] | IO[bytes] | IO[str]
@@ -56,16 +56,16 @@ class Output:
         self._end(complete=kind is None)
 
 
-def output_to(out: Out, *, durable: bool = False, s3: S3Options | None = None) -> Output:
-    """Return the output for a path, an address in S3 or an open file; refuse anything else.
+def output_to(out: Out, *, durable: bool = False, options: StoreOptions | None = None) -> Output:
+    """Return the output for a path, an address in a store or an open file; refuse anything else.
 
     What goes to a name that ends in `.gz` or `.zst` is packed that way.
 
-    ``durable``: a new file is on disk, with its name, before it counts as complete. ``s3`` are options
-    that win over the environment's.
+    ``durable``: a new file is on disk, with its name, before it counts as complete. ``options``
+    win over the environment's.
     """
-    if isinstance(out, str) and (address := s3_address(out)) is not None:
-        return _packed(address, _ObjectOutput(address, s3))
+    if isinstance(out, str) and (address := store_address(out)) is not None:
+        return _packed(address, _ObjectOutput(address, options))
     if isinstance(out, str | os.PathLike):
         name = os.fspath(out)
         return _packed(name, _file_output(name, durable=durable))
@@ -86,8 +86,9 @@ def _file_output(name: object, *, durable: bool) -> Output:
     if not isinstance(name, str) or not _is_path(name):
         raise BadRequest(f"{name!r} is no path of a file to export to")
     if "://" in name:
+        stores = " or ".join(kind.example("key") for kind in STORE_KINDS)
         raise BadRequest(
-            f"an export is written to a local file or to s3://bucket/key, not to {shown_place(name)}; "
+            f"an export is written to a local file or to {stores}, not to {shown_place(name)}; "
             "export to a file and copy it, or pass a file that is open for writing"
         )
     path = Path(name)
@@ -188,11 +189,11 @@ def _sync_directory(path: Path) -> None:
 
 
 class _ObjectOutput(Output):
-    """An object in S3, which is there when it is complete."""
+    """An object in a store, which is there when it is complete."""
 
-    def __init__(self, address: str, s3: S3Options | None) -> None:
+    def __init__(self, address: str, options: StoreOptions | None) -> None:
         super().__init__()
-        self._object = ObjectFile(address, s3)
+        self._object = ObjectFile(address, options)
 
     def _write(self, piece: bytes | memoryview) -> None:
         self._object.write(piece)

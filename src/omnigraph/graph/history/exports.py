@@ -74,7 +74,7 @@ def write_snapshot(
     from omnigraph.pipeline.spark.executors import Executors
 
     def open_output(where: Out) -> Output:
-        return output_to(where, durable=durable, s3=state.workspace.root.options)
+        return output_to(where, durable=durable, options=state.workspace.root.options)
 
     chosen = format_of(out, format)
     executors = Executors(engine)

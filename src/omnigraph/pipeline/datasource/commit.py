@@ -58,7 +58,7 @@ def commit_rows(
 
 
 def _load(workspace: Workspace, plan: WritePlan, ordered: Sequence[Written]) -> LoadResult:
-    with LoadInput(s3=workspace.root.options) as inputs:
+    with LoadInput(store=workspace.root.options) as inputs:
         count = 1 + max((one.partition for one in ordered), default=-1)
         inputs.sources = [
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")

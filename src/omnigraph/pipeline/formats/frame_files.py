@@ -27,11 +27,11 @@ from omnigraph.pipeline.sources.sources import (
     files_named,
 )
 from omnigraph.storage.objects.packed import compression_of
-from omnigraph.storage.s3_options import S3Options
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 
 def frame_sources(
-    targets: str | Path | Iterable[str | Path], first: int = 0, s3: S3Options | None = None
+    targets: str | Path | Iterable[str | Path], first: int = 0, store: StoreOptions | None = None
 ) -> list[Source]:
     """The files of rows of one type that a call names, numbered from ``first`` on.
 
@@ -39,7 +39,7 @@ def frame_sources(
     """
     if isinstance(targets, str | Path):
         targets = [targets]
-    found = [file for target in targets for file in files_named(target, COLUMN_FILES, s3)]
+    found = [file for target in targets for file in files_named(target, COLUMN_FILES, store)]
     for name, *_ in found:
         if not name.lower().endswith((*COLUMN_FILES, *JSON_LINES)):
             raise BadRequest(

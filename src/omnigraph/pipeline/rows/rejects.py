@@ -1,4 +1,4 @@
-"""The file that gets the bad records of a load as JSON lines: on this machine, or an object in S3."""
+"""The file that gets the bad records of a load as JSON lines: on this machine, or an object in a store."""
 
 from __future__ import annotations
 
@@ -10,56 +10,54 @@ from pathlib import Path
 from typing import Any
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.sources.locations import LocalFile, S3Object
+from omnigraph.pipeline.sources.locations import LocalFile, StoredObject
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.storage.objects.object_files import ObjectFile
-from omnigraph.storage.s3_options import S3Options
-from omnigraph.storage.uris import Root, s3_address
+from omnigraph.storage.store_kinds.known import store_address
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
+from omnigraph.storage.uris import Root
 
 
 @dataclass(frozen=True, slots=True)
-class S3Rejects:
-    """An object in S3 for bad records, and how it is reached."""
+class RejectsObject:
+    """An object in a store for bad records, and how it is reached."""
 
     address: str
-    options: S3Options | None = field(repr=False)
+    options: StoreOptions | None = field(repr=False)
 
     def __str__(self) -> str:
         return self.address
 
 
-Rejects = Path | S3Rejects
+Rejects = Path | RejectsObject
 """Where bad records are written to."""
 
 
-def rejects_file(given: str | Path, s3: S3Options | None) -> Rejects:
-    """The file for bad records that a caller names: a path, or an address in S3."""
-    address = s3_address(given) if isinstance(given, str) else None
-    return Path(given) if address is None else S3Rejects(address, s3)
+def rejects_file(given: str | Path, store: StoreOptions | None) -> Rejects:
+    """The file for bad records that a caller names: a path, or an address in a store."""
+    address = store_address(given) if isinstance(given, str) else None
+    return Path(given) if address is None else RejectsObject(address, store)
 
 
 def prepare_rejects(path: Rejects, sources: Sequence[Source], root: Root) -> None:
     """Empty the file for bad records before any work; refuse a file of the graph or of the input."""
-    if isinstance(path, S3Rejects):
+    if isinstance(path, RejectsObject):
         _refuse_object(path, sources, root)
     else:
         _refuse_path(path, sources, root)
     write_rejects(path, ())
 
 
-def _refuse_object(place: S3Rejects, sources: Sequence[Source], root: Root) -> None:
+def _refuse_object(place: RejectsObject, sources: Sequence[Source], root: Root) -> None:
     at = Root.parse(place.address)
-    inside = at.bucket == root.bucket and f"{at.path}/".startswith(
+    inside = (at.scheme, at.bucket) == (root.scheme, root.bucket) and f"{at.path}/".startswith(
         f"{root.path}/" if root.path else ""
     )
     if not root.is_local and inside:
         raise _refused(place, "inside the graph; choose another place")
     for source in sources:
         location = source.location
-        if isinstance(location, S3Object) and (location.bucket, location.key) == (
-            at.bucket,
-            at.path,
-        ):
+        if isinstance(location, StoredObject) and location.name == at.canonical:
             raise _refused(place, "which this load reads; choose another file")
 
 

@@ -1,6 +1,6 @@
-"""Where bytes lie and how they are read: files, S3 objects, memory; plain or compressed.
+"""Where bytes lie and how they are read: files, objects in a store, memory; plain or compressed.
 
-A location is a small value that is pickled to worker processes and opened there. One in S3 carries the
+A location is a small value that is pickled to worker processes and opened there. One in a store carries the
 endpoint and credentials that it was found with, as addresses of tables do, because a worker may have
 another environment. A failure to read is raised as an error that names the source.
 """
@@ -21,9 +21,11 @@ from omnigraph.errors import BadRequest, InputError, OmniGraphError
 from omnigraph.storage.objects.packed import Compression
 
 if TYPE_CHECKING:
-    from obstore.store import S3Store
+    from obstore.store import ObjectStore
 
-_S3_BUFFER = 8 << 20
+    from omnigraph.storage.uris import Root
+
+_STORE_BUFFER = 8 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,26 +44,36 @@ class LocalFile:
 
 
 @dataclass(frozen=True, slots=True)
-class S3Object:
-    """An object in S3, and the options that its store is reached with."""
+class StoredObject:
+    """An object in a bucket, and the options that it is reached with."""
 
-    bucket: str
+    bucket: Root
     key: str
     options: Mapping[str, str] = field(compare=False, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The address."""
+        return f"{self.bucket}/{self.key}"
 
     def size(self) -> int:
         """The length in bytes."""
         import obstore
 
-        return obstore.head(s3_store(self.bucket, self.options), self.key)["size"]
+        return obstore.head(self.store(), self.key)["size"]
 
     def open(self) -> BinaryIO:
         """Open the bytes from the first on; the stream is seekable."""
         import obstore
 
-        store = s3_store(self.bucket, self.options)
-        reader = obstore.open_reader(store, self.key, buffer_size=_S3_BUFFER)
+        reader = obstore.open_reader(self.store(), self.key, buffer_size=_STORE_BUFFER)
         return cast("BinaryIO", _ObjectReader(reader))
+
+    def store(self) -> ObjectStore:
+        """Open the bucket."""
+        from omnigraph.storage.objects.stores import open_bucket
+
+        return open_bucket(self.bucket, given=self.options)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,7 @@ class InMemory:
         return io.BytesIO(self.data)
 
 
-Location = LocalFile | S3Object | InMemory
+Location = LocalFile | StoredObject | InMemory
 
 
 class _ObjectReader(io.RawIOBase):
@@ -109,14 +121,6 @@ class _ObjectReader(io.RawIOBase):
 
     def tell(self) -> int:
         return int(self._reader.tell())
-
-
-def s3_store(bucket: str, options: Mapping[str, str] | None = None) -> S3Store:
-    """The store of a bucket; without ``options`` with the environment's endpoint and credentials."""
-    from omnigraph.storage.objects.stores import s3_backend
-    from omnigraph.storage.uris import Root
-
-    return s3_backend(Root("s3", bucket, ""), given=options)
 
 
 @contextlib.contextmanager
@@ -164,7 +168,7 @@ def readable(name: str, compression: Compression | None = None) -> Iterator[None
     except Exception as error:
         if _is_store_failure(error):
             from omnigraph.storage.objects.store_errors import translate
-            from omnigraph.storage.store_answers import shown_cause
+            from omnigraph.storage.store_kinds.known import shown_cause
 
             raise translate(error, "read", name, "its store") from shown_cause(error)
         # Those of Arrow are of many kinds; a damaged file may show as a type it does not have.

@@ -1,4 +1,4 @@
-"""What there is to read: files, globs, directories, S3 objects, bytes and records of a program.
+"""What there is to read: files, globs, directories, objects in a store, bytes and records of a program.
 
 A source has an index, a name for messages, and a location that any process can open. Everything that a
 call names is resolved once, before any work, in the order it was given.
@@ -21,14 +21,14 @@ from omnigraph.pipeline.sources.locations import (
     InMemory,
     LocalFile,
     Location,
-    S3Object,
+    StoredObject,
     readable,
-    s3_store,
 )
 from omnigraph.pipeline.sources.scratch import spool_records
 from omnigraph.storage.objects.packed import Compression, compression_of
-from omnigraph.storage.s3_options import S3Options
-from omnigraph.storage.uris import Root, s3_address
+from omnigraph.storage.store_kinds.known import store_address
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
+from omnigraph.storage.uris import Root, split_address
 
 Unit = Literal["line", "row"]
 SourceLike = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
@@ -87,18 +87,18 @@ def json_sources(
     given: SourceLike | Iterable[SourceLike],
     spool: Path,
     catalog: Catalog | None = None,
-    s3: S3Options | None = None,
+    store: StoreOptions | None = None,
 ) -> list[Source]:
     """The sources of JSON lines that a call names.
 
     A string is a path, a glob or a URI, never data. A directory contributes its JSON-lines files and
     those of the directories in it, sorted by name. Consecutive records become one source, a file in the directory ``spool``, which
-    must outlive the reading. No records at all give no sources: an empty load. ``s3`` as for ``files_named``.
+    must outlive the reading. No records at all give no sources: an empty load. ``store`` as for ``files_named``.
     """
     found: list[Found] = []
     for item in _items(given):
         if isinstance(item, str | Path):
-            named = files_named(item, JSON_LINES, s3)
+            named = files_named(item, JSON_LINES, store)
             _refuse_columns(named)
             found += named
         elif isinstance(item, bytes):
@@ -169,17 +169,17 @@ def _items(given: SourceLike | Iterable[SourceLike]) -> Iterator[SourceItem]:
 
 
 def files_named(
-    target: str | Path, suffixes: Sequence[str], s3: S3Options | None = None
+    target: str | Path, suffixes: Sequence[str], store: StoreOptions | None = None
 ) -> list[Found]:
     """The files that a path, glob, directory, `file://` or `s3://` address names, sorted by name.
 
-    ``s3`` are options that win over the environment's.
+    ``store`` are options that win over the environment's.
     """
     text = os.fspath(target)
     if not text:
         raise BadRequest("the path of a source is empty; name a file, a directory or a glob")
-    if isinstance(target, str) and (address := s3_address(target)) is not None:
-        return _in_s3(address, suffixes, s3)
+    if isinstance(target, str) and (address := store_address(target)) is not None:
+        return _in_store(address, suffixes, store)
     if isinstance(target, str) and re.match(r"https?://", target, re.IGNORECASE):
         raise BadRequest(
             f'"{target}" cannot be loaded from a web server; fetch it first, or pipe it in with '
@@ -249,13 +249,13 @@ def _file(path: Path, folders: Folders = ()) -> Found:
             return Found(name, location, location.size(), folders)
 
 
-def _in_s3(target: str, suffixes: Sequence[str], s3: S3Options | None) -> list[Found]:
-    bucket, _, key = target[len("s3://") :].partition("/")
-    options = Root.parse(f"s3://{bucket}", s3).lance_options()
+def _in_store(target: str, suffixes: Sequence[str], store: StoreOptions | None) -> list[Found]:
+    bucket, key = split_address(target, store)
+    options = Root.parse(str(bucket), store).lance_options()
     with readable(target):
         if not _GLOB.search(key):
             if key and not key.endswith("/"):
-                found = _object(S3Object(bucket, key, options))
+                found = _object(StoredObject(bucket, key, options))
                 if found is not None:
                     return [found]
             folder = key.rstrip("/")
@@ -287,8 +287,8 @@ def match_keys(pattern: str, keys: Iterable[str]) -> list[str]:
     return [str(key) for key in wildcards.globfilter(keys, escaped, flags=flags)]
 
 
-def _object_of(found: Found) -> S3Object:
-    assert isinstance(found.location, S3Object)
+def _object_of(found: Found) -> StoredObject:
+    assert isinstance(found.location, StoredObject)
     return found.location
 
 
@@ -296,25 +296,25 @@ def _below(found: Found, folder: str) -> str:
     return _object_of(found).key.removeprefix(f"{folder}/" if folder else "")
 
 
-def _object(location: S3Object) -> Found | None:
+def _object(location: StoredObject) -> Found | None:
     from obstore import exceptions
 
     try:
-        return Found(f"s3://{location.bucket}/{location.key}", location, location.size())
+        return Found(location.name, location, location.size())
     except (FileNotFoundError, exceptions.NotFoundError):
         return None
 
 
-def _listing(bucket: str, folder: str, options: Mapping[str, str]) -> list[Found]:
+def _listing(bucket: Root, folder: str, options: Mapping[str, str]) -> list[Found]:
     import obstore
 
-    found = [
-        Found(
-            f"s3://{bucket}/{meta['path']}", S3Object(bucket, meta["path"], options), meta["size"]
-        )
-        for batch in obstore.list(s3_store(bucket, options), folder or None)
-        for meta in batch
-    ]
+    from omnigraph.storage.objects.stores import open_bucket
+
+    found = []
+    for batch in obstore.list(open_bucket(bucket, given=options), folder or None):
+        for meta in batch:
+            location = StoredObject(bucket, meta["path"], options)
+            found.append(Found(location.name, location, meta["size"]))
     return sorted(found, key=lambda found: found.name)
 
 

@@ -31,6 +31,7 @@ from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import LockLost, lock_lost
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.owner import Owner
+from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
 
 __all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "Owner"]
@@ -71,7 +72,7 @@ class LockManager:
             return
         if isinstance(place, Root):
             # A renewal that hangs for a whole period would be as bad as none.
-            store = open_store(place, request_timeout=lease_period / 3, request_retries=1)
+            store = open_store(place, Limits(timeout=lease_period / 3, retries=1))
             self._realm = place.canonical
         else:
             store = place

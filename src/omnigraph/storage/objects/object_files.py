@@ -1,4 +1,4 @@
-"""Files in S3 that are written piece by piece: a new object appears when it is complete."""
+"""Files in an object store that are written piece by piece: a new object appears when it is complete."""
 
 from __future__ import annotations
 
@@ -7,27 +7,28 @@ from typing import TYPE_CHECKING, Any, Self
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.storage.objects.store_errors import translate
-from omnigraph.storage.objects.stores import s3_backend
-from omnigraph.storage.store_answers import shown_cause
-from omnigraph.storage.uris import Root
+from omnigraph.storage.objects.stores import open_bucket
+from omnigraph.storage.store_kinds.known import kind_of, shown_cause
+from omnigraph.storage.uris import Root, split_address
 
 if TYPE_CHECKING:
-    from omnigraph.storage.s3_options import S3Options
+    from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 PART_BYTES = 8 << 20
-"""The bytes of a part, at least: S3 takes 10,000 of them, so the largest object has 80 GB."""
+"""The bytes of a part, at least: a store takes 10,000 of them, so the largest object has 80 GB."""
 
 
 class ObjectFile:
     """One object that is being written. Until ``end``, readers see the object before it, if there is one."""
 
-    def __init__(self, address: str, options: S3Options | None = None) -> None:
+    def __init__(self, address: str, options: StoreOptions | None = None) -> None:
         root = Root.parse(address, options)
         if not root.path or address.endswith("/"):
-            raise BadRequest(f'"{address}" names no object; write s3://bucket/key')
+            kind = kind_of(root.canonical)
+            assert kind is not None
+            raise BadRequest(f'"{address}" names no object; write {kind.example("key")}')
         self.address = root.canonical
-        self._bucket = Root("s3", root.bucket, "", options)
-        self._key = root.path
+        self._bucket, self._key = split_address(self.address, options)
         self._file: Any = None
 
     def __enter__(self) -> Self:
@@ -64,11 +65,11 @@ class ObjectFile:
         if self._file is None:
             import obstore
 
-            store = s3_backend(self._bucket)
-            self._file = obstore.open_writer(store, self._key, buffer_size=PART_BYTES)
+            bucket = open_bucket(self._bucket)
+            self._file = obstore.open_writer(bucket, self._key, buffer_size=PART_BYTES)
         return self._file
 
     def _failed(self, error: Exception) -> OmniGraphError:
         if isinstance(error, OmniGraphError):
             return error
-        return translate(error, "write", self._key, f"s3://{self._bucket.bucket}")
+        return translate(error, "write", self._key, str(self._bucket))

@@ -15,7 +15,7 @@ import re
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from uuid import uuid4
 
 import obstore
@@ -29,11 +29,11 @@ from omnigraph.storage.objects.store_errors import (
     Unavailable,
     translate,
 )
-from omnigraph.storage.store_answers import shown_cause
+from omnigraph.storage.store_kinds.known import shown_cause
 
 if TYPE_CHECKING:
-    from obstore import PutMode
-    from obstore.store import ObjectStore as Backend
+    from obstore import ObjectMeta, PutMode, PutResult
+    from obstore.store import ObjectStore as Opened
 
 #: Path segments that begin with this are the adapter's own and show in no listing.
 RESERVED: Final = ".omnigraph-"
@@ -54,11 +54,20 @@ class Versioned(NamedTuple):
 
 
 class ObjectStore:
-    """Control objects under one root; ``open_store`` picks the implementation."""
+    """Control objects under one root; ``open_store`` picks the implementation.
 
-    def __init__(self, backend: Backend | None, address: str) -> None:
-        self._opened = backend
+    ``version_field`` is what the store tells versions of an object apart by, as obstore calls it.
+    """
+
+    def __init__(
+        self,
+        opened: Opened | None,
+        address: str,
+        version_field: Literal["e_tag", "version"] = "e_tag",
+    ) -> None:
+        self._opened = opened
         self.address = address
+        self._version_field = version_field
 
     @classmethod
     def in_memory(cls) -> ObjectStore:
@@ -176,20 +185,24 @@ class ObjectStore:
             self._delete_prefix(name)
 
     @property
-    def _backend(self) -> Backend:
+    def _backend(self) -> Opened:
         assert self._opened is not None
         return self._opened
 
     def _replace(self, name: str, data: bytes) -> str:
         # A single request: a multipart upload has no content hash for an e-tag.
         result = obstore.put(self._backend, name, data, use_multipart=False)
-        return self._token(name, result["e_tag"])
+        return self._token(name, result)
 
     def _claim(self, name: str, data: bytes) -> str:
         return self._conditional_put(name, data, "create")
 
     def _swap(self, name: str, data: bytes, version: str) -> str:
-        return self._conditional_put(name, data, {"e_tag": version})
+        return self._conditional_put(name, data, self._exactly(version))
+
+    def _exactly(self, version: str) -> PutMode:
+        """Return the condition that the object still has this version."""
+        return {"e_tag": version} if self._version_field == "e_tag" else {"version": version}
 
     def _conditional_put(self, name: str, data: bytes, mode: PutMode) -> str:
         receipt = uuid4().hex
@@ -203,7 +216,7 @@ class ObjectStore:
                     use_multipart=False,
                     attributes={_RECEIPT: receipt},
                 )
-                return self._token(name, result["e_tag"])
+                return self._token(name, result)
             except (
                 exceptions.AlreadyExistsError,
                 exceptions.PreconditionError,
@@ -253,7 +266,7 @@ class ObjectStore:
             return version
         if mode == "create":
             raise exceptions.AlreadyExistsError(str(error))
-        if mode != {"e_tag": version}:
+        if mode != self._exactly(version):
             raise exceptions.PreconditionError(str(error))
         return None
 
@@ -262,20 +275,21 @@ class ObjectStore:
             found = obstore.get(self._backend, name, options={"head": True})
         except FileNotFoundError:
             return None
-        return self._token(name, found.meta["e_tag"]), found.attributes.get(_RECEIPT)
+        return self._token(name, found.meta), found.attributes.get(_RECEIPT)
 
-    def _token(self, name: str, e_tag: str | None) -> str:
-        if e_tag is None:
+    def _token(self, name: str, found: PutResult | ObjectMeta) -> str:
+        token = found[self._version_field]
+        if token is None:
             raise Unavailable(
                 f'{self.address} gave no e-tag for "{name}", so lost races would go unseen; '
                 "use a store with conditional writes",
                 object=name,
             )
-        return e_tag
+        return token
 
     def _get(self, name: str) -> tuple[bytes, str]:
         found = obstore.get(self._backend, name)
-        return bytes(found.bytes()), self._token(name, found.meta["e_tag"])
+        return bytes(found.bytes()), self._token(name, found.meta)
 
     def _head(self, name: str) -> None:
         obstore.head(self._backend, name)

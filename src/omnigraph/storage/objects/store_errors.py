@@ -10,7 +10,7 @@ from obstore import exceptions
 
 from omnigraph.errors import BadRequest, Contention, OmniGraphError, StorageError
 from omnigraph.storage.disk import full_disk
-from omnigraph.storage.store_answers import missing_bucket, without_body
+from omnigraph.storage.store_kinds.known import missing_bucket, without_body
 
 _HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")
 _LOOKING: Final = frozenset({"read", "look for", "list", "delete"})

@@ -1,68 +1,50 @@
-"""Opens the object store of a graph root: a local directory or an S3 prefix."""
+"""Opens the object store of a graph root: a local directory, or a prefix in a bucket."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from typing import TYPE_CHECKING
 
 from obstore import exceptions
-from obstore.store import S3Store
 
 from omnigraph.storage.objects.local_objects import LocalObjectStore
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import translate
-from omnigraph.storage.s3_options import sdk_credentials
-from omnigraph.storage.store_answers import shown_cause
+from omnigraph.storage.store_kinds.known import kind_of, shown_cause
+from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore as Opened
+
+_LIMITS = Limits()
 
 
 def open_store(
-    root: Root,
-    *,
-    request_timeout: float = 30.0,
-    request_retries: int = 4,
-    given: Mapping[str, str] | None = None,
+    root: Root, limits: Limits = _LIMITS, given: Mapping[str, str] | None = None
 ) -> ObjectStore:
-    """Open the store of a root. The limits apply to each request to S3; a disk has none.
+    """Open the control objects of a root. The limits are for each request to a store; a disk has none.
 
-    ``given`` as for ``s3_backend``.
+    ``given`` as for ``open_bucket``.
     """
-    if root.is_local:
+    kind = kind_of(root.canonical)
+    if kind is None:
         return LocalObjectStore(root.path)
-    return ObjectStore(s3_backend(root, request_timeout, request_retries, given), root.canonical)
+    return ObjectStore(open_bucket(root, limits, given), root.canonical, kind.version_field)
 
 
-def s3_backend(
-    root: Root,
-    request_timeout: float = 30.0,
-    request_retries: int = 4,
-    given: Mapping[str, str] | None = None,
-) -> S3Store:
-    """Open obstore's S3 store for a root.
+def open_bucket(
+    root: Root, limits: Limits = _LIMITS, given: Mapping[str, str] | None = None
+) -> Opened:
+    """Open the bucket of a root, or its part of it, with obstore.
 
     Endpoint and credentials are those of the root, or ``given`` by a process that has them.
     """
-    options = root.lance_options() if given is None else dict(given)
-    allow_http = options.pop("allow_http", "false") == "true"
-    if "aws_endpoint" in options:
-        # obstore reads the environment too, where this variable would win over the option.
-        options["aws_endpoint_url_s3"] = options["aws_endpoint"]
-    has_keys = "aws_access_key_id" in options
+    kind = kind_of(root.canonical)
+    assert kind is not None
+    options = root.lance_options() if given is None else given
     try:
-        return S3Store(
-            root.bucket,
-            prefix=root.path or None,
-            config=options,  # type: ignore[arg-type]  # any string option of object_store is fine
-            credential_provider=None if has_keys else sdk_credentials(),  # type: ignore[arg-type]
-            client_options={
-                "allow_http": allow_http,
-                "timeout": timedelta(seconds=request_timeout),
-                "connect_timeout": timedelta(seconds=min(5.0, request_timeout)),
-            },
-            retry_config={
-                "max_retries": request_retries,
-                "retry_timeout": timedelta(seconds=request_timeout),
-            },
-        )
+        return kind.open(root.bucket, root.path, options, limits)
     except (ValueError, exceptions.BaseError) as error:
-        raise translate(error, "open", root.path, f"s3://{root.bucket}") from shown_cause(error)
+        address = f"{root.scheme}://{root.bucket}"
+        raise translate(error, "open", root.path, address) from shown_cause(error)

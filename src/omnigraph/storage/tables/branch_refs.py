@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import functools
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote, unquote
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.decoded import has_type
+from omnigraph.storage.store_kinds.known import kind_of
 from omnigraph.storage.tables.table_errors import BranchReplaced
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.uris import Root
+from omnigraph.storage.uris import Root, split_address
 
 # Control objects are imported when one is read: code that only names tables does not need them.
 if TYPE_CHECKING:
@@ -118,12 +119,10 @@ def _store_of(ref: TableRef) -> ObjectStore:
 @functools.lru_cache(maxsize=256)
 def _store(uri: str, options: tuple[tuple[str, str], ...]) -> ObjectStore:
     """Open the control objects of one table by the address that Lance opens."""
-    from omnigraph.storage.objects.object_store import ObjectStore
-    from omnigraph.storage.objects.stores import open_store, s3_backend
+    from omnigraph.storage.objects.stores import open_store
 
+    if kind_of(uri) is not None:
+        bucket, key = split_address(uri)
+        return open_store(replace(bucket, path=unquote(key)), given=dict(options))
     scheme, _, rest = uri.rpartition("://")
-    if scheme == "s3":
-        bucket, _, key = rest.partition("/")
-        root = Root("s3", bucket, unquote(key))
-        return ObjectStore(s3_backend(root, given=dict(options)), uri)
     return open_store(Root("file", "", unquote(rest) if scheme else uri))

@@ -14,7 +14,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.store_answers import shown_cause
+from omnigraph.storage.store_kinds.known import shown_cause
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import Staged

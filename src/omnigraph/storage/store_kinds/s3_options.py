@@ -3,24 +3,16 @@
 What a caller gives for one handle wins over the environment, option by option; credentials are one
 option: keys of the caller never go with a session token of the environment. Credentials are in no
 message and no ``repr``.
-
-Where no keys are given, credentials are found as the SDKs of AWS do: profiles, credential files, web
-identity, roles of machines. Lance does that by itself; obstore knows no files, so it gets what botocore, the
-core of the Python SDK, finds. Both renew credentials that expire.
 """
 
 from __future__ import annotations
 
-import functools
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
-from omnigraph.errors import BadRequest, StorageError
+from omnigraph.errors import BadRequest
 from omnigraph.spelling import did_you_mean
 
 _TRUE: Final = frozenset({"1", "true", "yes", "on"})
@@ -211,83 +203,3 @@ def _check_endpoint(name: str, endpoint: str) -> None:
         raise BadRequest(f"{name} has credentials in it; give them as keys of their own")
     if parts.scheme not in {"http", "https"} or not parts.netloc:
         raise BadRequest(f'{name} is "{endpoint}"; write it as https://host or http://host:port')
-
-
-# -- where no keys are given
-
-_ASKED_AGAIN_AFTER: Final = timedelta(minutes=5)
-# What the SDK looks at: another value is another place to look.
-_SDK_VARIABLES: Final = (
-    "AWS_PROFILE",
-    "AWS_SHARED_CREDENTIALS_FILE",
-    "AWS_CONFIG_FILE",
-    "AWS_WEB_IDENTITY_TOKEN_FILE",
-    "AWS_ROLE_ARN",
-    "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-    "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-    "HOME",
-)
-
-
-class SdkCredentials:
-    """The credentials that botocore finds, as obstore asks for them; botocore renews what expires."""
-
-    def __init__(self, found: Any) -> None:
-        self._found = found
-
-    def __call__(self) -> dict[str, Any]:
-        """Return credentials, and until when obstore may use them without asking again."""
-        frozen = self._found.get_frozen_credentials()
-        return {
-            "access_key_id": frozen.access_key,
-            "secret_access_key": frozen.secret_key,
-            "token": frozen.token,
-            "expires_at": datetime.now(UTC) + _ASKED_AGAIN_AFTER,
-        }
-
-
-def sdk_credentials() -> SdkCredentials:
-    """Return the credentials of this process, as the SDKs of AWS find them; refused if there are none."""
-    return _credentials(_places())
-
-
-def sdk_region() -> str | None:
-    """Return the region that the configuration file of the SDKs says; None if there is none."""
-    configured = Path(os.environ.get("AWS_CONFIG_FILE") or "~/.aws/config").expanduser()
-    if not os.environ.get("AWS_PROFILE") and not configured.exists():
-        return None
-    return _region(_places())
-
-
-def _places() -> tuple[str | None, ...]:
-    return tuple(os.environ.get(name) for name in _SDK_VARIABLES)
-
-
-@functools.lru_cache(maxsize=8)
-def _credentials(_places: tuple[str | None, ...]) -> SdkCredentials:
-    found = _asked(lambda session: session.get_credentials())
-    if found is None:
-        raise StorageError(
-            "there are no AWS credentials: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, name a "
-            "profile with AWS_PROFILE, or give storage_options"
-        )
-    return SdkCredentials(found)
-
-
-@functools.lru_cache(maxsize=8)
-def _region(_places: tuple[str | None, ...]) -> str | None:
-    region: str | None = _asked(lambda session: session.get_config_variable("region"))
-    return region
-
-
-def _asked(ask: Callable[[Any], Any]) -> Any:
-    from botocore.exceptions import BotoCoreError
-    from botocore.session import Session
-
-    try:
-        return ask(Session())
-    except BotoCoreError as error:
-        raise BadRequest(
-            f"the AWS configuration cannot be used: {error}; see AWS_PROFILE, ~/.aws/config and "
-            "~/.aws/credentials"
-        ) from error
