@@ -227,7 +227,7 @@ class TestChangesOfOthers:
         done = graph.repair(confirm=True, force=True)
         found = row(done, branch)
         assert (found.classification, found.action) == ("suspicious", "refused")
-        assert f"restore version {pin.table_version}" in (found.error or "")
+        assert f"restores version {pin.table_version}" in (found.error or "")
         assert all_content(graph) == content
         table = raw(graph, branch)
         table.checkout_version(pin.table_version).restore()
@@ -235,6 +235,42 @@ class TestChangesOfOthers:
         assert row(again, branch).operations == ("Project", "Restore")
         assert all_content(graph) == content
         age(graph, 9, branch)
+
+    def test_all_of_it_can_be_undone(self, graph, branch):
+        content = all_content(graph)
+        foreign_append(graph, PERSON, ["alien"], branch)
+        raw(graph, branch, TEAM).delete("id = 'u'")
+        done = graph.repair(confirm=True, undo=True)
+        assert seen(done, branch) == ("suspicious", "undone", None)
+        assert seen(done, branch, TEAM) == ("suspicious", "undone", None)
+        (commit,) = done.commits
+        assert graph.commits.changes(commit.graph_commit_id).changes == ()
+        assert graph.repair().drifted == ()
+        assert all_content(graph) == content
+        age(graph, 9, branch)
+        assert ages(graph, branch=branch)["ada"] == 9
+
+    @pytest.mark.parametrize("point", ["publish.before_write", "publish.after_write"])
+    def test_undoing_may_stop_half_way(self, graph, branch, point):
+        content = all_content(graph)
+        foreign_append(graph, PERSON, ["alien"], branch)
+        with dying_at(point):
+            graph.repair(confirm=True, undo=True)
+        with open_graph(graph.uri) as fresh:
+            assert all_content(fresh) == content
+            fresh.repair(confirm=True, undo=True)
+            assert fresh.repair().drifted == ()
+            assert all_content(fresh) == content
+            age(fresh, 9, branch)
+
+    def test_what_is_gone_cannot_be_put_back(self, graph, branch):
+        pin = graph.snapshot(branch=branch).tables[PERSON]
+        foreign_append(graph, PERSON, ["alien"], branch)
+        versions = Path(workspace_of(graph).ref(pin.location).on(pin.table_branch).dataset_uri)
+        (versions / manifest_path(pin.table_version)).unlink()
+        done = graph.repair(confirm=True, undo=True)
+        assert row(done, branch).action == "refused"
+        assert "cannot be read" in (row(done, branch).error or "")
 
     def test_a_history_that_cannot_be_read(self, graph, branch):
         """Another program cleaned up, the pinned version included: only force gets out of it."""
@@ -338,6 +374,10 @@ class TestBesideWriters:
 def test_arguments(graph):
     with pytest.raises(BadRequest, match="confirm=True"):
         graph.repair(force=True)
+    with pytest.raises(BadRequest, match="confirm=True"):
+        graph.repair(undo=True)
+    with pytest.raises(BadRequest, match="give one"):
+        graph.repair(confirm=True, force=True, undo=True)
     with pytest.raises(BadRequest, match="True or False"):
         graph.repair(confirm="yes")
     with open_graph(graph.uri, mode="r") as reader, pytest.raises(OmniGraphError, match="read"):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
+from omnigraph.errors import Drift, StorageError
 from tests.moving.places import SCHEMA, names, person
 
 FIRST = re.compile(r"__manifest/(_refs/.+|(.+/)?_versions/[^/]+)")
@@ -47,3 +48,47 @@ def test_a_copy_in_two_steps_has_what_was_there_at_first(tmp_path, commits):
         copy.branches.merge("side")
         assert names(copy) == ["ann", "bob", "own"]
         assert copy.verify().ok
+
+
+def test_one_that_is_put_back_in_place_goes_on_after_an_undo(tmp_path):
+    source, backup = tmp_path / "g", tmp_path / "backup"
+    with og.init(source, SCHEMA) as graph:
+        graph.load([person("ann")])
+        graph.branches.create("side")
+        graph.load([person("bob")], branch="side")
+        copy_some(source, backup, first=True)
+        graph.load([person("late")])
+        graph.load([person("late")], branch="side")
+        copy_some(source, backup, first=False)
+        graph_id = graph.status().graph_id
+    shutil.rmtree(source)
+    backup.rename(source)
+    with og.open(source) as graph:
+        with pytest.raises(Drift):
+            graph.load([person("own")])
+        done = graph.repair(confirm=True, undo=True)
+        assert [row.action for row in done if row.table_key == "node:Person"] == ["undone"] * 2
+        graph.load([person("own")])
+        graph.load([person("own")], branch="side")
+        assert names(graph) == ["ann", "own"]
+        assert names(graph, branch="side") == ["ann", "bob", "own"]
+        assert graph.status().graph_id == graph_id
+        assert graph.verify().ok
+
+
+@pytest.mark.parametrize("moved", [False, True])
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_one_whose_tables_are_older_than_its_manifest_is_refused(tmp_path, branch, moved):
+    source, target = tmp_path / "g", tmp_path / "copy"
+    with og.init(source, SCHEMA) as graph:
+        graph.load([person("ann")])
+        graph.branches.create("side")
+        graph.load([person("bob")], branch="side")
+        copy_some(source, target, first=False)
+        graph.load([person("late")], branch=branch)
+        copy_some(source, target, first=True)
+        # What a version of the manifest needs besides its own file.
+        shutil.copytree(source / "__manifest", target / "__manifest", dirs_exist_ok=True)
+    for _ in range(2):
+        with pytest.raises(StorageError, match=f"incomplete.*node:Person.*`{branch}`"):
+            og.open(target, moved=moved)

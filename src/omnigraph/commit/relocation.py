@@ -6,7 +6,8 @@ open at another root than the recorded one does this, under the graph lock:
 A. Write a sidecar: the id that the graph will have, and the commit that will say so.
 B. Note in the head of `main` that the forks are being settled, from where on nobody reads them. Make every
    version of every fork find its files at the new place. Recover what dead writers left, whose sidecars
-   came along. In a copy, undo what tables hold beyond the copied manifest (``commit/unpublished.py``).
+   came along. Refuse a copy without what its manifest names. In a copy, undo what tables hold beyond
+   the copied manifest (``commit/unpublished.py``).
 C. Write the new place and id into the head of every branch and last, with a commit of operation
    `relocate`, into that of `main`. That publish is what settles the graph.
 D. Delete the sidecar.
@@ -31,7 +32,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.heal import sweep
 from omnigraph.commit.sidecar import Sidecar, delete_sidecar, list_sidecars, write_sidecar
-from omnigraph.commit.unpublished import undo_unpublished
+from omnigraph.commit.unpublished import refuse_incomplete, undo_unpublished
 from omnigraph.errors import StorageError
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
@@ -126,6 +127,7 @@ def _settle(workspace: Workspace, held: HeldLocks, keep_id: bool) -> GraphCommit
     manifest.begin_anew()
     failpoints.hit(AFTER_FORKS)
     sweep(own, held)
+    refuse_incomplete(own)
     if FORMER_ID in sidecar.intent.facts:
         undo_unpublished(own, held)
     failpoints.hit(AFTER_B)

@@ -18,6 +18,7 @@ from omnigraph.commit.drift import covers
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.commit.staging import needs_fork
+from omnigraph.errors import StorageError
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState
@@ -28,8 +29,25 @@ from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
 logger = logging.getLogger(__name__)
+
+
+def refuse_incomplete(workspace: Workspace) -> None:
+    """Refuse a copy that lacks the pinned version of a table: it was made in a careless order."""
+    for branch in (MAIN, *workspace.manifest.branch_names()):
+        for pin in workspace.manifest.state(branch).head.tables.values():
+            if needs_fork(pin, branch):
+                continue  # it is looked at with the branch that it is inherited from
+            try:
+                open_table(workspace.pinned(pin))
+            except (TableMissing, VersionMissing) as error:
+                raise StorageError(
+                    f"this copy of a graph is incomplete: version {pin.table_version} of {pin.table_key}, "
+                    f"which branch `{branch}` pins, did not come along. Copy the graph again, in the "
+                    'order that the page "Copies and backups" says'
+                ) from error
 
 
 def undo_unpublished(workspace: Workspace, held: HeldLocks) -> None:
@@ -39,7 +57,7 @@ def undo_unpublished(workspace: Workspace, held: HeldLocks) -> None:
         ahead = _ahead(workspace, state)
         if not ahead:
             continue
-        restored = [_restored(workspace, pin, held) for pin in ahead]
+        restored = [restore_pinned(workspace, pin, held) for pin in ahead]
         facts = {"undone": [pin.table_key for pin in ahead]}
         publish_under_locks(
             workspace,
@@ -59,17 +77,16 @@ def _ahead(workspace: Workspace, state: BranchState) -> list[TableState]:
         pin
         for pin in state.head.tables.values()
         if not needs_fork(pin, state.name)
-        # The newest of all: in a careless copy a version in between may be missing.
         and open_table(workspace.pinned(pin).at(None)).version > pin.table_version
         and not any(one.branch == state.name and covers(one, pin.location) for one in pending)
     ]
 
 
-def _restored(workspace: Workspace, pin: TableState, held: HeldLocks) -> TableState:
-    """Return the pin of a table after its pinned content was put on top."""
+def restore_pinned(workspace: Workspace, pin: TableState, held: HeldLocks) -> TableState:
+    """Put the pinned content of a table on top of what it holds, and return its new pin."""
     head = open_table(workspace.pinned(pin).at(None))
     logger.warning(
-        "%s has versions up to %d that are not in the history of this copy; it goes on from version %d",
+        "%s has versions up to %d that are not in the history of the graph; it goes on from version %d",
         pin.table_key,
         head.version,
         pin.table_version,

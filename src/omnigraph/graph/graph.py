@@ -195,19 +195,25 @@ class Graph(Session):
         return report
 
     def repair(
-        self, confirm: bool = False, force: bool = False, moved: bool = False
+        self,
+        confirm: bool = False,
+        force: bool = False,
+        moved: bool = False,
+        *,
+        undo: bool = False,
     ) -> RepairReport:
         """Pin again the newest versions of tables that another program committed to.
 
         Without ``confirm`` nothing changes, and the rows say what was found. With it, tables on which
         only maintenance happened are repaired, and with ``force`` all others too. No row is written.
+        With ``undo`` every such table goes back to what the graph knows of it, by a new version on top.
 
         ``moved``: the original of this graph is gone, so this is no copy of it. It gets the id back that
         it had before it was opened here (``open(moved=True)`` keeps it from the start).
         """
         from omnigraph.maintenance.repair import check_repair, repair
 
-        check_repair(confirm, force)
+        check_repair(confirm, force, undo)
         if check_flag("moved", moved):
             self._state.ensure_writable()
             self._take_back_id()
@@ -215,7 +221,7 @@ class Graph(Session):
             self._state.ensure_writable()
         else:
             self._state.ensure_open()
-        return repair(self._state.workspace, confirm=confirm, force=force)
+        return repair(self._state.workspace, confirm=confirm, force=force, undo=undo)
 
     def _take_back_id(self) -> None:
         from omnigraph.commit.relocation import take_back_id

@@ -3,7 +3,8 @@
 A table is drifted if its newest version is not the one that the graph pins and no operation of ours
 explains it. Writers refuse such a table, because a commit on top would publish changes that nobody has
 judged. ``repair`` judges each by its transactions after the pin (``repair_report``) and, if it may, moves
-the pin there: one commit for each branch, and no row is written.
+the pin there: one commit for each branch, and no row is written. Or it undoes what was found: the pinned
+content is put on top as a new version, which is pinned.
 
 A preview takes no lock. A table may be in the middle of a commit while it is looked at, so what looks
 like drift counts only if, a moment later, no operation covers it and its pin is still the same.
@@ -23,6 +24,7 @@ from omnigraph.commit.heal import dead_writers, heal
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.unpublished import restore_pinned
 from omnigraph.commit.whole_branch import WholeBranch, hold_as_it_is
 from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError, RecoveryRequired
 from omnigraph.maintenance.repair_report import (
@@ -43,20 +45,27 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.transactions import Operation, transaction_at
 
 
-def check_repair(confirm: object, force: object) -> None:
+def check_repair(confirm: object, force: object, undo: object) -> None:
     """Refuse arguments of a repair that do not go together."""
-    for name, value in (("confirm", confirm), ("force", force)):
+    for name, value in (("confirm", confirm), ("force", force), ("undo", undo)):
         if not isinstance(value, bool):
             raise BadRequest(f"{name} is True or False, not {value!r}")
+    if force and undo:
+        raise BadRequest("force=True takes over what was found and undo=True undoes it: give one")
     if force and not confirm:
         raise BadRequest("force=True repairs whatever was found: give confirm=True as well")
+    if undo and not confirm:
+        raise BadRequest("undo=True undoes whatever was found: give confirm=True as well")
 
 
-def repair(workspace: Workspace, *, confirm: bool = False, force: bool = False) -> RepairReport:
+def repair(
+    workspace: Workspace, *, confirm: bool = False, force: bool = False, undo: bool = False
+) -> RepairReport:
     """Pin again what other programs committed; without ``confirm``, only say what that would be.
 
-    With ``confirm`` this is done where only maintenance happened, and with ``force`` everywhere. It is
-    refused while an operation of a dead writer is pending: that one's recovery comes first.
+    With ``confirm`` this is done where only maintenance happened, and with ``force`` everywhere;
+    ``undo`` undoes it everywhere. It is refused while an operation of a dead writer is pending: that one's
+    recovery comes first.
     """
     workspace.manifest.ensure_settled()
     if not confirm:
@@ -68,7 +77,7 @@ def repair(workspace: Workspace, *, confirm: bool = False, force: bool = False) 
     for branch in _branches(workspace):
         try:
             found, commit = with_reserve(
-                workspace.root, partial(_repair_branch, workspace, branch, force=force)
+                workspace.root, partial(_repair_branch, workspace, branch, force=force, undo=undo)
             )
         except BranchNotFound:
             continue  # deleted meanwhile
@@ -180,7 +189,7 @@ def _unfit(workspace: Workspace, pin: TableState, head: Table) -> str | None:
         why = "its columns are not those of the accepted schema any more"
     if why is None:
         return None
-    return f"{why}: restore version {pin.table_version} with Lance's own tools, then repair it with force"
+    return f"{why}: a repair with undo restores version {pin.table_version}"
 
 
 def _has_pinned_columns(workspace: Workspace, pin: TableState, head: Table) -> bool:
@@ -226,28 +235,46 @@ def _is_covered(sidecars: Sequence[Sidecar], branch: str, pin: TableState) -> bo
 
 
 def _repair_branch(
-    workspace: Workspace, branch: str, *, force: bool
+    workspace: Workspace, branch: str, *, force: bool, undo: bool
 ) -> tuple[list[RepairRow], GraphCommit | None]:
     """Judge the tables of a branch under its locks, and pin anew those that may be."""
     with hold_as_it_is(workspace, branch, Purpose("repair")) as whole:
         state = whole.state
         judged = []
         for one in _judge_branch(workspace, state):
-            action = choose_action(one.row, confirm=True, force=force)
-            judged.append(replace(one, row=replace(one.row, action=action)))
-        wanted = [one for one in judged if one.row.action in {"healed", "forced"}]
+            row = _undoable(workspace, one) if undo else one.row
+            action = choose_action(row, confirm=True, force=force, undo=undo)
+            judged.append(replace(one, row=replace(row, action=action)))
+        wanted = [one for one in judged if one.row.action in {"healed", "forced", "undone"}]
         commit = _publish(workspace, whole, wanted) if wanted else None
         return [one.row for one in judged], commit
 
 
+def _undoable(workspace: Workspace, judged: _Judged) -> RepairRow:
+    """Return the row of a table that is to be put back: only a pinned version that is gone prevents it."""
+    if judged.head is None:
+        return judged.row
+    try:
+        open_table(workspace.pinned(judged.pin))
+    except OmniGraphError as error:
+        return replace(judged.row, **_broken(str(error)))
+    return replace(judged.row, error=None)
+
+
 def _publish(workspace: Workspace, whole: WholeBranch, wanted: Sequence[_Judged]) -> GraphCommit:
-    """Move the pins of these tables to their newest versions."""
+    """Move the pins of these tables to their newest versions, of which an undoing makes one more."""
     state = whole.state
     for sidecar in list_sidecars(workspace, state.head.graph_id):
         # Under the locks of the branch its writer is dead, and recovery will look at the pins.
         if any(_is_covered([sidecar], state.name, one.pin) for one in wanted):
             raise rollback_needed(sidecar.operation_id)
-    pins = [pin_at(one.pin, one.head) for one in wanted if one.head is not None]
+    pins = [
+        restore_pinned(workspace, one.pin, whole.held)
+        if one.row.action == "undone"
+        else pin_at(one.pin, one.head)
+        for one in wanted
+        if one.head is not None
+    ]
     return publish_under_locks(
         workspace,
         whole.held,

@@ -19,7 +19,7 @@ from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.transactions import Operation
 
 Classification = Literal["no_drift", "verified_maintenance", "suspicious", "unverifiable"]
-Action = Literal["no_op", "preview", "healed", "forced", "refused"]
+Action = Literal["no_op", "preview", "healed", "forced", "undone", "refused"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,9 @@ def classify_drift(operations: Iterable[Operation | None]) -> Classification:
     return "suspicious"
 
 
-def choose_action(row: RepairRow, *, confirm: bool, force: bool) -> Action:
+def choose_action(
+    row: RepairRow, *, confirm: bool, force: bool = False, undo: bool = False
+) -> Action:
     """Return what is to be done about a table."""
     if row.classification == "no_drift":
         return "no_op"
@@ -137,6 +139,8 @@ def choose_action(row: RepairRow, *, confirm: bool, force: bool) -> Action:
         return "preview"
     if row.error is not None:
         return "refused"
+    if undo:
+        return "undone"
     if row.classification == "verified_maintenance":
         return "healed"
     return "forced" if force else "refused"

@@ -311,7 +311,9 @@ class Manifest:
         with self._lock:
             # A copy that was not settled yet was read under the id of its original.
             is_copy = not self._settled and self._graph_id in head.former_ids
-            if self._graph_id is None or is_copy:
+            # A copy that turned out to be the graph itself got the id of its original back.
+            is_no_copy = not head.is_copy and head.former_ids[-1:] == (self._graph_id,)
+            if self._graph_id is None or is_copy or is_no_copy:
                 self._graph_id = head.graph_id
         if self._relocating:
             return

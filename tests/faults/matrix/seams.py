@@ -33,11 +33,22 @@ STORE_EFFECTS = (
     "delete",
     "delete_prefix",
     "rename",
+    "replace_bytes",
+    "touch",
     "write_text",
     "write_text_if_absent",
     "write_text_if_match",
 )
-STORE_LOOKS = ("exists", "list", "read_versioned", "total_size")
+STORE_LOOKS = (
+    "exists",
+    "fingerprint",
+    "list",
+    "modified",
+    "read_bytes",
+    "read_versioned",
+    "sizes",
+    "total_size",
+)
 # What makes Lance commit or remove, as methods of a dataset.
 DATASET_COMMITS = (
     "add_columns",

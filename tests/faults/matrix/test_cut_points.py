@@ -11,10 +11,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from omnigraph.storage.objects.object_store import ObjectStore
 from tests.faults.matrix.cases import Case, Place, Recorded, cases_of, record, run_case
 from tests.faults.matrix.children import Nursery, nursery
 from tests.faults.matrix.operations import OPERATIONS
-from tests.faults.matrix.seams import committing_calls, install
+from tests.faults.matrix.seams import STORE_EFFECTS, STORE_LOOKS, committing_calls, install
 from tests.measured import MEASURED
 from tests.sampling import runs_all, seed
 from tests.storage.test_surface_guard import ALLOWED
@@ -99,3 +100,9 @@ def test_the_cases_that_found_a_defect_are_still_there(matrix):
     operations = {operation for operation, *_ in FOUND}
     cases = [case for name in operations for case in cases_of(name, matrix.record(name))]
     assert set(map(_described, cases)) >= FOUND
+
+
+def test_every_call_of_the_object_store_has_a_seam():
+    """Those that only pass a call on to another public one are cut there."""
+    public = {name for name in vars(ObjectStore) if not name.startswith("_")}
+    assert public - {"in_memory", "read_text"} == {*STORE_EFFECTS, *STORE_LOOKS}

@@ -35,6 +35,12 @@ def repair(
         bool,
         typer.Option("--force", help="With --confirm: repair the others too, as they are now."),
     ] = False,
+    undo: Annotated[
+        bool,
+        typer.Option(
+            "--undo", help="With --confirm: put all of them back to what the graph knows."
+        ),
+    ] = False,
     moved: Annotated[
         bool,
         typer.Option(
@@ -46,15 +52,21 @@ def repair(
 
     A graph that was copied or moved is settled where it lies, as by every command that writes.
     """
+    if force and undo:
+        raise typer.BadParameter("--force takes over what is there, --undo undoes it: pass one")
     if force and not confirm:
         raise typer.BadParameter("--force repairs whatever is there: pass --confirm as well")
+    if undo and not confirm:
+        raise typer.BadParameter("--undo undoes whatever is there: pass --confirm as well")
     # What is only shown is read from a graph that is opened for reading.
     call = _writing(call, confirm or moved)
     address = call.address(uri)
 
     def run(call: Call) -> tuple[Document, service.Remarks]:
         with call.open(address, moved=moved) as graph:
-            return service.repair(graph, confirm=confirm, force=force, uri=address.uri, moved=moved)
+            return service.repair(
+                graph, confirm=confirm, force=force, undo=undo, uri=address.uri, moved=moved
+            )
 
     try:
         document, remarks = run(call)
@@ -67,8 +79,8 @@ def repair(
     refused = [row["table_key"] for row in tables if row["action"] == "refused"]
     if refused:
         names = ", ".join(dict.fromkeys(refused))
-        why = "another program changed the rows; look at them, then pass --force to take them over"
-        if force:
+        why = "another program changed the rows; look at them, then pass --force to take them over, or --undo"
+        if force or undo:
             why = "moving the pin would not help; the table says why"
         note(f"error: refused to repair {names}: {why}")
         raise typer.Exit(REFUSED)

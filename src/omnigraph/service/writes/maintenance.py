@@ -71,13 +71,13 @@ def ensure_indices(
 
 
 def repair(
-    graph: Graph, *, confirm: bool, force: bool, uri: str, moved: bool = False
+    graph: Graph, *, confirm: bool, force: bool, undo: bool, uri: str, moved: bool = False
 ) -> tuple[Document, Remarks]:
-    """Judge tables that another program wrote to, and with ``confirm`` take over what is there.
+    """Judge tables that another program wrote to, and with ``confirm`` take over what is there, or undo it.
 
     ``moved``: the original of the graph is gone, so it is no copy and keeps its id.
     """
-    report = graph.repair(confirm, force, moved)
+    report = graph.repair(confirm, force, moved, undo=undo)
     return {"uri": uri, **report.to_json()}, Remarks(commits=len(report.commits))
 
 
