@@ -11,7 +11,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables import index_kinds, inline_residual
 from omnigraph.storage.tables.indexes import (
     Coverage,
     build_segment,
@@ -90,9 +90,8 @@ def test_the_vector_index_finds_the_nearest_rows(ref):
 
 
 def test_large_vector_tables_get_several_partitions(ref, monkeypatch):
-    from omnigraph.storage.tables import indexes
 
-    monkeypatch.setattr(indexes, "ROWS_PER_PARTITION", 100)
+    monkeypatch.setattr(index_kinds, "ROWS_PER_PARTITION", 100)
     points = np.random.default_rng(7).normal(size=(400, 2)).astype("float32").tolist()
     table = commit_staged(stage_create_index(vectors(ref, points), "v", IndexKind.VECTOR))
     assert table.dataset.stats.index_stats("v_vector")["indices"][0]["num_partitions"] == 4

@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.index_kinds import describe
 from omnigraph.storage.tables.indexes import IndexState
 
 
@@ -26,31 +26,28 @@ class Effort(enum.Enum):
     """What costs about as much as the latest writes did, as upkeep does: nothing is built or dropped."""
 
 
-MOST_VECTOR_PARTS: Final = 4
-"""With more parts, all of a vector index are merged."""
-
-# Upkeep: a new part of a BTREE costs what was written, merging its parts what is there.
+# Upkeep: a new part of an index that is not trained costs what was written, merging its parts what is there.
 FEW_PARTS: Final = 8
-"""This many parts of a BTREE stay, however large the newer ones are."""
+"""This many parts of such an index stay, however large the newer ones are."""
 MOST_PARTS: Final = 32
 NEWER_SHARE: Final = 10
 """With more than a few parts: they are merged when the newer ones hold one row in this number."""
 MERGED_ROWS: Final = 1_000_000
-"""In tables of up to this many rows, upkeep extends (that is, merges) indexes of the other kinds too."""
+"""In tables of up to this many rows, upkeep extends the other indexes too, which merges parts."""
 
 SIMILAR: Final = 3
-"""A part of a vector index is merged with what came after it if it is at most this many times as large."""
+"""A part of a trained index is merged with what came after it if it is at most this many times as large."""
 
 NEW_PART: Final = 0
-"""Make a part of the new rows alone; right for BTREEs and vectors only."""
+"""Make a part of the new rows alone, which not every kind of index can have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fold:
     """An index to extend: the new rows are merged with that many of its newest parts.
 
-    ``NEW_PART`` merges none; None leaves it to Lance, which makes a new part of a vector index, or
-    trains it again.
+    ``NEW_PART`` merges none; None leaves it to Lance, which makes a new part of a trained index,
+    or trains it again.
     """
 
     state: IndexState
@@ -72,30 +69,29 @@ def due_folds(states: Iterable[IndexState], rows: Mapping[int, int], effort: Eff
 
 
 def _thorough_fold(state: IndexState) -> Fold | None:
-    """One part is left, of a vector index a few."""
-    parts = state.segments
-    if state.kind in (IndexKind.BTREE, IndexKind.FTS):
-        return Fold(state, parts) if state.tail or parts > 1 else None
-    if state.kind is IndexKind.VECTOR and parts + bool(state.tail) > MOST_VECTOR_PARTS:
-        return Fold(state, parts)
+    """As many parts are left as the kind may have."""
+    most = None if state.kind is None else describe(state.kind).most_parts
+    if most is not None and state.segments + bool(state.tail) > most:
+        return Fold(state, state.segments)
     return Fold(state, None) if state.tail else None
 
 
 def _light_fold(state: IndexState, rows: Mapping[int, int]) -> Fold | None:
     if not state.tail:
         return None
-    if state.kind is IndexKind.BTREE:
-        return Fold(state, _btree_parts(state, rows))
+    described = None if state.kind is None else describe(state.kind)
+    if described is not None and described.takes_new_part and not described.is_trained:
+        return Fold(state, _parts_to_merge(state, rows))
     if sum(rows.values()) > MERGED_ROWS:
         return None
-    if state.kind is IndexKind.VECTOR:
-        # To merge the oldest part would be to build it again, which takes minutes.
-        return Fold(state, _similar_parts(state, rows))
-    return Fold(state, state.segments if state.kind is IndexKind.FTS else None)
+    if described is None:
+        return Fold(state, None)
+    # To merge the oldest part of a trained index would be to build it again, which takes minutes.
+    return Fold(state, _similar_parts(state, rows) if described.is_trained else state.segments)
 
 
-def _btree_parts(state: IndexState, rows: Mapping[int, int]) -> int:
-    """Return how many parts of a BTREE are merged, given that its tail would become one more."""
+def _parts_to_merge(state: IndexState, rows: Mapping[int, int]) -> int:
+    """Return how many parts are merged, given that the tail would become one more."""
     after = state.segments + 1
     newer = frozenset(state.tail).union(*state.parts[1:])
     held = sum(rows[number] for number in newer)
@@ -121,8 +117,7 @@ def _similar_parts(state: IndexState, rows: Mapping[int, int]) -> int:
 def part_of(fragment: int, state: IndexState, fold: Fold | None) -> Hashable:
     """Return which part of an index will cover a fragment after the fold, None for no part.
 
-    Only fragments with the same part of every index can be merged, BTREEs excepted: they forget what
-    they knew of merged fragments, and are extended to the new one.
+    Only fragments with the same part of every index that follows rewrites can be merged.
     """
     merged = 0 if fold is None or fold.merged is None else fold.merged
     oldest_merged = state.segments - merged

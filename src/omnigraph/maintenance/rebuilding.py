@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.lang.schema.indexes import WantedIndex, wanted_indexes
 from omnigraph.spelling import did_you_mean
-from omnigraph.write.index_builds import WantedIndex, wanted_indexes
 
 Rebuild = bool | str | Sequence[str]
 """True for all indexes, or names: a type (`Person`), or one of its properties (`Person.name`)."""

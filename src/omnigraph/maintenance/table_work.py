@@ -16,16 +16,17 @@ from typing import Any
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.lang.schema.indexes import WantedIndex, wanted_indexes
 from omnigraph.maintenance.effort import Effort, Fold, due_folds, part_of
 from omnigraph.maintenance.merging import Fragment, light_groups, thorough_groups
 from omnigraph.storage.auto_cleanup import find_auto_cleanup
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.blobs.compacting import BlobSizes, batch_rows, blob_sizes
+from omnigraph.storage.tables.index_kinds import describe, follows_rewrites
 from omnigraph.storage.tables.indexes import IndexState, is_named_by_us, list_indexes
 from omnigraph.storage.tables.table import Table
-from omnigraph.write.index_builds import WantedIndex, missing_indexes, wanted_indexes
+from omnigraph.write.index_builds import missing_indexes
 
 NO_BLOBS = BlobSizes()
 
@@ -126,7 +127,7 @@ def _missing(table: Table, entity: Entity) -> tuple[tuple[WantedIndex, ...], tup
     pending = [
         (name, kind)
         for name, kind in missing
-        if kind is IndexKind.VECTOR and _is_empty(table, name)
+        if describe(kind).needs_values and _is_empty(table, name)
     ]
     todo = tuple(one for one in missing if one not in pending)
     return todo, tuple(name for name, _ in pending)
@@ -149,7 +150,7 @@ class _Limits:
     @classmethod
     def of(cls, states: Iterable[IndexState], folds: Iterable[Fold]) -> _Limits:
         chosen = {fold.state.name: fold for fold in folds}
-        limiting = (state for state in states if state.kind is not IndexKind.BTREE)
+        limiting = (state for state in states if follows_rewrites(state.kind))
         return cls(tuple((state, chosen.get(state.name)) for state in limiting))
 
     def parts(self, fragment: int) -> tuple[Hashable, ...]:

@@ -2,10 +2,10 @@
 
 1. Remove settings by which Lance would delete versions that the graph needs.
 2. Drop the indexes that are declared no more.
-3. Fold the indexes that limit which fragments can be merged: all but the BTREEs.
+3. Fold the indexes that limit which fragments can be merged: those that follow rewrites.
 4. Merge fragments.
 5. Build the indexes that are missing.
-6. Fold the BTREEs: those that do not cover the merged fragments, and those that were built in parts.
+6. Fold the others: those that do not cover the merged fragments, and those that were built in parts.
 
 Nothing of this changes rows or row ids. The versions in which rows changed stay as exact as `row_versions` says. The merged fragments are
 written beforehand, without locks, for the indexes as they will be after step 3. Each step is made for
@@ -21,11 +21,11 @@ from typing import Any
 
 from omnigraph.commit.changes import InlineStep, StagedStep, Step
 from omnigraph.errors import OmniGraphError, StorageError
-from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance.effort import Effort, due_folds
 from omnigraph.maintenance.table_work import TableWork, is_kept_apart
 from omnigraph.storage.auto_cleanup import stage_unset
 from omnigraph.storage.tables.index_health.doing_without import blame
+from omnigraph.storage.tables.index_kinds import follows_rewrites
 from omnigraph.storage.tables.indexes import IndexState, list_indexes, stage_drop_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
@@ -100,15 +100,15 @@ class PreparedWork:
             yield _unset(work.auto_cleanup, outcome)
         for name in work.undeclared:
             yield _drop(name, outcome)
-        if any(fold.state.kind is not IndexKind.BTREE for fold in work.folds):
-            yield _fold(work.effort, outcome, btrees=False)
+        if any(follows_rewrites(fold.state.kind) for fold in work.folds):
+            yield _fold(work.effort, outcome, before_merge=True)
         if self.results:
             yield _merge(self.results, outcome)
         if work.entity is not None:
             yield from index_steps(work.entity, work.missing, outcome.indexes, builds)
         kinds = {fold.state.kind for fold in work.folds} | {kind for _, kind in work.missing}
-        if self.results or IndexKind.BTREE in kinds:
-            yield _fold(work.effort, outcome, btrees=True)
+        if self.results or not all(map(follows_rewrites, kinds)):
+            yield _fold(work.effort, outcome, before_merge=False)
 
 
 def _unset(names: Sequence[str], outcome: Outcome) -> StagedStep:
@@ -142,8 +142,8 @@ def _merge(results: Sequence[Merged], outcome: Outcome) -> StagedStep:
     return StagedStep(stage, best_effort=True, settled=settled)
 
 
-def _fold(effort: Effort, outcome: Outcome, *, btrees: bool) -> InlineStep:
-    """Fold the indexes that are due then: the BTREEs, or all others.
+def _fold(effort: Effort, outcome: Outcome, *, before_merge: bool) -> InlineStep:
+    """Fold the indexes that are due before fragments are merged, or after that.
 
     Recovery may publish what is there without it: ``versions=0``.
     """
@@ -152,7 +152,7 @@ def _fold(effort: Effort, outcome: Outcome, *, btrees: bool) -> InlineStep:
         rows = {fragment.id: fragment.num_rows for fragment in table.fragments()}
         together: dict[int | None, list[IndexState]] = {}
         for fold in due_folds(list_indexes(table), rows, effort):
-            if (fold.state.kind is IndexKind.BTREE) is btrees:
+            if follows_rewrites(fold.state.kind) is before_merge:
                 together.setdefault(fold.merged, []).append(fold.state)
         for merged, states in together.items():
             table = _fold_some(table, states, merged, outcome)

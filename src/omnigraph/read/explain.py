@@ -26,6 +26,7 @@ from omnigraph.read.match.trace import Trace
 from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.profile import whole
 from omnigraph.read.view.view import View
+from omnigraph.storage.tables.index_kinds import Serves, kind_serving
 
 ENDS = {
     ir.Direction.OUT: ("src",),
@@ -34,6 +35,7 @@ ENDS = {
 }
 
 Use = tuple[Entity, str, IndexKind]
+_LOOKUPS, _TEXT, _NEAREST = map(kind_serving, Serves)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +235,7 @@ class _Explainer:
             self.entities[step.dst] = self.view.catalog.nodes[step.dst_type]
             if step.edge_var is not None:
                 self.entities[step.edge_var] = edge
-            ends = [(edge, end, IndexKind.BTREE) for end in ENDS[step.direction]]
+            ends = [(edge, end, _LOOKUPS) for end in ENDS[step.direction]]
             uses = itertools.chain(ends, self.tested(step.dst_filters))
             return self.reading(text, edge, self.view.has_topology(edge.name), uses)
         if isinstance(step, ir.Filter):
@@ -264,7 +266,7 @@ class _Explainer:
         """The index behind each predicate on one variable; a join of two uses none."""
         for predicate in predicates:
             if isinstance(predicate, ir.TextMatch):
-                yield self.entity_of(predicate.field), predicate.field.property, IndexKind.FTS
+                yield self.entity_of(predicate.field), predicate.field.property, _TEXT
                 continue
             sides = [
                 side
@@ -277,8 +279,8 @@ class _Explainer:
     def lookup(self, side: ir.PropertyOf | ir.NodeId, op: ir.CompareOp) -> Use:
         entity = self.entity_of(side)
         if isinstance(side, ir.NodeId) or (op == "=" and _is_id(entity, side.property)):
-            return entity, "id", IndexKind.BTREE
-        return entity, side.property, IndexKind.BTREE
+            return entity, "id", _LOOKUPS
+        return entity, side.property, _LOOKUPS
 
     def entity_of(self, side: ir.PropertyOf | ir.NodeId) -> Entity:
         return self.entities[side.var]
@@ -288,7 +290,7 @@ class _Explainer:
             yield from self.ranked(ranking.first)
             yield from self.ranked(ranking.second)
         elif ranking is not None:
-            kind = IndexKind.VECTOR if isinstance(ranking, ir.Nearest) else IndexKind.FTS
+            kind = _NEAREST if isinstance(ranking, ir.Nearest) else _TEXT
             yield self.entity_of(ranking.field), ranking.field.property, kind
 
 

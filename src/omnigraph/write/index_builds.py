@@ -17,8 +17,9 @@ from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.lang.schema.indexes import IndexKind, declared_indexes
+from omnigraph.lang.schema.indexes import IndexKind, WantedIndex, wanted_indexes
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.storage.tables.index_kinds import describe
 from omnigraph.storage.tables.indexes import (
     Coverage,
     best_coverage,
@@ -30,7 +31,6 @@ from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
 
-WantedIndex = tuple[str, IndexKind]
 _UNUSABLE = (Coverage.NONE, Coverage.DAMAGED)
 
 
@@ -51,19 +51,16 @@ It sees all of them first, so that they can be built at the same time.
 
 
 def build_here(wanted: Sequence[WantedIndex]) -> Build:
-    """Build each index as one part, in this process; the BTREEs of a table at the same time.
-
-    Lance sorts the values of a BTREE on one core; it builds the other kinds on all of them.
-    """
-    btrees = [one for one in wanted if one[1] is IndexKind.BTREE]
+    """Build each index as one part, in this process; those that take one core at the same time."""
+    one_core = [one for one in wanted if describe(one[1]).on_one_core]
     built: dict[WantedIndex, Future[Any]] = {}
 
     def build(table: Table, column: str, kind: IndexKind) -> IndexParts:
         numbers = [fragment.id for fragment in table.fragments()]
-        if kind is not IndexKind.BTREE or len(btrees) == 1:
+        if (column, kind) not in one_core or len(one_core) == 1:
             return IndexParts([build_segment(table, column, kind, numbers)])
         if not built:
-            built.update(_at_the_same_time(table, btrees, numbers))
+            built.update(_at_the_same_time(table, one_core, numbers))
         return IndexParts([built[column, kind].result()])
 
     return build
@@ -128,12 +125,6 @@ class IndexReport(Shown):
         if not rows:
             return Panel(title, facts, notes=notes)
         return Panel.of_rows(title, ("table", "property", ""), rows, facts=facts, notes=notes)
-
-
-def wanted_indexes(entity: Entity) -> list[WantedIndex]:
-    """Return every index a table should have: the implicit columns first, then what is declared."""
-    implicit = [(name, IndexKind.BTREE) for name in entity.implicit_columns]
-    return [*implicit, *declared_indexes(entity)]
 
 
 def missing_indexes(

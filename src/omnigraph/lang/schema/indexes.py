@@ -17,6 +17,10 @@ class IndexKind(enum.StrEnum):
     VECTOR = "vector"
 
 
+WantedIndex = tuple[str, IndexKind]
+"""A column, and the kind of index that it should have."""
+
+
 def index_kind(type_: PropType) -> IndexKind | None:
     """The kind of index that `@index` builds on a property of this type."""
     if type_.is_list or type_.is_blob:
@@ -27,7 +31,13 @@ def index_kind(type_: PropType) -> IndexKind | None:
     return IndexKind.FTS if is_text else IndexKind.BTREE
 
 
-def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
+def wanted_indexes(entity: EntityType) -> list[WantedIndex]:
+    """Every index a table should have: the implicit columns first, then what is declared."""
+    implicit = [(name, IndexKind.BTREE) for name in entity.implicit_columns]
+    return [*implicit, *declared_indexes(entity)]
+
+
+def declared_indexes(entity: EntityType) -> tuple[WantedIndex, ...]:
     """The indexes a type's declarations ask for, by property and kind.
 
     Every member of a group gets its own index. A String that is the whole key gets no text index:
@@ -37,7 +47,7 @@ def declared_indexes(entity: EntityType) -> tuple[tuple[str, IndexKind], ...]:
     return tuple(sorted(set(_declared(entity))))
 
 
-def _declared(entity: EntityType) -> Iterator[tuple[str, IndexKind]]:
+def _declared(entity: EntityType) -> Iterator[WantedIndex]:
     key = entity.key if isinstance(entity, NodeType) else None
     for group in entity.index:
         only_key = group == key and len(group) == 1 and group not in entity.declared_index

@@ -10,24 +10,24 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance.merging import SMALL_ROWS
+from omnigraph.storage.tables.index_kinds import Serves, kind_serving
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.table import Table
 
 MOST_OFTEN: Final = 64
-"""At most once per so many versions of a table: fewer than one commit in fifty pays for upkeep."""
+"""At most once per this number of versions of a table: fewer than one commit in fifty pays for upkeep."""
 MANY_ROWS: Final = 8 * SMALL_ROWS
 """This many rows outside an index are slow to search, in however few fragments they are."""
 LARGE_SHARE: Final = 10
-"""One row in so many outside an index is worth upkeep at once: it was a large write."""
+"""When one row in this number lies outside an index, upkeep is due at once: it was a large write."""
 
 
 class Shape(NamedTuple):
     """What makes a table slow to write and read.
 
     ``small`` and ``uncovered`` count fragments: those of few rows, and those that one index does not
-    cover, of the index that covers the fewest. ``unindexed`` counts rows that a BTREE does not cover,
+    cover, of the index that covers the fewest. ``unindexed`` counts rows that an index for look-ups does not cover,
     and ``rows`` all of them.
     """
 
@@ -60,15 +60,15 @@ def shape_of(table: Table) -> Shape:
     # What is damaged cannot be extended.
     indexes = [state for state in list_indexes(table) if state.damage is None]
     tails = [[own[number] for number in state.tail if number in own] for state in indexes]
-    btrees = (
+    lookups = (
         sum(tail)
         for state, tail in zip(indexes, tails, strict=True)
-        if state.kind is IndexKind.BTREE
+        if state.kind is kind_serving(Serves.LOOKUPS)
     )
     return Shape(
         sum(rows < SMALL_ROWS for rows in own.values()),
         max(map(len, tails), default=0),
-        max(btrees, default=0),
+        max(lookups, default=0),
         sum(own.values()),
     )
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
-from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.search.terms import Terms
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.full_text import text_hits
 from omnigraph.storage.tables.index_health.index_files import IndexPart, index_parts
+from omnigraph.storage.tables.index_kinds import Serves, describe
 from omnigraph.storage.tables.indexes import IndexState, list_indexes
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
@@ -36,12 +36,8 @@ def index_faults(table: Table, name: str) -> Iterator[str]:
     """Say how the index of that name differs from its column; nothing if it does not."""
     state = next(one for one in list_indexes(table) if one.name == name)
     parts = [part for part in index_parts(table.ref, table.dataset) if part.index == name]
-    if state.kind is IndexKind.BTREE:
-        yield from _btree(table, state, parts)
-    elif state.kind is IndexKind.FTS:
-        yield from _texts(table, state)
-    elif state.kind is IndexKind.VECTOR:
-        yield from _vectors(table, state, parts)
+    if state.kind is not None:
+        yield from _CHECKS[describe(state.kind).serves](table, state, parts)
 
 
 def _reader(table: Table, part: IndexPart, name: str) -> Any:
@@ -143,7 +139,7 @@ def _btree_faults(engine: Any, state: IndexState) -> Iterator[str]:
 # ------------------------------------------------------------------ texts
 
 
-def _texts(table: Table, state: IndexState) -> Iterator[str]:
+def _texts(table: Table, state: IndexState, _parts: Sequence[IndexPart]) -> Iterator[str]:
     import numpy as np
     import pyarrow.compute as pc
 
@@ -214,3 +210,6 @@ def _vectors(table: Table, state: IndexState, parts: Sequence[IndexPart]) -> Ite
         missing += int(np.count_nonzero(~np.isin(ids, known)))
     if missing:
         yield f"the vector index on {state.column} lacks {missing} rows"
+
+
+_CHECKS: Final = {Serves.LOOKUPS: _btree, Serves.TEXT: _texts, Serves.NEAREST: _vectors}

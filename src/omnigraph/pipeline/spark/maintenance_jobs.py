@@ -14,21 +14,20 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
-from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.lang.schema.indexes import IndexKind, WantedIndex
 from omnigraph.runner.spark_tasks import Outcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
+from omnigraph.storage.tables.index_kinds import describe
 from omnigraph.storage.tables.indexes import build_segment
 from omnigraph.storage.tables.rewriting import run_task
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.write.index_builds import Build, IndexParts, WantedIndex
+from omnigraph.write.index_builds import Build, IndexParts
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_VECTOR_PARTS = 4
-"""With more parts, the next ``optimize`` would build them again as one."""
 # Every search asks every part of an index, so a part has at least this number of rows.
 ROWS_PER_PART = 50_000
 
@@ -81,7 +80,9 @@ def plan_parts(table: Table, wanted: Sequence[WantedIndex], cores: int) -> Itera
     sizes = fragment_sizes(table)
     worthwhile = max(1, min(cores, sum(rows for _, rows in sizes) // ROWS_PER_PART))
     for column, kind in wanted:
-        most = MOST_VECTOR_PARTS if kind is IndexKind.VECTOR else worthwhile
+        described = describe(kind)
+        # Of a trained index, the next ``optimize`` would build more parts again as one.
+        most = described.most_parts if described.is_trained else worthwhile
         for group in balanced_groups(sizes, min(most, worthwhile)):
             yield IndexPart(table.ref, column, kind, group.fragment_ids, group.rows)
 

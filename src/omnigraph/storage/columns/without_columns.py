@@ -16,6 +16,7 @@ from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
 from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
 from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
+from omnigraph.storage.tables.index_kinds import follows_rewrites
 from omnigraph.storage.tables.indexes import (
     Coverage,
     coverage,
@@ -90,23 +91,24 @@ def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
 def index_stages(
     table: Table, changes: ColumnChanges
 ) -> tuple[Callable[[Table], Staged | None], ...]:
-    """One step for each BTREE that stays: build it again if it does not cover the new fragments.
+    """One step for each index that stays and that Lance does not extend to the new fragments by itself.
 
     For best-effort steps after ``rewrite_without``: each has a UUID, and queries are right without.
-    Lance itself extends the other kinds to fragments that were rewritten.
     """
     return tuple(
-        _btree_stage(changes.renamed.get(state.column, state.column))
+        _build_again(changes.renamed.get(state.column, state.column), state.kind)
         for state in list_indexes(table)
-        if state.kind is IndexKind.BTREE and state.column not in changes.dropped
+        if state.kind is not None
+        and not follows_rewrites(state.kind)
+        and state.column not in changes.dropped
     )
 
 
-def _btree_stage(column: str) -> Callable[[Table], Staged | None]:
+def _build_again(column: str, kind: IndexKind) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
-        if coverage(table, column, IndexKind.BTREE) is not Coverage.DEGRADED:
+        if coverage(table, column, kind) is not Coverage.DEGRADED:
             return None
-        return stage_create_index(table, column, IndexKind.BTREE)
+        return stage_create_index(table, column, kind)
 
     return stage
 

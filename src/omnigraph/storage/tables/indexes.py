@@ -3,38 +3,22 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any
 
 from omnigraph.cancel import current, look_at
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.btrees.btree_files import build_btree
 from omnigraph.storage.tables.index_health.doing_without import damage_at, find_damage
 from omnigraph.storage.tables.index_health.index_files import index_parts
+from omnigraph.storage.tables.index_kinds import DESCRIPTIONS, KindDescription, describe
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_errors import NothingToIndex, lance_errors
 from omnigraph.storage.tables.transactions import Operation
-
-# Small enough that building stays near linear in rows (HNSW is slower per row the larger its
-# graph), large enough that a search touches few of them.
-ROWS_PER_PARTITION = 8_192
-
-TEXT_ANALYSIS: Final[Mapping[str, Any]] = {
-    "base_tokenizer": "simple",
-    "language": "English",
-    # Lance keeps terms of fewer bytes than this; the language keeps terms of up to 40 characters.
-    "max_token_length": 41,
-    "lower_case": True,
-    "stem": True,
-    "remove_stop_words": True,
-    "ascii_folding": True,
-}
-"""How text becomes terms: spelled out, because what matches must not change with Lance's defaults."""
 
 
 class Coverage(enum.StrEnum):
@@ -79,22 +63,6 @@ class IndexState:
         if self.damage is not None:
             return Coverage.DAMAGED
         return Coverage.DEGRADED if self.tail else Coverage.INDEXED
-
-
-class _LanceIndex(NamedTuple):
-    """What Lance calls an index of one kind."""
-
-    asked_for: str
-    """The type to build."""
-    listed_as: str
-    """How the type begins where Lance lists the indexes of a table."""
-
-
-_LANCE: Final = {
-    IndexKind.BTREE: _LanceIndex("BTREE", "BTree"),
-    IndexKind.FTS: _LanceIndex("INVERTED", "Inverted"),
-    IndexKind.VECTOR: _LanceIndex("IVF_HNSW_SQ", "IVF"),
-}
 
 
 def index_name(table: Table, column: str, kind: IndexKind) -> str:
@@ -157,17 +125,10 @@ def _state(entry: Any, fragments: Sequence[Any], places: tuple[str, ...]) -> Ind
 
 def _kind(entry: Any) -> IndexKind | None:
     """The kind of a listed index; None when the product would not have built one like it."""
-    for kind, lance_index in _LANCE.items():
-        if entry.index_type.startswith(lance_index.listed_as):
-            usable = kind is not IndexKind.FTS or _is_our_analysis(entry.details)
-            return kind if usable else None
+    for described in DESCRIPTIONS:
+        if entry.index_type.startswith(described.listed_as):
+            return described.kind if described.fits(entry.details) else None
     return None
-
-
-def _is_our_analysis(details: Mapping[str, Any]) -> bool:
-    """Whether an inverted index splits text as the language does; one built by others may not."""
-    wanted = {**TEXT_ANALYSIS, "custom_stop_words": None}
-    return all(details.get(name) == value for name, value in wanted.items())
 
 
 def coverage(table: Table, column: str, kind: IndexKind) -> Coverage:
@@ -200,44 +161,40 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
     Parts for different fragments of one version can be built in different processes. Vector
     fragments without a value raise ``NothingToIndex``; pass them to ``stage_index_segments``.
     """
-    with lance_errors(f"building the {_LANCE[kind].asked_for} index on {column} of {table.ref}"):
-        if kind is IndexKind.VECTOR and not _any_value(table, column, fragment_ids):
+    described = describe(kind)
+    with lance_errors(f"building the {described.built_as} index on {column} of {table.ref}"):
+        if described.needs_values and not _any_value(table, column, fragment_ids):
             raise NothingToIndex(
-                f"no row of {table.ref} has a {column} yet, so no vector index can be built",
+                f"no row of {table.ref} has a {column} yet, so no {kind} index can be built",
                 table=table.ref.dataset_uri,
                 column=column,
             )
-        if kind is IndexKind.BTREE:
-            built = build_btree(
-                table, column, fragment_ids, partial(_build, table, column, kind, (), train=False)
-            )
+        if described.build is not None:
+            without_rows = partial(_build, table, column, described, (), train=False)
+            built = described.build(table, column, fragment_ids, without_rows)
             if built is not None:
                 return built
-        return _build(table, column, kind, fragment_ids)
+        return _build(table, column, described, fragment_ids)
 
 
 def _build(
-    table: Table, column: str, kind: IndexKind, fragment_ids: Sequence[int], **more: Any
+    table: Table, column: str, described: KindDescription, fragment_ids: Sequence[int], **more: Any
 ) -> Any:
+    chosen = set(fragment_ids)
+    rows = sum(item.num_rows for item in table.fragments() if item.id in chosen)
+    token = current() if described.calls_back else None
+    if token is not None:
+        # From a thread of Lance, where no token counts by itself.
+        more["progress_callback"] = lambda _: look_at(token)
     return table.dataset.create_index_uncommitted(
         column,
-        _LANCE[kind].asked_for,
-        name=index_name(table, column, kind),
+        described.built_as,
+        name=index_name(table, column, described.kind),
         fragment_ids=list(fragment_ids),
         replace=True,
-        **_parameters(table, kind, fragment_ids),
-        **_looks(kind),
+        **described.parameters(rows),
         **more,
     )
-
-
-def _looks(kind: IndexKind) -> dict[str, Any]:
-    """Have Lance call back while it builds, so that the work can be stopped."""
-    token = current()
-    if token is None or kind is not IndexKind.FTS:
-        return {}
-    # From a thread of Lance, where no token counts by itself.
-    return {"progress_callback": lambda _: look_at(token)}
 
 
 def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
@@ -249,19 +206,6 @@ def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
     has_value = filter_expression(table.schema, [Condition(column, "is_not_null")])
     found = table.read([], has_value, with_row_id=True, limit=1, fragment_ids=list(fragment_ids))
     return bool(found.num_rows)
-
-
-def _parameters(table: Table, kind: IndexKind, fragment_ids: Sequence[int]) -> dict[str, Any]:
-    match kind:
-        case IndexKind.BTREE:
-            return {}
-        case IndexKind.FTS:
-            # Positions only serve phrase queries, which the language does not have.
-            return {"with_position": False, **TEXT_ANALYSIS}
-        case IndexKind.VECTOR:
-            chosen = set(fragment_ids)
-            rows = sum(item.num_rows for item in table.fragments() if item.id in chosen)
-            return {"metric": "L2", "num_partitions": max(1, rows // ROWS_PER_PARTITION)}
 
 
 def stage_index_segments(
@@ -280,8 +224,9 @@ def stage_index_segments(
     new = list(segments)
     if without_values:
         new[0] = replace(new[0], fragment_ids={*new[0].fragment_ids, *without_values})
-    with lance_errors(f"building the {_LANCE[kind].asked_for} index on {column} of {table.ref}"):
-        if kind is IndexKind.FTS:
+    described = describe(kind)
+    with lance_errors(f"building the {described.built_as} index on {column} of {table.ref}"):
+        if described.joins_parts:
             # Unmerged, the parts lack files that every search opens.
             new = [table.dataset.merge_existing_index_segments(new)]
         # Parts that are not listed as removed would stay in use beside the new ones.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.storage.tables.index_kinds import describe
 from omnigraph.storage.tables.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import Table, open_table, table_of
@@ -65,12 +65,10 @@ def optimize_indices(
     )
 
 
-_IN_PARTS = (IndexKind.BTREE, IndexKind.VECTOR)
-
-
 def _refuse_other_kinds(table: Table, names: Sequence[str] | None) -> None:
     for state in list_indexes(table):
-        if state.kind not in _IN_PARTS and (names is None or state.name in names):
+        in_parts = state.kind is not None and describe(state.kind).takes_new_part
+        if not in_parts and (names is None or state.name in names):
             raise ValueError(f"the index {state.name} of {table.ref} is extended by merging only")
 
 
