@@ -35,7 +35,7 @@ OF_THE_PROCESS = {
     "storage/store_kinds/s3.py _credentials": "where the settings of AWS are; nothing of a graph",
     "storage/store_kinds/s3.py _region": "where the settings of AWS are; nothing of a graph",
     "storage/scratch.py _swept": "a directory; when it was looked at",
-    "storage/tables/index_health/doing_without.py _damaged": "the directory of an index part: a UUID",
+    "storage/tables/indexing/index_health.py _damaged": "the directory of an index part: a UUID",
     "storage/tables/branch_refs.py _store": "the address; holds a connection",
     "types/arrow.py arrow_scalar": "a type",
 }

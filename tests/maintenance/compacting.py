@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.graph import Graph
 from omnigraph.graph import init as init_graph
-from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.indexing.indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from tests.opened import workspace_of
 

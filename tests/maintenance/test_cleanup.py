@@ -20,7 +20,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.storage import layout
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.locks.read_leases import LeasedTable, put_lease
-from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.indexing.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch

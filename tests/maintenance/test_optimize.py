@@ -18,7 +18,7 @@ from omnigraph.maintenance.optimize import optimize
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.maintenance.work_steps import Outcome, prepare
 from omnigraph.maintenance.workers import Workers
-from omnigraph.storage.tables.indexes import index_name, list_indexes
+from omnigraph.storage.tables.indexing.indexes import index_name, list_indexes
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged

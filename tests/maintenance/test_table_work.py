@@ -10,7 +10,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance import merging
 from omnigraph.maintenance.effort import Effort, due_folds, part_of
 from omnigraph.maintenance.merging import Fragment, light_groups, thorough_groups
-from omnigraph.storage.tables.indexes import IndexState
+from omnigraph.storage.tables.indexing.indexes import IndexState
 
 
 def index(kind, *parts, tail=()):

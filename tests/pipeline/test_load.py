@@ -24,7 +24,7 @@ from omnigraph.errors import (
     ProviderError,
 )
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.indexes import Coverage, coverage
+from omnigraph.storage.tables.indexing.indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered

@@ -9,7 +9,7 @@ import omnigraph
 from omnigraph.errors import ConstraintError
 from omnigraph.pipeline.final_rows import FindFinalRows
 from omnigraph.pipeline.local import local_engine, local_proof
-from omnigraph.storage.tables.btrees.integer_texts import spelled_integers
+from omnigraph.storage.tables.indexing.text_order import spelled_integers
 from omnigraph.validate.change_set import ORDER
 
 SCHEMA = """

@@ -22,7 +22,7 @@ from omnigraph.read.search import scratch_index
 from omnigraph.read.search.terms import terms_within, texts_with_terms
 from omnigraph.read.thresholds import SearchThresholds, Thresholds
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.full_text import analysed
+from omnigraph.storage.tables.indexing.full_text import analysed
 from tests.opened import read_with, workspace_of
 from tests.oracle.analysis import analyse, within_edits
 from tests.read.texts import (

@@ -15,7 +15,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.pipeline.spark import executors, maintenance_jobs
 from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.storage.tables.indexes import Coverage, index_name, list_indexes
+from omnigraph.storage.tables.indexing.indexes import Coverage, index_name, list_indexes
 from tests.opened import workspace_of
 from tests.spark.document_helpers import (
     CITES,

@@ -11,16 +11,15 @@ import pytest
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.btrees import btree_files, sorted_values
-from omnigraph.storage.tables.btrees.integer_texts import in_order_of_texts
-from omnigraph.storage.tables.btrees.text_order import order_of_texts
-from omnigraph.storage.tables.indexes import (
+from omnigraph.storage.tables.indexing import btree_files, sorted_values
+from omnigraph.storage.tables.indexing.indexes import (
     Coverage,
     build_segment,
     coverage,
     stage_create_index,
     stage_index_segments,
 )
+from omnigraph.storage.tables.indexing.text_order import in_order_of_texts, order_of_texts
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.staging import stage_append, stage_delete, stage_merge_insert

@@ -11,8 +11,9 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables import index_kinds, inline_residual
-from omnigraph.storage.tables.indexes import (
+from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables.indexing import index_kinds
+from omnigraph.storage.tables.indexing.indexes import (
     Coverage,
     build_segment,
     coverage,

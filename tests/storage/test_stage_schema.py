@@ -12,7 +12,7 @@ from omnigraph.storage.columns.stage_schema import SCRATCH, plan_columns, reclai
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
 from omnigraph.storage.tables.blobs.reading import read_at
-from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
     new_transaction_uuid,

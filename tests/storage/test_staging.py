@@ -11,7 +11,7 @@ from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.stage_schema import plan_columns
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.indexes import stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,

@@ -19,7 +19,7 @@ from omnigraph.storage.columns.without_columns import (
 )
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
-from omnigraph.storage.tables.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.inline_residual import Cleaned
 from omnigraph.storage.tables.staging import (
     stage_append,

@@ -25,7 +25,7 @@ from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.table_rows import read_table_states
-from omnigraph.storage.tables.indexes import Coverage, coverage
+from omnigraph.storage.tables.indexing.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch, list_branches

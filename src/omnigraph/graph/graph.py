@@ -85,7 +85,7 @@ class Graph(Session):
         Indexes that could not be read are tried again, because their files may have been put back.
         """
         from omnigraph.commit.heal import heal
-        from omnigraph.storage.tables.index_health.doing_without import forget_damage
+        from omnigraph.storage.tables.indexing.index_health import forget_damage
 
         self._state.ensure_open()
         forget_damage()

@@ -11,8 +11,8 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from omnigraph.storage.tables.index_kinds import describe
-from omnigraph.storage.tables.indexes import IndexState
+from omnigraph.storage.tables.indexing.index_kinds import describe
+from omnigraph.storage.tables.indexing.indexes import IndexState
 
 
 class Effort(enum.Enum):

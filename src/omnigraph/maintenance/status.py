@@ -40,7 +40,7 @@ from omnigraph.manifest.rows import GraphCommit, Purge, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.table_files import LineageFiles, TableFiles, table_files
-from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.indexing.indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.version import __version__
 

@@ -23,8 +23,8 @@ from omnigraph.storage.auto_cleanup import find_auto_cleanup
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.blobs.compacting import BlobSizes, batch_rows, blob_sizes
-from omnigraph.storage.tables.index_kinds import describe, follows_rewrites
-from omnigraph.storage.tables.indexes import IndexState, is_named_by_us, list_indexes
+from omnigraph.storage.tables.indexing.index_kinds import describe, follows_rewrites
+from omnigraph.storage.tables.indexing.indexes import IndexState, is_named_by_us, list_indexes
 from omnigraph.storage.tables.table import Table
 from omnigraph.write.index_builds import missing_indexes
 

@@ -24,9 +24,9 @@ from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.maintenance.effort import Effort, due_folds
 from omnigraph.maintenance.table_work import TableWork, is_kept_apart
 from omnigraph.storage.auto_cleanup import stage_unset
-from omnigraph.storage.tables.index_health.doing_without import blame
-from omnigraph.storage.tables.index_kinds import follows_rewrites
-from omnigraph.storage.tables.indexes import IndexState, list_indexes, stage_drop_index
+from omnigraph.storage.tables.indexing.index_health import blame
+from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
+from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes, stage_drop_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.staging import Staged

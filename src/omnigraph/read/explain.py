@@ -26,7 +26,7 @@ from omnigraph.read.match.trace import Trace
 from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.profile import whole
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.index_kinds import Serves, kind_serving
+from omnigraph.storage.tables.indexing.index_kinds import Serves, kind_serving
 
 ENDS = {
     ir.Direction.OUT: ("src",),

@@ -19,8 +19,8 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.lang.schema.indexes import IndexKind, WantedIndex, wanted_indexes
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.storage.tables.index_kinds import describe
-from omnigraph.storage.tables.indexes import (
+from omnigraph.storage.tables.indexing.index_kinds import describe
+from omnigraph.storage.tables.indexing.indexes import (
     Coverage,
     best_coverage,
     build_segment,

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.tables.index_health.doing_without import forget_damage
+from omnigraph.storage.tables.indexing.index_health import forget_damage
 from omnigraph.storage.tables.lance_import import forget_sessions
 
 SCHEMA = """

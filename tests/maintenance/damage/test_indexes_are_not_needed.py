@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.graph import open as open_graph
-from omnigraph.storage.tables.index_health.index_files import index_parts
+from omnigraph.storage.tables.indexing.index_health import index_parts
 from omnigraph.storage.tables.lance_import import forget_sessions
 from omnigraph.storage.tables.table import open_table
 from tests.maintenance.damage.damaging import (

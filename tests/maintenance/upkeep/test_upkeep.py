@@ -17,7 +17,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.maintenance.upkeep.upkeep import OthersAtWork, keep_in_shape
 from omnigraph.maintenance.upkeep.when import MANY_ROWS
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
-from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.indexing.indexes import list_indexes
 from tests.commit.synthetic import Died
 from tests.maintenance.upkeep.keeping import (
     LIMIT,

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from omnigraph.maintenance.merging import SMALL_ROWS
-from omnigraph.storage.tables.index_kinds import Serves, kind_serving
-from omnigraph.storage.tables.indexes import list_indexes
+from omnigraph.storage.tables.indexing.index_kinds import Serves, kind_serving
+from omnigraph.storage.tables.indexing.indexes import list_indexes
 from omnigraph.storage.tables.table import Table
 
 MOST_OFTEN: Final = 64

@@ -16,10 +16,10 @@ from typing import Any, Final
 
 from omnigraph.read.search.terms import Terms
 from omnigraph.storage.scratch import make_scratch
-from omnigraph.storage.tables.full_text import text_hits
-from omnigraph.storage.tables.index_health.index_files import IndexPart, index_parts
-from omnigraph.storage.tables.index_kinds import Serves, describe
-from omnigraph.storage.tables.indexes import IndexState, list_indexes
+from omnigraph.storage.tables.indexing.full_text import text_hits
+from omnigraph.storage.tables.indexing.index_health import IndexPart, index_parts
+from omnigraph.storage.tables.indexing.index_kinds import Serves, describe
+from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
 
@@ -168,7 +168,7 @@ def _texts(table: Table, state: IndexState, _parts: Sequence[IndexPart]) -> Iter
 
 
 def _terms_of(words: Sequence[str]) -> dict[str, list[str]]:
-    from omnigraph.storage.tables.full_text import analysed
+    from omnigraph.storage.tables.indexing.full_text import analysed
 
     return {word: analysed(word) for word in words}
 

@@ -20,7 +20,7 @@ from omnigraph.storage.lance_format.file_footer import FOOTER_BYTES, footer_faul
 from omnigraph.storage.lance_format.protobuf import read_fields
 from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.blobs.places import BlobPlaces
-from omnigraph.storage.tables.index_health.index_files import IndexPart
+from omnigraph.storage.tables.indexing.index_health import IndexPart
 from omnigraph.storage.tables.table import Table, file_session, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import is_panic, reason
 from omnigraph.storage.tables.table_ref import TableRef

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 from omnigraph.storage import layout
-from omnigraph.storage.tables.index_health.index_files import IndexPart, index_parts
+from omnigraph.storage.tables.indexing.index_health import IndexPart, index_parts
 from omnigraph.storage.tables.table import Table
 
 FileKind = Literal["data", "deletions", "transaction"]

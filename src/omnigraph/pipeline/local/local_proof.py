@@ -21,7 +21,7 @@ from omnigraph.pipeline.engine import Incoming
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
-from omnigraph.storage.tables.btrees.integer_texts import spelled_integers
+from omnigraph.storage.tables.indexing.text_order import spelled_integers
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.validate.committed import KEY_LIMIT, Committed
 

@@ -17,8 +17,8 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.indexes import IndexKind, WantedIndex
 from omnigraph.runner.spark_tasks import Outcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
-from omnigraph.storage.tables.index_kinds import describe
-from omnigraph.storage.tables.indexes import build_segment
+from omnigraph.storage.tables.indexing.index_kinds import describe
+from omnigraph.storage.tables.indexing.indexes import build_segment
 from omnigraph.storage.tables.rewriting import run_task
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex

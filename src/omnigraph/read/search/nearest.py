@@ -23,7 +23,7 @@ from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.index_kinds import ROWS_PER_PARTITION
+from omnigraph.storage.tables.indexing.index_kinds import ROWS_PER_PARTITION
 
 Vectors = npt.NDArray[np.float32]
 

@@ -27,8 +27,8 @@ from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
 from omnigraph.read.search.terms import own_index
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.full_text import analysed, text_hits
-from omnigraph.storage.tables.index_health.doing_without import IndexUnusable
+from omnigraph.storage.tables.indexing.full_text import analysed, text_hits
+from omnigraph.storage.tables.indexing.index_health import IndexUnusable
 
 
 @dataclass(frozen=True, slots=True)

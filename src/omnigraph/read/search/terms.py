@@ -19,8 +19,8 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.full_text import analysed
-from omnigraph.storage.tables.indexes import IndexState
+from omnigraph.storage.tables.indexing.full_text import analysed
+from omnigraph.storage.tables.indexing.indexes import IndexState
 
 
 @dataclass(frozen=True, slots=True)

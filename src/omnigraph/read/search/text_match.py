@@ -25,8 +25,13 @@ from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import one_array
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
-from omnigraph.storage.tables.full_text import TooManyEdits, analysed, can_be_fuzzy, text_hits
-from omnigraph.storage.tables.index_health.doing_without import IndexUnusable
+from omnigraph.storage.tables.indexing.full_text import (
+    TooManyEdits,
+    analysed,
+    can_be_fuzzy,
+    text_hits,
+)
+from omnigraph.storage.tables.indexing.index_health import IndexUnusable
 
 DEFAULT_EDITS: Final = 2
 

@@ -23,7 +23,12 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
-from omnigraph.storage.tables.indexes import Coverage, IndexState, best_coverage, list_indexes
+from omnigraph.storage.tables.indexing.indexes import (
+    Coverage,
+    IndexState,
+    best_coverage,
+    list_indexes,
+)
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef

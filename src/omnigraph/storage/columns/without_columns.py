@@ -16,8 +16,8 @@ from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
 from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
 from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
-from omnigraph.storage.tables.index_kinds import follows_rewrites
-from omnigraph.storage.tables.indexes import (
+from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
+from omnigraph.storage.tables.indexing.indexes import (
     Coverage,
     coverage,
     list_indexes,

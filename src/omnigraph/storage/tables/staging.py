@@ -18,7 +18,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns, has_addresses, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
-from omnigraph.storage.tables.index_health.doing_without import with_or_without
+from omnigraph.storage.tables.indexing.index_health import with_or_without
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors

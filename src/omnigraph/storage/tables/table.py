@@ -16,7 +16,7 @@ from omnigraph.cancel import aside, current, look
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters.pushdown import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
-from omnigraph.storage.tables.index_health.doing_without import with_or_without
+from omnigraph.storage.tables.indexing.index_health import with_or_without
 from omnigraph.storage.tables.lance_import import admits, lance, lance_module, session
 from omnigraph.storage.tables.table_errors import (
     TableMissing,

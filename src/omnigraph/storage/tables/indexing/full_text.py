@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.cancel import aside
 from omnigraph.errors import StorageError
-from omnigraph.storage.tables.index_health.doing_without import IndexUnusable, blame, is_usable
-from omnigraph.storage.tables.index_kinds import TEXT_ANALYSIS
+from omnigraph.storage.tables.indexing.index_health import IndexUnusable, blame, is_usable
+from omnigraph.storage.tables.indexing.index_kinds import TEXT_ANALYSIS
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_errors import lance_errors

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.btrees.btree_files import build_btree
+from omnigraph.storage.tables.indexing.btree_files import build_btree
 
 if TYPE_CHECKING:
     from omnigraph.storage.tables.table import Table

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.storage.tables.btrees.sorted_values import Column, OutOfOrder, is_in_order
 from omnigraph.storage.tables.encodings import for_ids
+from omnigraph.storage.tables.indexing.sorted_values import Column, OutOfOrder, is_in_order
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
 

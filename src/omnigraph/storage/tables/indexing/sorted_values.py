@@ -11,8 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from omnigraph.storage.tables.btrees.integer_texts import in_order_of_texts, spelled_integers
-from omnigraph.storage.tables.btrees.text_order import order_of_texts
+from omnigraph.storage.tables.indexing.text_order import (
+    in_order_of_texts,
+    order_of_texts,
+    spelled_integers,
+)
 from omnigraph.storage.tables.table import Table
 
 if TYPE_CHECKING:

@@ -11,9 +11,8 @@ from typing import Any
 from omnigraph.cancel import current, look_at
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.index_health.doing_without import damage_at, find_damage
-from omnigraph.storage.tables.index_health.index_files import index_parts
-from omnigraph.storage.tables.index_kinds import DESCRIPTIONS, KindDescription, describe
+from omnigraph.storage.tables.indexing.index_health import damage_at, find_damage, index_parts
+from omnigraph.storage.tables.indexing.index_kinds import DESCRIPTIONS, KindDescription, describe
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table

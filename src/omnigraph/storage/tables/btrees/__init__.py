@@ -1,1 +1,0 @@
-"""BTREEs whose files are written here rather than by Lance."""

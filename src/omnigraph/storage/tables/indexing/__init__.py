@@ -1,0 +1,1 @@
+"""Indexes of tables: their kinds, builds and files, what covers what, doing without a damaged one."""
