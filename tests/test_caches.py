@@ -23,7 +23,7 @@ SRC = Path(__file__).parents[1] / "src" / "omnigraph"
 OF_THE_PROCESS = {
     "embeddings/provider.py _warn_of_hiding": "the text of the warning",
     "failpoints.py _armed": "the name of the failpoint",
-    "manifest/history/past_schemas.py _catalogs": "the graph and the hash of the schema",
+    "manifest/history/resolve.py _catalogs": "the graph and the hash of the schema",
     "read/kernels/numba_threads.py _pool": "the number of the process",
     "read/search/scratch_index.py _building": "the digest of a fingerprint; locks",
     "read/search/scratch_index.py _open": "the digest of a fingerprint",

@@ -14,9 +14,9 @@ from omnigraph.commit.changes import StagedStep, TableChange, Write, Writer
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
+from omnigraph.manifest.history.streams import StreamBatch
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.manifest.streams import StreamBatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import Table, open_table

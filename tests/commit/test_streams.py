@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.commit.heal import heal
-from omnigraph.commit.phases.locking import lock_names
 from omnigraph.commit.protocol import commit
-from omnigraph.commit.replays.batches import BatchRepeated, is_published, publish_once
+from omnigraph.commit.replays import BatchRepeated, is_published, publish_once
+from omnigraph.commit.staging import lock_names
 from omnigraph.errors import BadRequest
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest import tidying
+from omnigraph.manifest.history.streams import StreamBatch, StreamRecord, find_stream
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.streams import StreamBatch, StreamRecord, find_stream
 from tests.commit.synthetic import PERSON, TEAM, contents, dying_at, prepare, write
 from tests.manifest.publishing import new_graph
 from tests.opened import workspace_of

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest.table_rows import read_table_states
+from omnigraph.manifest.row_reads import read_table_states
 from tests.faults.publish_workers import create_branches, publish_and_die, publish_many
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, new_graph
 from tests.opened import workspace_of

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest import manifest as manifest_module
-from omnigraph.manifest import tidying
+from omnigraph.manifest import row_reads, tidying
+from omnigraph.manifest.history.streams import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
-from omnigraph.manifest.streams import StreamBatch, StreamRecord
 from omnigraph.storage.lance_format import row_versions
 from omnigraph.storage.lance_format.row_versions import decoded
 from tests.manifest.publishing import PERSON, SCHEMA, intent, new_graph
@@ -29,7 +28,7 @@ def graph(tmp_path):
 def source_of(read) -> str:
     """The source in a schema row, which must be found without a search for rows."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(manifest_module, "_metadata", None)
+        patch.setattr(row_reads, "read_metadata", None)
         return read().source
 
 
@@ -56,7 +55,7 @@ def test_the_schema_row_is_found_without_a_search(graph):
 
 @pytest.mark.parametrize("first", [1, 1_000_000])
 def test_a_schema_row_in_another_place_is_searched_for(graph, monkeypatch, first):
-    monkeypatch.setattr(manifest_module, "FIRST_ROW_ID", first)
+    monkeypatch.setattr(row_reads, "FIRST_ROW_ID", first)
     manifest = workspace_of(graph).manifest
     assert manifest.schema(manifest.state("main")).source == SCHEMA
 

@@ -12,8 +12,8 @@ from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest import rows, tidying
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.row_reads import read_table_states
 from omnigraph.manifest.rows import TableState
-from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision

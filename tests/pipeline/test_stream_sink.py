@@ -9,7 +9,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, SchemaConflict
-from omnigraph.manifest.streams import StreamBatch, find_stream
+from omnigraph.manifest.history.streams import StreamBatch, find_stream
 from omnigraph.pipeline.streams.sink import sink_options
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, write

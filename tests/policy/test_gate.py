@@ -7,7 +7,7 @@ import json
 import pytest
 
 import omnigraph as og
-from omnigraph.commit.replays.request import kept_answer
+from omnigraph.commit.replays import kept_answer
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,

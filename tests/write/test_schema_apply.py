@@ -24,7 +24,7 @@ from omnigraph.errors import (
 from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.publisher import Changes, Intent, publish
-from omnigraph.manifest.table_rows import read_table_states
+from omnigraph.manifest.row_reads import read_table_states
 from omnigraph.storage.tables.indexing.indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table

@@ -20,7 +20,7 @@ from omnigraph.changes.row_changes import RowChanges, Rows
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.manifest.history.past_schemas import catalog_at
+from omnigraph.manifest.history.resolve import catalog_at
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 

@@ -24,10 +24,9 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import Write
 from omnigraph.commit.drift import HealFirst, being_recovered
 from omnigraph.commit.heal import heal
-from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
 from omnigraph.commit.phases.marking import marked, note_left_files
 from omnigraph.commit.protocol import commit_under_locks, stage
-from omnigraph.commit.staging import stage_early
+from omnigraph.commit.staging import MoreLocks, lock_names, lock_purpose, stage_early
 from omnigraph.errors import (
     BadRequest,
     Contention,

@@ -13,10 +13,10 @@ from typing import Any, Final, Literal, get_args
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
+from omnigraph.manifest.history.streams import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
-from omnigraph.manifest.streams import StreamBatch, StreamRecord
 from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 

@@ -36,11 +36,9 @@ from omnigraph.commit.drift import open_undrifted
 from omnigraph.commit.forks import pin_at, reclaim_fork, refuse_pending
 from omnigraph.commit.heal import run_healing
 from omnigraph.commit.phases.failed import FailedCommit, recovery_required
-from omnigraph.commit.phases.locking import MoreLocks, lock_names, lock_purpose
 from omnigraph.commit.phases.marking import check_mark
 from omnigraph.commit.phases.publishing import publish_under_locks
-from omnigraph.commit.replays.batches import refuse_repeated_batch
-from omnigraph.commit.replays.once import refuse_repeated
+from omnigraph.commit.replays import refuse_repeated, refuse_repeated_batch
 from omnigraph.commit.sidecar import (
     Sidecar,
     build_sidecar,
@@ -48,7 +46,14 @@ from omnigraph.commit.sidecar import (
     list_sidecars,
     write_sidecar,
 )
-from omnigraph.commit.staging import needs_fork, stage_early, stage_step
+from omnigraph.commit.staging import (
+    MoreLocks,
+    lock_names,
+    lock_purpose,
+    needs_fork,
+    stage_early,
+    stage_step,
+)
 from omnigraph.errors import (
     Contention,
     Drift,

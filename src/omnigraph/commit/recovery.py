@@ -32,17 +32,15 @@ from omnigraph.commit.classify import (
     Observation,
     TableClass,
     decide,
+    expectations_hold,
     is_foreign,
     is_restorable,
-    restore_uuid,
-)
-from omnigraph.commit.forks import pin_at
-from omnigraph.commit.observed import (
-    expectations_hold,
     live_branch,
     observe_all,
+    restore_uuid,
     target_ref,
 )
+from omnigraph.commit.forks import pin_at
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError

@@ -17,10 +17,10 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import RELOCATE, WRITERS, Write, Writer
 from omnigraph.errors import CorruptSidecar, StorageError
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.streams import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
-from omnigraph.manifest.streams import StreamBatch, StreamRecord
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
 from omnigraph.storage.decoded import has_type

@@ -41,7 +41,7 @@ def mutate(
     options: MutateOptions,
 ) -> MutationResult:
     """Run a mutation as one commit, or change nothing."""
-    from omnigraph.commit.replays.request import WriteRequest
+    from omnigraph.commit.replays import WriteRequest
     from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
     state = access.state
@@ -80,7 +80,7 @@ def embed(
     message: str | None,
 ) -> EmbedResult:
     """Fill the vectors that are null although their text is there."""
-    from omnigraph.commit.replays.request import WriteRequest
+    from omnigraph.commit.replays import WriteRequest
     from omnigraph.write.embed import EmbedRequest, embed
 
     state = access.state

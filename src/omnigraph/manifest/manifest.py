@@ -7,12 +7,7 @@ How the state of a branch is found, when version n is remembered:
    there is none, n is the newest. Otherwise open the newest version and read its head row; that one
    row is the whole state.
 3. If version n is another file or none, cleanup has trimmed the history, or a backup was put back. In
-   the history of the newest version the head commit of n tells which: if it is not there, what this
-   handle has answered is gone, and it refuses to go on (``GraphReplaced``).
-
-A graph that lies elsewhere than its head says has forks that look for their files at the old place. Only
-`main` and what its own tables hold is read then (``ensure_settled``), until ``commit/relocation.py`` has
-settled the forks.
+   the history of the newest version the head commit of n tells which (``identity.py``).
 """
 
 from __future__ import annotations
@@ -25,14 +20,14 @@ from typing import Any
 
 from omnigraph.errors import (
     BranchNotFound,
-    GraphMoved,
-    GraphReplaced,
     HistoryReclaimed,
     NotAGraph,
     StorageError,
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
+from omnigraph.manifest.identity import Identity, graph_moved
+from omnigraph.manifest.row_reads import read_head_row, read_metadata, read_schema_text
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
@@ -46,10 +41,6 @@ from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
 
-FEW_ROWS = 256
-"""Fragments of the manifest of up to this number of rows are read whole."""
-FIRST_ROW_ID = 0
-"""The row id of the first row of a table."""
 REMADE_ATTEMPTS = 3
 """How many times a branch may be deleted and made again under a read before the read fails."""
 
@@ -101,13 +92,10 @@ class Manifest:
         self, root: Root, store: ObjectStore | None = None, *, relocating: bool = False
     ) -> None:
         self.root = root
-        self._relocating = relocating
-        self._settled = False
-        self._replaced = False
+        self._identity = Identity(root, relocating=relocating)
         self._store = open_store(root) if store is None else store
         self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
         self._states: dict[str, BranchState] = {}
-        self._graph_id: str | None = None
         self._lock = threading.Lock()
         self._refreshing: dict[str, threading.Lock] = {}
 
@@ -144,8 +132,7 @@ class Manifest:
         if branch != MAIN:
             self.ensure_settled()
         while True:
-            if self._replaced:
-                raise self._another_state()
+            self._identity.refuse_replaced()
             known = self._states.get(branch)
             ref = self._branch_ref(branch)
             with self._unless_deleted(branch, ref.identifier):
@@ -172,12 +159,12 @@ class Manifest:
             table = self._open(branch, ref.identifier)
         head = read_head_row(table)
         if branch != MAIN:
-            head = self._as_main_says(head)
+            head = self._identity.as_main_says(head, lambda: self.state(MAIN).head)
         mark = self._mark(branch, table)
         state = BranchState(
             branch, ref.identifier, ref.parent, ref.parent_version, table, head, mark
         )
-        self._refuse_another_graph(state, None if is_there else before)
+        self._identity.check(head, goes_on=lambda: is_there or self._goes_on(state, before))
         self._look_where_it_lies(state)
         return self._remember(state)
 
@@ -210,7 +197,8 @@ class Manifest:
         with self._unless_deleted(branch, identifier):
             head = read_head_row(open_table(self._table_ref(branch, identifier).at(version)))
         # What was recorded before the graph was copied has the id of the other one.
-        return head if self._graph_id is None else replace(head, graph_id=self._graph_id)
+        known = self._identity.graph_id
+        return head if known is None else replace(head, graph_id=known)
 
     def _remember(self, state: BranchState) -> BranchState:
         """Remember a state, unless a newer one of the same branch is known."""
@@ -263,71 +251,27 @@ class Manifest:
 
     def ensure_settled(self) -> None:
         """Raise ``GraphMoved`` while the forks of the graph look for their files at another place."""
-        if self._settled or self._relocating:
+        if self._identity.is_settled or self._identity.relocating:
             return
         head = self.state(MAIN).head  # somebody may have settled it meanwhile
-        if not self._settled:
+        if not self._identity.is_settled:
             raise graph_moved(head, self.root)
 
     def begin_anew(self) -> None:
         """Forget all that is remembered, the id of the graph included: it was settled at this place."""
-        with self._lock:
-            self._states.clear()
-            self._graph_id, self._settled = None, False
-
-    def _as_main_says(self, head: Head) -> Head:
-        """Return the head of a branch with the id and the place that `main` has.
-
-        A branch that was made from a state before the graph was copied has those of that time.
-        """
-        at_home = head.graph_id == self._graph_id and head.root == self.root.canonical
-        if at_home or self._relocating:
-            return head
-        main = self.state(MAIN).head
-        if head.graph_id not in (main.graph_id, *main.former_ids):
-            return head
-        return replace(
-            head,
-            graph_id=main.graph_id,
-            root=main.root,
-            former_ids=main.former_ids,
-            is_copy=main.is_copy,
-        )
+        self.forget()
+        self._identity.begin_anew()
 
     def _look_where_it_lies(self, state: BranchState) -> None:
-        """Note whether the graph is settled at this root, as the head of `main` says."""
         if state.name == MAIN:
-            self._settled = is_settled(state.head, self.root)
-        elif state.head.root != self.root.canonical and not self._relocating:
-            self._settled = False
+            self._identity.note_place(state.head)
+        elif self._identity.is_elsewhere(state.head):
+            self._identity.is_settled = False
             self.ensure_settled()
 
-    def _refuse_another_graph(self, state: BranchState, before: BranchState | None) -> None:
-        """Refuse when another graph, or an older state of this one, was put in its place.
-
-        ``before`` is what was known of the branch, if it is not certain that its history goes on.
-        """
-        head = state.head
-        with self._lock:
-            # A copy that was not settled yet was read under the id of its original.
-            is_copy = not self._settled and self._graph_id in head.former_ids
-            # A copy that turned out to be the graph itself got the id of its original back.
-            is_no_copy = not head.is_copy and head.former_ids[-1:] == (self._graph_id,)
-            if self._graph_id is None or is_copy or is_no_copy:
-                self._graph_id = head.graph_id
-        if self._relocating:
-            return
-        if self._graph_id != head.graph_id or (
-            before is not None and self.commit(state, before.head.commit.graph_commit_id) is None
-        ):
-            self._replaced = True
-            raise self._another_state()
-
-    def _another_state(self) -> GraphReplaced:
-        return GraphReplaced(
-            f"the graph at {self.root.canonical} is not the one that this handle has read: another one, or "
-            "an earlier state of it, was put in its place; open it again"
-        )
+    def _goes_on(self, state: BranchState, before: BranchState | None) -> bool:
+        """Return whether the history of a state has what was known of the branch before."""
+        return before is None or self.commit(state, before.head.commit.graph_commit_id) is not None
 
     def _table_ref(self, branch: str, identifier: str | None) -> TableRef:
         return self.ref if branch == MAIN else self.ref.on(branch, branch_id=identifier)
@@ -382,7 +326,7 @@ class Manifest:
         if state.head.commit.graph_commit_id == graph_commit_id:
             return state.head.commit
         with self._unless_deleted(state.name, state.identifier, state.table.version):
-            found = _metadata(state.table, "object_id", f"commit:{graph_commit_id}")
+            found = read_metadata(state.table, "object_id", f"commit:{graph_commit_id}")
         return rows.read_commit(found[0]) if found else None
 
     def commits_beginning(self, state: BranchState, prefix: str) -> list[GraphCommit]:
@@ -404,7 +348,7 @@ class Manifest:
         ``fragments`` are the only ones to look at.
         """
         with self._unless_deleted(state.name, state.identifier, state.table.version):
-            return _metadata(state.table, column, value, fragments)
+            return read_metadata(state.table, column, value, fragments)
 
     def commits(
         self, state: BranchState, depths: tuple[int, int] | None = None
@@ -435,7 +379,7 @@ class Manifest:
             return self._schema_row(open_table(self._table_ref(branch, identifier).at(version)))
 
     def _schema_row(self, table: Table) -> SchemaRow:
-        found = _schema_text(table)
+        found = read_schema_text(table)
         if found is None:
             raise StorageError(
                 f"the manifest of {self.root.canonical} has no schema row; restore the graph from "
@@ -455,22 +399,6 @@ class Manifest:
         ]
 
 
-def is_settled(head: Head, root: Root) -> bool:
-    """Return whether the forks of a graph find their files at this root, as the head of `main` says."""
-    return head.root == root.canonical and not head.unsettled
-
-
-def graph_moved(head: Head, root: Root) -> GraphMoved:
-    """Return the error for what needs forks in a graph that is not settled where it lies."""
-    return GraphMoved(
-        f"the graph at {root.canonical} was copied or moved from {head.root}, and its branches are not "
-        "settled here yet: open it read-write once or run `omnigraph repair`, and it is a graph of its "
-        "own; or run `omnigraph repair --moved` if the original is gone",
-        recorded=head.root,
-        actual=root.canonical,
-    )
-
-
 @dataclass(frozen=True, slots=True)
 class _Ref:
     identifier: str | None
@@ -487,52 +415,3 @@ def branch_not_found(branch: str) -> BranchNotFound:
     return BranchNotFound(
         f"there is no branch `{branch}`; list the branches to see which there are", branch=branch
     )
-
-
-def read_head_row(table: Table) -> Head:
-    """Return the head row. Every publish rewrites it, so the newest fragment is read first."""
-    if not {"object_id", "metadata"} <= set(table.schema.names):
-        raise _no_manifest(table)
-    found = _metadata(table, "object_id", rows.HEAD_ID, table.fragments()[-1:])
-    found = found or _metadata(table, "object_id", rows.HEAD_ID)
-    if not found:
-        raise _no_manifest(table)
-    return rows.read_head(found[0])
-
-
-def _schema_text(table: Table) -> str | None:
-    """Return the metadata of the schema row, at a cost that does not grow with the history.
-
-    It is the first row of a graph, and an update leaves a row its row id, on every branch. In a graph of
-    an older release it is another one, and is searched for.
-    """
-    import pyarrow as pa
-
-    first = table.find(pa.array([FIRST_ROW_ID], pa.uint64()), ["object_id", "metadata"])
-    found = [row["metadata"] for row in first.to_pylist() if row["object_id"] == rows.SCHEMA_ID]
-    found = found or _metadata(table, "object_id", rows.SCHEMA_ID)
-    return found[0] if found else None
-
-
-def _no_manifest(table: Table) -> StorageError:
-    return StorageError(
-        f"{table.ref} has no head row, so it is no manifest of a graph; restore the graph from a "
-        "copy, or choose another root"
-    )
-
-
-def _metadata(
-    table: Table, column: str, value: str, fragments: Sequence[Any] | None = None
-) -> list[Any]:
-    """Return the metadata texts of the rows whose column has this value; ``fragments`` are those to look at."""
-    if fragments is None:
-        options = {}
-    else:
-        options = {"fragment_ids": [fragment.id for fragment in fragments]}
-        if sum(fragment.physical_rows for fragment in fragments) <= FEW_ROWS:
-            # Planning a filter takes longer than reading what a few publishes wrote.
-            read = table.read([column, "metadata"], None, **options).to_pylist()
-            return [row["metadata"] for row in read if row[column] == value]
-    where = filter_expression(table.schema, [Condition(column, "=", value)])
-    found: list[Any] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
-    return found

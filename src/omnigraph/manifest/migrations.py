@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest import rows
-from omnigraph.manifest.manifest import read_head_row
+from omnigraph.manifest.row_reads import read_head_row
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, WRITTEN_BY_KEY, GraphCommit, format_stamp
 from omnigraph.storage.filters.pushdown import Condition, filter_expression
 from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata

@@ -32,12 +32,12 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.streams import StreamRecord
 from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
+from omnigraph.manifest.row_reads import former_keys, without_purge
 from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
-from omnigraph.manifest.streams import StreamRecord
-from omnigraph.manifest.table_rows import former_keys, without_purge
 from omnigraph.manifest.tidying import tidy
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision, TableMoved

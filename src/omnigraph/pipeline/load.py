@@ -21,7 +21,7 @@ from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.phases.marking import marked
-from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays import run_once
 from omnigraph.errors import (
     BadRequest,
     OmniGraphError,
@@ -73,7 +73,7 @@ def load(
     records mean something else, so then they are read again if that is possible. ``engine`` is given for
     records that were read elsewhere; otherwise the request decides. If the operation id is known already,
     nothing is loaded and the first answer is returned again. ``BatchRepeated`` says that the micro-batch of
-    a stream is there already (``commit/replays/batches.py``).
+    a stream is there already (``commit/replays.py``).
     """
     options = request.options
     if options.mode not in MODES:

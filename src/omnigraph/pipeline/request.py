@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit, with_commit
+from omnigraph.commit.replays import WriteRequest, kept_answer, shown_commit, with_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.manifest.history.streams import StreamBatch
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.manifest.streams import StreamBatch
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.rows.rejects import Rejects, rejects_file

@@ -21,8 +21,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
+from omnigraph.commit.replays import WriteRequest, kept_answer, run_once, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import size_text
 from omnigraph.errors import (

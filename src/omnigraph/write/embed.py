@@ -19,11 +19,11 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
-from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import (
+from omnigraph.commit.replays import (
     UNFINISHED,
     WriteRequest,
     kept_answer,
+    run_once,
     shown_commit,
     with_commit,
 )

@@ -22,8 +22,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
-from omnigraph.commit.replays.once import run_once
-from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
+from omnigraph.commit.replays import WriteRequest, kept_answer, run_once, shown_commit
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted

@@ -14,8 +14,8 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest import rows
 from omnigraph.manifest.create import table_schema
 from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.row_reads import former_keys
 from omnigraph.manifest.rows import TableState
-from omnigraph.manifest.table_rows import former_keys
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.columns.column_changes import ColumnChanges

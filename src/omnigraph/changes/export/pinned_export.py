@@ -17,7 +17,7 @@ from omnigraph.changes.change_filter import KINDS, Kind
 from omnigraph.changes.declared_types import TypeId, types_of, under_current_names
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.manifest.history.past_schemas import catalog_at
+from omnigraph.manifest.history.resolve import catalog_at
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace

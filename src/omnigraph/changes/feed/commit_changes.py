@@ -37,9 +37,8 @@ from omnigraph.errors import (
 )
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.past_schemas import catalog_at
 from omnigraph.manifest.history.records import MAINTENANCE, find_commit
-from omnigraph.manifest.history.resolve import resolve_commit
+from omnigraph.manifest.history.resolve import catalog_at, resolve_commit
 from omnigraph.manifest.rows import MESSAGE, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace

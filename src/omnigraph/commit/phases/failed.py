@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from omnigraph.clock import new_ulid
 from omnigraph.commit.changes import StagedStep, Write
-from omnigraph.commit.observed import has_moved, observe
+from omnigraph.commit.classify import has_moved, observe
 from omnigraph.commit.sidecar import Sidecar, delete_sidecar, is_pending, write_sidecar
 from omnigraph.errors import OmniGraphError, RecoveryRequired
 from omnigraph.manifest.manifest import BranchState

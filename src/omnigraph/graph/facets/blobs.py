@@ -200,7 +200,7 @@ class Blobs(Facet):
         ``if_commit``: refuse unless the branch is at that commit. ``operation_id`` and
         ``message`` as for ``mutate``.
         """
-        from omnigraph.commit.replays.request import WriteRequest
+        from omnigraph.commit.replays import WriteRequest
         from omnigraph.write.blobs import BlobWrite, write_blob
 
         self._state.ensure_writable()

@@ -78,7 +78,7 @@ def _request(
     operation_id: object = None,
     message: object = None,
 ) -> SchemaRequest:
-    from omnigraph.commit.replays.request import WriteRequest
+    from omnigraph.commit.replays import WriteRequest
     from omnigraph.write.schema_apply import SchemaRequest
 
     if not isinstance(allow_data_loss, bool):

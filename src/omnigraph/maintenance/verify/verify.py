@@ -24,9 +24,9 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve_commit
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.row_reads import read_table_states
 from omnigraph.manifest.rows import OF_TABLES, TableState
 from omnigraph.manifest.schema_row import mirrors_agree
-from omnigraph.manifest.table_rows import read_table_states
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.table_files import TableFiles, table_files

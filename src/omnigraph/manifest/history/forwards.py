@@ -16,8 +16,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omnigraph.manifest.history.lineage import Lineage, is_published
-from omnigraph.manifest.history.records import PAGE, BranchRecords, commit_not_found, first_parents
+from omnigraph.manifest.history.records import (
+    PAGE,
+    BranchRecords,
+    Lineage,
+    commit_not_found,
+    first_parents,
+    is_published,
+)
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 

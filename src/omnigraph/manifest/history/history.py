@@ -22,7 +22,8 @@ from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import MayRead, check_limit, everything
 from omnigraph.manifest.history.tags import list_tags
-from omnigraph.manifest.manifest import BranchState, Manifest, is_settled
+from omnigraph.manifest.identity import is_settled
+from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 
 USUAL = 200

@@ -1,4 +1,4 @@
-"""From a target to the snapshot it names.
+"""From a target to the snapshot it names, and to the schema of that snapshot, which may be an older one.
 
 For example, with `main` at commit C3 (parents C3 -> C2 -> C1), ``resolve(Target(snapshot="C2"))``
 returns the tables as C2 pinned them.
@@ -6,8 +6,10 @@ returns the tables as C2 pinned them.
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
 from contextlib import suppress
-from typing import Protocol
+from typing import Final, Protocol
 
 from omnigraph.clock import is_ulid
 from omnigraph.errors import (
@@ -17,6 +19,9 @@ from omnigraph.errors import (
     OmniGraphError,
     VersionNotFound,
 )
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import (
     BranchRecords,
@@ -26,7 +31,7 @@ from omnigraph.manifest.history.records import (
 )
 from omnigraph.manifest.history.tags import find_tag
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
-from omnigraph.manifest.rows import Head
+from omnigraph.manifest.rows import Head, SchemaRow
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 from omnigraph.types.temporal import format_moment
@@ -161,3 +166,45 @@ def head_at(manifest: Manifest, branch: str, version: int) -> Head:
             table_key="__manifest",
             version=version,
         ) from None
+
+
+_MAX_CATALOGS: Final = 8
+_catalogs: OrderedDict[tuple[str, str], Catalog] = OrderedDict()
+_lock = threading.Lock()
+
+
+def catalog_at(manifest: Manifest, snapshot: Snapshot) -> Catalog:
+    """Return the types that were accepted when the head commit of a snapshot was made."""
+    key = snapshot.graph_id, snapshot.ir_hash
+    with _lock:
+        known = _catalogs.get(key)
+        if known is not None:
+            _catalogs.move_to_end(key)
+            return known
+    built = catalog_of(read_ir(schema_row_at(manifest, snapshot).ir))
+    with _lock:
+        _catalogs[key] = built
+        if len(_catalogs) > _MAX_CATALOGS:
+            _catalogs.popitem(last=False)
+    return built
+
+
+def schema_row_at(manifest: Manifest, snapshot: Snapshot) -> SchemaRow:
+    """Return the schema under which the head commit of a snapshot was made.
+
+    Raises ``HistoryReclaimed`` if that version of the manifest is gone.
+    """
+    commit = snapshot.commit
+    try:
+        row = manifest.schema_at(commit.branch or MAIN, commit.manifest_version)
+    except (BranchNotFound, VersionMissing, TableMissing):
+        row = None
+    # A branch of that name that was made again has other commits at these versions.
+    if row is None or row.ir_hash != snapshot.ir_hash:
+        raise HistoryReclaimed(
+            f"the schema of commit `{commit.graph_commit_id}` was removed with its version of the "
+            "manifest; read a newer state of the graph",
+            table_key="__manifest",
+            version=commit.manifest_version,
+        )
+    return row

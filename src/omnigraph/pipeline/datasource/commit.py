@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from omnigraph.commit.replays.batches import publish_once
+from omnigraph.commit.replays import publish_once
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.rejected import read_rejected
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows

@@ -11,8 +11,8 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import check_actor, check_app_id, check_message, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
+from omnigraph.manifest.history.streams import StreamBatch
 from omnigraph.manifest.snapshot import Target
-from omnigraph.manifest.streams import StreamBatch
 from omnigraph.pipeline.datasource.option_values import (
     Ends,
     check_known,

@@ -6,7 +6,7 @@ What Spark does with a micro-batch, and in which process:
 2. It plans **again** in the process of the commit, on a branch that may have moved since. So every task
    sends along what it wrote for (`Pinned`), and the commit goes by that.
 3. The commit looks the batch up by its stream before anything else, and leaves it out if it is there
-   (`commit/replays/batches.py`); what the tasks wrote is removed then.
+   (`commit/replays.py`); what the tasks wrote is removed then.
 
 The stream is named by the option `app_id`, or else by the id of its query, which its tasks know.
 """
@@ -21,8 +21,8 @@ import pyarrow as pa
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.actors import check_app_id
+from omnigraph.manifest.history.streams import StreamBatch
 from omnigraph.manifest.lost_races import schema_changed
-from omnigraph.manifest.streams import StreamBatch
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.option_values import user_options

@@ -33,8 +33,7 @@ from omnigraph.errors import (
     SchemaBoundary,
 )
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.manifest.history.past_schemas import catalog_at
-from omnigraph.manifest.history.resolve import resolve_commit
+from omnigraph.manifest.history.resolve import catalog_at, resolve_commit
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace

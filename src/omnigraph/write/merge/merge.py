@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from omnigraph.commit.heal import refuse_rollbacks
-from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays import run_once
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases, unknown_records

@@ -13,12 +13,12 @@ from omnigraph.commit.changes import Writer
 from omnigraph.errors import Gone, StorageError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.history.equal_content import is_readable
+from omnigraph.manifest.history.streams import newer_streams
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.manifest.streams import newer_streams
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.merge.conflicts import conflicts_error
 from omnigraph.write.merge.decided import DecideOptions

@@ -12,14 +12,13 @@ from dataclasses import dataclass
 
 from omnigraph.commit.changes import TableChange, Write, Writer
 from omnigraph.commit.heal import run_healing
-from omnigraph.commit.phases.locking import lock_purpose
 from omnigraph.commit.protocol import commit_under_locks, stage
-from omnigraph.commit.staging import needs_fork, stage_early
+from omnigraph.commit.staging import lock_purpose, needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
+from omnigraph.manifest.history.streams import StreamRecord
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
-from omnigraph.manifest.streams import StreamRecord
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.merge.three_way import Plan
 

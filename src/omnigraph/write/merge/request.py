@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.changes.compare import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
-from omnigraph.commit.replays.request import WriteRequest, kept_answer, shown_commit
+from omnigraph.commit.replays import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest

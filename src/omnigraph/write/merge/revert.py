@@ -8,7 +8,7 @@ stays in the history, and the revert is a commit of its own, which can be revert
 from __future__ import annotations
 
 from omnigraph.commit.heal import refuse_rollbacks
-from omnigraph.commit.replays.once import run_once
+from omnigraph.commit.replays import run_once
 from omnigraph.errors import BadRequest, NoParent, SchemaBoundary
 from omnigraph.manifest.branch_names import trim_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, is_ancestor
