@@ -28,7 +28,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest import rows
 from omnigraph.manifest.publisher import Intent
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing.indexes import stage_create_index
 from omnigraph.storage.tables.staging import Staged, stage_append, stage_merge_insert
 from omnigraph.storage.tables.table import Table, create_table, open_table

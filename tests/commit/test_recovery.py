@@ -31,8 +31,7 @@ from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import refs
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.stage_schema import plan_columns
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.tables.indexing.indexes import stage_create_index
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import create_table, open_table

@@ -8,7 +8,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import RecoveryRequired, StorageError
-from omnigraph.storage.disk.reserve import SIZE
+from omnigraph.storage.full_disk import RESERVE_BYTES
 from omnigraph.storage.layout import RESERVE
 from tests.faults.small_disks import fill, small_disk, used
 from tests.opened import workspace_of
@@ -129,7 +129,7 @@ def test_the_message_says_how_much_was_needed_and_what_to_run(disk, made):
 def test_the_reserve_is_made_given_up_and_made_again(disk, made):
     made()
     reserve = disk / "g" / RESERVE
-    assert reserve.stat().st_size == SIZE
+    assert reserve.stat().st_size == RESERVE_BYTES
     with og.open(disk / "g", upkeep="off") as graph:
         filler = []
         with pytest.raises(RecoveryRequired), _full_before_the_publish(disk, filler):
@@ -139,7 +139,7 @@ def test_the_reserve_is_made_given_up_and_made_again(disk, made):
         assert not reserve.exists()
         filler[0].unlink()
         graph.load([person("later")])
-        assert reserve.stat().st_size == SIZE
+        assert reserve.stat().st_size == RESERVE_BYTES
 
 
 def _full_before_the_publish(disk, filler):

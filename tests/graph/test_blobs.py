@@ -25,7 +25,7 @@ from omnigraph.errors import (
     ResourceLimit,
     StorageError,
 )
-from omnigraph.storage.tables.blobs import compacting
+from omnigraph.storage.tables.blobs import carry
 from tests.commit.synthetic import Died
 from tests.memory import in_a_process, needs_proc, peak_of
 from tests.opened import workspace_of
@@ -120,7 +120,7 @@ class TestEveryKind:
             row = plates(graph.optimize(branch))
             assert (row.skipped, row.error, row.fragments_added) == (None, None, 1)
             assert row.fragments_removed > 1, "there was something to compact"
-        monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
+        monkeypatch.setattr(carry, "BATCH_BYTES", len(DEDICATED) - 1)
         graph.blobs.write("node", "Plate", "inline", "scan", SIZES["inline"])
         for folds in (True, False):
             left = graph.optimize()

@@ -10,7 +10,7 @@ import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
 from omnigraph.policy import Decision
 from omnigraph.storage.local_files import open_real
-from omnigraph.storage.tables.blobs import record_files
+from omnigraph.storage.tables.blobs import writing
 
 SCHEMA = "node Plate { tag: String @key  scan: Blob?  back: Blob? }"
 SECRET = b"a secret of another folder"
@@ -264,7 +264,7 @@ class TestBetweenCheckAndRead:
                     todo.pop()()
                 return real(path)
 
-            monkeypatch.setattr(record_files, "open_real", opening)
+            monkeypatch.setattr(writing, "open_real", opening)
 
         return install
 
@@ -298,7 +298,7 @@ class TestBetweenCheckAndRead:
 def test_many_files_of_all_sizes(uri, place, monkeypatch, linked):
     """More than are open at once, in two columns; also where a system has no names for open files."""
     if not linked:
-        monkeypatch.setattr(record_files, "_DESCRIPTORS", place / "no such folder")
+        monkeypatch.setattr(writing, "_DESCRIPTORS", place / "no such folder")
     sizes = [1, 100, 70_000, 1_100_000, 5_000_000]
     count = 400
     for n in range(count):

@@ -18,7 +18,7 @@ from omnigraph.errors import BadRequest, HistoryReclaimed, MergeConflicts, Recov
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.storage import layout
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.locks.read_leases import LeasedTable, put_lease
 from omnigraph.storage.tables.indexing.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance

@@ -10,7 +10,7 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph.graph import Graph
-from omnigraph.storage.forks.base_paths import base_paths
+from omnigraph.storage.lance_format.file_ends import base_paths
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.faults.matrix import operations

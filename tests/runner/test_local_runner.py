@@ -17,7 +17,7 @@ from omnigraph.cancel import Cancelled, watching
 from omnigraph.errors import InputError, StorageError
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.protocol import distinct
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_ref import TableRef
 from tests.stopping import StopAt

@@ -5,11 +5,10 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.purge import purge_table, purge_versions
-from omnigraph.storage.columns.stage_schema import plan_columns
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.columns.without_columns import rewrite_without
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
+from omnigraph.storage.tables.inline_residual import purge_table, purge_versions
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import list_branches

@@ -1,9 +1,8 @@
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.objects.store_errors import PermissionDenied
-from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.objects.stores import open_store, probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.store_kinds.store_kind import Limits
 
 

@@ -163,27 +163,27 @@ def test_without_them_the_environment_counts_again(given):
 
 
 def test_an_export_that_fails_leaves_what_was_there(s3, given, bucket, monkeypatch):
-    from omnigraph.storage.objects import object_files
+    from omnigraph.storage.objects import output_files
 
-    monkeypatch.setattr(object_files, "PART_BYTES", 5 << 20)
+    monkeypatch.setattr(output_files, "PART_BYTES", 5 << 20)
     at = uuid4().hex
     store = f"s3://{BUCKET}/{at}"
     obstore.put(bucket, f"{at}/all.jsonl", b"older")
-    file = object_files.ObjectFile(f"{store}/all.jsonl", S3Options.parse(given))
+    file = output_files.ObjectFile(f"{store}/all.jsonl", S3Options.parse(given))
     for _ in range(3):
         file.write(b"x" * (5 << 20))
     assert pending_uploads(s3) == 1
     file.end(complete=False)
     assert pending_uploads(s3) == 0
     assert text_of(bucket, f"{at}/all.jsonl") == "older"
-    with object_files.ObjectFile(f"{store}/all.jsonl", S3Options.parse(given)) as file:
+    with output_files.ObjectFile(f"{store}/all.jsonl", S3Options.parse(given)) as file:
         for _ in range(3):
             file.write(b"y" * (5 << 20))
         assert text_of(bucket, f"{at}/all.jsonl") == "older"
     assert obstore.head(bucket, f"{at}/all.jsonl")["size"] == 3 * (5 << 20)
     for wrong in (f"s3://{BUCKET}", f"{store}/"):
         with pytest.raises(BadRequest, match="names no object"):
-            object_files.ObjectFile(wrong)
+            output_files.ObjectFile(wrong)
 
 
 def test_what_goes_to_executors_has_the_way_to_s3_in_it(given, monkeypatch):

@@ -13,7 +13,7 @@ from omnigraph.runner import spark_runner
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.protocol import Through, distinct
 from omnigraph.runner.spark_runner import SparkRunner
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_commits import commit_staged

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.tables.blobs import compacting
-from omnigraph.storage.tables.blobs.carry import read_rows
+from omnigraph.storage.tables.blobs import carry
+from omnigraph.storage.tables.blobs.carry import BlobSizes, batch_rows, blob_sizes, read_rows
 from omnigraph.storage.tables.blobs.columns import (
     as_blobs,
     blob_array,
@@ -18,7 +18,6 @@ from omnigraph.storage.tables.blobs.columns import (
     plain_schema,
     stored_form,
 )
-from omnigraph.storage.tables.blobs.compacting import BlobSizes, batch_rows, blob_sizes
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob, open_blob, read_at
 from omnigraph.storage.tables.staging import (
     RowCounts,
@@ -316,7 +315,7 @@ def test_the_largest_blob_of_a_fragment_says_how_many_rows_are_rewritten_at_a_ti
     ))  # fmt: skip
     assert blob_sizes(table, [0, 1, 2]) == {0: few, 1: one, 2: none}
     assert blob_sizes(table, [2]) == {2: none}
-    monkeypatch.setattr(compacting, "BATCH_BYTES", len(DEDICATED) - 1)
+    monkeypatch.setattr(carry, "BATCH_BYTES", len(DEDICATED) - 1)
     assert [size.too_large for size in (few, one, none)] == [False, True, False]
     assert batch_rows([few, none]) == (len(DEDICATED) - 1) // len(PACKED)
     assert batch_rows([none]) is None

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing import btree_files, sorted_values
 from omnigraph.storage.tables.indexing.indexes import (
     Coverage,

@@ -8,9 +8,8 @@ import pytest
 
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.stage_schema import plan_columns
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexing import index_kinds
 from omnigraph.storage.tables.indexing.indexes import (

@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexing.indexes import (
     Coverage,

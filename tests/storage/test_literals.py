@@ -13,8 +13,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.filters.literals import quoted_name, sql_literal
-from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression, settle
+from omnigraph.storage.filters import (
+    Condition,
+    Pushdown,
+    filter_expression,
+    quoted_name,
+    settle,
+    sql_literal,
+)
 from omnigraph.storage.tables.indexing.indexes import stage_create_index
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import create_table

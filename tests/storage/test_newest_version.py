@@ -9,12 +9,12 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import NotAGraph
-from omnigraph.storage import newest_version
-from omnigraph.storage.newest_version import HINT, PROBE_AHEAD, open_newest
+from omnigraph.storage import versions
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import manifest_path, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.storage.versions import HINT, PROBE_AHEAD, open_newest
 from tests.storage.table_places import new_table, rows
 
 VERSIONS = PROBE_AHEAD + 4
@@ -45,7 +45,7 @@ def opened(ref, monkeypatch) -> tuple[int, bool]:
         listed.append(asked.version is None)
         return open_table(asked)
 
-    monkeypatch.setattr(newest_version, "open_table", seen)
+    monkeypatch.setattr(versions, "open_table", seen)
     return open_newest(ref).version, listed[-1]
 
 
@@ -96,7 +96,7 @@ def test_a_version_that_goes_meanwhile_is_not_missed(hint, ref, monkeypatch):
     def leads_to_one_that_is_gone(_):
         return VERSIONS + 5
 
-    monkeypatch.setattr(newest_version, "_newest_on_disk", leads_to_one_that_is_gone)
+    monkeypatch.setattr(versions, "_newest_on_disk", leads_to_one_that_is_gone)
     assert opened(ref, monkeypatch) == (VERSIONS, True)
 
 

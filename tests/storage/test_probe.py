@@ -1,8 +1,7 @@
 import pytest
 
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
-from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.objects.stores import open_store, probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.uris import Root
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing.indexes import Coverage, coverage, stage_create_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import (

@@ -7,9 +7,13 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.stage_schema import SCRATCH, plan_columns, reclaim_scratch
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.columns.stage_schema import (
+    SCRATCH,
+    ColumnChanges,
+    plan_columns,
+    reclaim_scratch,
+)
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
 from omnigraph.storage.tables.blobs.reading import read_at
 from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index

@@ -17,9 +17,8 @@ from omnigraph.pipeline.rows.rejects import prepare_rejects, rejects_file, write
 from omnigraph.pipeline.sources.locations import open_plain
 from omnigraph.pipeline.sources.sources import JSON_LINES, files_named
 from omnigraph.storage.blob_policy import blob_policy
-from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.objects.store_errors import translate
-from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.objects.stores import open_store, probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.store_kinds import known
 from omnigraph.storage.store_kinds.store_kind import StoreKind
 from omnigraph.storage.tables.branch_refs import branch_of

@@ -12,9 +12,8 @@ import pytest
 
 from omnigraph.errors import BranchExists, BranchInUse, StorageError
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.stage_schema import plan_columns
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexing.indexes import stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore

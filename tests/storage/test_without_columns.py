@@ -9,18 +9,16 @@ import pytest
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns import without_columns
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.purge import purge_table, purge_versions
-from omnigraph.storage.columns.stage_schema import plan_columns
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.columns.without_columns import (
     BATCH_ROWS,
     index_stages,
     rewrite_without,
 )
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
 from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index
-from omnigraph.storage.tables.inline_residual import Cleaned
+from omnigraph.storage.tables.inline_residual import Cleaned, purge_table, purge_versions
 from omnigraph.storage.tables.staging import (
     stage_append,
     stage_delete,

@@ -7,7 +7,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing.indexes import Coverage, coverage, list_indexes
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of

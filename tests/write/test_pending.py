@@ -8,7 +8,7 @@ import math
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import PropType, Scalar

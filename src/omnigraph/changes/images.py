@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.storage.tables.blobs.places import BlobPlaces
+from omnigraph.storage.tables.blobs.columns import BlobPlaces
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, PIECE_BYTES, open_blob
 from omnigraph.types import PropType, Scalar, columns_equal
 

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.runner.protocol import Through
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import is_external
 from omnigraph.types import PropType, Scalar, column_to_json_text
 

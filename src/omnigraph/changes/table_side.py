@@ -21,7 +21,7 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import PinnedTable, pin_table
 from omnigraph.runner.external_sort import external_sort
-from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.tables.table import Table
 from omnigraph.validate.committed import KEY_LIMIT

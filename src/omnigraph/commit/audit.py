@@ -11,7 +11,7 @@ from omnigraph import failpoints
 from omnigraph.errors import StorageError
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision, TableMissing

@@ -26,7 +26,7 @@ from omnigraph.commit.sidecar import Sidecar, is_pending, list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.disk.reserve import keep_reserve, with_reserve
+from omnigraph.storage.full_disk import keep_reserve, with_reserve
 from omnigraph.storage.locks.locks import HeldLocks
 
 Result = TypeVar("Result")

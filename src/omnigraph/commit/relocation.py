@@ -49,10 +49,10 @@ from omnigraph.manifest.publisher import (
 )
 from omnigraph.manifest.rows import GraphCommit, Head
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.forks.moved_forks import settle_forks
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Purpose
-from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.moved_forks import settle_forks
+from omnigraph.storage.objects.stores import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.lance_import import forget_sessions
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.probe import probe_compare_and_set, probe_put_if_absent
+from omnigraph.storage.objects.stores import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.uris import Root
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__

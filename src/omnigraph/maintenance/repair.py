@@ -39,7 +39,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.disk.reserve import with_reserve
+from omnigraph.storage.full_disk import with_reserve
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.transactions import Operation, transaction_at

@@ -19,13 +19,13 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.lang.schema.indexes import WantedIndex, wanted_indexes
 from omnigraph.maintenance.effort import Effort, Fold, due_folds, part_of
 from omnigraph.maintenance.merging import Fragment, light_groups, thorough_groups
-from omnigraph.storage.auto_cleanup import find_auto_cleanup
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
+from omnigraph.storage.tables.blobs.carry import BlobSizes, batch_rows, blob_sizes
 from omnigraph.storage.tables.blobs.columns import blob_columns
-from omnigraph.storage.tables.blobs.compacting import BlobSizes, batch_rows, blob_sizes
 from omnigraph.storage.tables.indexing.index_kinds import describe, follows_rewrites
 from omnigraph.storage.tables.indexing.indexes import IndexState, is_named_by_us, list_indexes
 from omnigraph.storage.tables.table import Table
+from omnigraph.storage.versions import find_auto_cleanup
 from omnigraph.write.index_builds import missing_indexes
 
 NO_BLOBS = BlobSizes()

@@ -23,7 +23,6 @@ from omnigraph.commit.changes import InlineStep, StagedStep, Step
 from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.maintenance.effort import Effort, due_folds
 from omnigraph.maintenance.table_work import TableWork, is_kept_apart
-from omnigraph.storage.auto_cleanup import stage_unset
 from omnigraph.storage.tables.indexing.index_health import blame
 from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
 from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes, stage_drop_index
@@ -32,6 +31,7 @@ from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, sta
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import TableMoved
+from omnigraph.storage.versions import stage_unset
 from omnigraph.write.index_builds import Builds, IndexReport, build_here, index_steps
 
 logger = logging.getLogger(__name__)

@@ -30,8 +30,7 @@ from omnigraph.manifest.identity import Identity, graph_moved
 from omnigraph.manifest.row_reads import read_head_row, read_metadata, read_schema_text
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.newest_version import PROBE_AHEAD, open_newest
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
@@ -40,6 +39,7 @@ from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.uris import Root
+from omnigraph.storage.versions import PROBE_AHEAD, open_newest
 
 REMADE_ATTEMPTS = 3
 """How many times a branch may be deleted and made again under a read before the read fails."""

@@ -14,7 +14,7 @@ from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.row_reads import read_head_row
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, WRITTEN_BY_KEY, GraphCommit, format_stamp
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive

@@ -19,8 +19,8 @@ from omnigraph.errors import StorageError
 from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
 from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
-from omnigraph.storage.disk import full_disk
-from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage import full_disk
+from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.table import open_table

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from omnigraph.runner.spark_columns import (
 )
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_tasks import Batches, executor_task, kept_frame, sent_frame, task_frame
-from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.fragment_groups import (
     fragment_sizes,
     group_fragments,

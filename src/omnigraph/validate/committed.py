@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
-from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import stored_items
 from omnigraph.validate.change_set import ChangeSet

@@ -37,8 +37,8 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.disk import full_disk
-from omnigraph.storage.filters.pushdown import Condition
+from omnigraph.storage import full_disk
+from omnigraph.storage.filters import Condition
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob
 from omnigraph.storage.tables.table import Table, open_table

@@ -37,7 +37,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.write.pending import PendingTable
 from omnigraph.write.vectors import TextVectors

@@ -34,7 +34,7 @@ from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
-from omnigraph.storage.filters.pushdown import Condition
+from omnigraph.storage.filters import Condition
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed

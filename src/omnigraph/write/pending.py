@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.filters.pushdown import ComparisonOp, Condition, filter_expression
+from omnigraph.storage.filters import ComparisonOp, Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import read_rows
 from omnigraph.storage.tables.blobs.columns import plain_schema
 from omnigraph.storage.tables.staging import (

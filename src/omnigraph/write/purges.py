@@ -16,10 +16,10 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.publisher import settle_purges
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.columns.purge import purge_table, purge_versions
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.read_leases import LeasedTable, ReadLease, live_leases
 from omnigraph.storage.locks.waiting import Purpose
+from omnigraph.storage.tables.inline_residual import purge_table, purge_versions
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import delete_branch, list_branches
 from omnigraph.storage.tables.table_ref import TableRef

@@ -46,8 +46,7 @@ from omnigraph.manifest.schema_row import (
     write_mirrors,
 )
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.stage_schema import plan_columns
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.columns.without_columns import index_stages, rewrite_without
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, create_table, open_table

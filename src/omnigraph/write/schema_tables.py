@@ -18,7 +18,7 @@ from omnigraph.manifest.row_reads import former_keys
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
-from omnigraph.storage.columns.column_changes import ColumnChanges
+from omnigraph.storage.columns.stage_schema import ColumnChanges
 
 
 @dataclass(frozen=True, slots=True)

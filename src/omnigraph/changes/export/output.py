@@ -13,9 +13,8 @@ from typing import IO, Any, Self
 from uuid import uuid4
 
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.storage.disk import full_disk
-from omnigraph.storage.objects.object_files import ObjectFile
-from omnigraph.storage.objects.packed import Compression, compression_of, packer
+from omnigraph.storage import full_disk
+from omnigraph.storage.objects.output_files import Compression, ObjectFile, compression_of, packer
 from omnigraph.storage.store_kinds.known import STORE_KINDS, store_address
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
 from omnigraph.types import shown_place

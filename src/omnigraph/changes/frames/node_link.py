@@ -25,7 +25,7 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.filters.pushdown import Condition
+from omnigraph.storage.filters import Condition
 from omnigraph.validate.committed import KEY_LIMIT
 
 Type = TypeVar("Type", bound=NodeType | EdgeType)

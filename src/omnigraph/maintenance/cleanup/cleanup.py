@@ -43,12 +43,12 @@ from omnigraph.maintenance.cleanup.survey import (
 )
 from omnigraph.maintenance.cleanup.trimming import trim_audit, trim_manifest
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.columns.purge import purge_table
-from omnigraph.storage.disk.reserve import keep_reserve, with_reserve
+from omnigraph.storage.full_disk import keep_reserve, with_reserve
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.read_leases import remove_dead_leases
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.locks.write_marks import Abandoned, find_abandoned, forget_dead
+from omnigraph.storage.tables.inline_residual import purge_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.types import shown

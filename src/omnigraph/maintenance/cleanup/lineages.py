@@ -11,8 +11,8 @@ from omnigraph.maintenance.cleanup.keep_set import Lineage, Reasons
 from omnigraph.maintenance.cleanup.report import CleanupRow
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.old_versions import Chosen, plan_removal, remove_versions
 from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.versions import Chosen, plan_removal, remove_versions
 
 BEFORE_TABLE = failpoints.declare("cleanup.before_table")
 AFTER_TABLE = failpoints.declare("cleanup.after_table")

@@ -26,13 +26,13 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.locks.read_leases import ReadLease, live_leases
-from omnigraph.storage.old_versions import LanceTag, lance_tags, version_times
 from omnigraph.storage.tables.branch_refs import TableBranch
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
+from omnigraph.storage.versions import LanceTag, lance_tags, version_times
 
 logger = logging.getLogger(__name__)
 

@@ -23,10 +23,10 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.old_versions import lance_tags, version_times
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
+from omnigraph.storage.versions import lance_tags, version_times
 
 Needed = Mapping[str, Mapping[int, Sequence[str]]]
 """By branch: the versions of its manifest that must stay, with the reasons."""

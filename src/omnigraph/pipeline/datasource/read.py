@@ -28,7 +28,7 @@ from omnigraph.read.values.numbers import MIRRORED
 from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.spelling import did_you_mean
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.fragment_groups import Piece, split_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table

@@ -26,7 +26,7 @@ from omnigraph.pipeline.sources.sources import (
     Source,
     files_named,
 )
-from omnigraph.storage.objects.packed import compression_of
+from omnigraph.storage.objects.output_files import compression_of
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 

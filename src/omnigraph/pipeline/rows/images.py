@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.stored_rows import stored_rows
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import (

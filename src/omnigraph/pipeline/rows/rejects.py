@@ -12,7 +12,7 @@ from typing import Any
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.sources.locations import LocalFile, StoredObject
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.storage.objects.object_files import ObjectFile
+from omnigraph.storage.objects.output_files import ObjectFile
 from omnigraph.storage.store_kinds.known import store_address
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
 from omnigraph.storage.uris import Root

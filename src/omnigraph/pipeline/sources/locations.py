@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import pyarrow as pa
 
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
-from omnigraph.storage.objects.packed import Compression
+from omnigraph.storage.objects.output_files import Compression
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from omnigraph.errors import InputError, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EntityType
-from omnigraph.storage.disk import full_disk
+from omnigraph.storage import full_disk
 from omnigraph.storage.scratch import scratch_directory
 from omnigraph.types import ExternalBlob, Family, blob_to_text
 

@@ -25,7 +25,7 @@ from omnigraph.pipeline.sources.locations import (
     readable,
 )
 from omnigraph.pipeline.sources.scratch import spool_records
-from omnigraph.storage.objects.packed import Compression, compression_of
+from omnigraph.storage.objects.output_files import Compression, compression_of
 from omnigraph.storage.store_kinds.known import store_address
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
 from omnigraph.storage.uris import Root, split_address

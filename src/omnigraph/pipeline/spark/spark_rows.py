@@ -37,7 +37,7 @@ from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.runner.spark_columns import signed_places
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
     Staged,

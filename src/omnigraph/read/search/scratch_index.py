@@ -39,7 +39,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kept.kept_file import Untrusted
 from omnigraph.read.kept.sealed import make_private, seal, sealed_files
 from omnigraph.read.view.nodes import NodeSpace
-from omnigraph.storage.disk import full_disk
+from omnigraph.storage import full_disk
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.indexing.full_text import TooManyEdits
 from omnigraph.storage.tables.indexing.index_kinds import TEXT_ANALYSIS

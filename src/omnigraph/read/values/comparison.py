@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.values.column import Column
-from omnigraph.storage.filters.pushdown import OPERATORS, ComparisonOp, settle
+from omnigraph.storage.filters import OPERATORS, ComparisonOp, settle
 from omnigraph.types import is_unicode
 
 # Equality and order of Arrow text are those of its bytes.

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from omnigraph.errors import ResourceLimit
 from omnigraph.read.kernels.arrays import Counts, Mask
-from omnigraph.storage.filters.pushdown import OPERATORS, ComparisonOp
+from omnigraph.storage.filters import OPERATORS, ComparisonOp
 
 Numbers = npt.NDArray[Any]
 

@@ -36,7 +36,7 @@ from omnigraph.read.values.comparison import (
 )
 from omnigraph.read.values.numbers import MIRRORED, compare_numbers
 from omnigraph.read.values.space import Space
-from omnigraph.storage.filters.pushdown import OPERATORS, ComparisonOp
+from omnigraph.storage.filters import OPERATORS, ComparisonOp
 from omnigraph.types import PropType, Scalar
 
 Numbers = npt.NDArray[Any]

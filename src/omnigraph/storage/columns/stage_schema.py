@@ -13,11 +13,10 @@ the transactions on the table itself put in place. For example, dropping ``x`` a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.storage.columns.column_changes import ColumnChanges
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
@@ -25,6 +24,30 @@ from omnigraph.storage.tables.table_branches import create_branch, delete_branch
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnChanges:
+    """Columns to add, to rename, to make nullable and to drop, all at once.
+
+    ``renamed`` maps old names to new ones, and may cross (a swap). ``relaxed`` and ``dropped`` hold
+    old names. An added column may take a name that is renamed away or dropped in the same change:
+    it is a new column and reads null. Added fields are nullable and carry their own metadata.
+    """
+
+    added: tuple[pa.Field, ...] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
+    relaxed: tuple[str, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the table stays as it is."""
+        return not (self.added or self.renamed or self.relaxed or self.dropped)
+
 
 SCRATCH: Final = "__plan"
 """The Lance branch on which schema operations are tried; no graph branch can have this name."""

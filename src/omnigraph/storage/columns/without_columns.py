@@ -3,6 +3,9 @@
 Dropping a column changes the schema only: its bytes stay in the data files. A hard drop rewrites
 every fragment that has them, as one transaction, and then purges the old versions. Rows keep their
 ids and both row-version stamps; deleted rows are left out; blobs are copied byte for byte.
+
+Lance derives ids and stamps by itself in an update, but not in a rewrite: fragments written anew have
+none of them, and deltas would then miss changes silently. So they are carried over here.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.columns.column_changes import ColumnChanges
-from omnigraph.storage.columns.row_stamps import STAMPS, RowStamps
+from omnigraph.storage.columns.stage_schema import ColumnChanges
+from omnigraph.storage.lance_format.row_versions import encoded, runs_of
 from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
 from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
 from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
@@ -31,7 +34,43 @@ from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, last_fragment_number
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
+
+
+ROW_ID: Final = "_rowid"
+CREATED: Final = "_row_created_at_version"
+CHANGED: Final = "_row_last_updated_at_version"
+STAMPS: Final = (ROW_ID, CREATED, CHANGED)
+
+
+class RowStamps:
+    """Collects the stamps of rows in the order in which they are written."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, list[npt.NDArray[np.uint64]]] = {name: [] for name in STAMPS}
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Remember the stamps of a batch that was read with the columns of ``STAMPS``."""
+        for name, seen in self._seen.items():
+            seen.append(batch.column(name).to_numpy(zero_copy_only=False))
+
+    def put_on(self, fragment: Any) -> None:
+        """Make the rows of a new fragment the rows that were collected."""
+        import numpy as np
+        import pyarrow as pa
+
+        stamps = {name: np.concatenate(seen) for name, seen in self._seen.items()}
+        lance_fragment = lance_module("fragment")
+        ids = lance_fragment.RowIdSequence(pa.array(stamps[ROW_ID], pa.uint64()))
+        fragment.row_id_meta = ids.to_inline_metadata()
+        created, changed = (
+            lance_fragment.RowDatasetVersionMeta.from_json(encoded(runs_of(stamps[name])))
+            for name in (CREATED, CHANGED)
+        )
+        fragment.created_at_version_meta, fragment.last_updated_at_version_meta = created, changed
+
 
 # Rows read at a time. A value inside a data file has at most 64 KiB, so a batch of a Blob column
 # has at most 16 MiB.

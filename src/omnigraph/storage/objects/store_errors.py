@@ -9,7 +9,7 @@ from typing import Final
 from obstore import exceptions
 
 from omnigraph.errors import BadRequest, Contention, OmniGraphError, StorageError
-from omnigraph.storage.disk import full_disk
+from omnigraph.storage import full_disk
 from omnigraph.storage.store_kinds.known import missing_bucket, without_body
 
 _HTTP_REFUSAL = re.compile(r"status code: 40[13]\b")

@@ -16,7 +16,7 @@ from omnigraph.storage.tables.indexing.index_kinds import describe
 from omnigraph.storage.tables.indexing.indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import Table, open_table, table_of
-from omnigraph.storage.tables.table_errors import TableMoved, lance_errors
+from omnigraph.storage.tables.table_errors import TableMissing, TableMoved, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
 
 
@@ -128,3 +128,22 @@ def drop_table(ref: TableRef) -> None:
             storage_options=None if ref.storage_options is None else dict(ref.storage_options),
             ignore_not_found=True,
         )
+
+
+def purge_versions(ref: TableRef, below: int) -> Cleaned:
+    """Remove every version of the table before version ``below``, with the files only they used.
+
+    The newest version stays in any case, and so do versions that a Lance branch or a Lance tag
+    needs. Nothing happens when there is nothing to remove, or no table.
+    """
+    try:
+        table = open_table(ref.on(None))
+    except TableMissing:
+        return Cleaned(0, 0)
+    doomed = [version for version in table.versions() if version < min(below, table.version)]
+    return cleanup_versions(table, doomed) if doomed else Cleaned(0, 0)
+
+
+def purge_table(ref: TableRef) -> None:
+    """Remove a table with all its versions, branches and files. There may be none."""
+    drop_table(ref.on(None))

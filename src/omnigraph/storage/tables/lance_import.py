@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -17,11 +18,22 @@ from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.cores import usable_cores
 from omnigraph.storage import layout
-from omnigraph.storage.lance_format.transaction_name import transaction_name
+
+# Field 12: its tag, the length of the text, the text. The UUID makes it unique, and nothing else in a manifest
+# looks like it.
+_FIELD: Final = re.compile(rb"\x62[\x20-\x7f]([0-9]{1,20}-[\x21-\x7e]{8,64}?\.txn)")
+
+
+def transaction_name(manifest: bytes) -> bytes:
+    """Return ``<version it was based on>-<uuid>.txn``; empty where the manifest names none."""
+    for found in _FIELD.finditer(manifest):
+        if manifest[found.start() + 1] == len(found[1]):
+            return found[1]
+    return b""
 
 
 class _HidePandas(MetaPathFinder):

@@ -15,7 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.filters.pushdown import Condition, Pushdown, filter_expression
+from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.blobs.columns import blob_columns, has_addresses, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
 from omnigraph.storage.tables.indexing.index_health import with_or_without

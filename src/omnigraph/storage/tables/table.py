@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.cancel import aside, current, look
 from omnigraph.errors import StorageError
-from omnigraph.storage.filters.pushdown import Pushdown
+from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.indexing.index_health import with_or_without
 from omnigraph.storage.tables.lance_import import admits, lance, lance_module, session

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from omnigraph.cancel import look
 from omnigraph.errors import Conflict, OmniGraphError, StorageError
-from omnigraph.storage.disk import full_disk
+from omnigraph.storage import full_disk
 from omnigraph.storage.store_kinds.known import missing_bucket, shown_cause, without_body
 
 

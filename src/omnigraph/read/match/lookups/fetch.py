@@ -21,7 +21,7 @@ from omnigraph.read.match.lookups.neighbourhood import Asked, Neighbourhood, Too
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.view import View
-from omnigraph.storage.filters.pushdown import Condition
+from omnigraph.storage.filters import Condition
 from omnigraph.storage.tables.indexing.indexes import Coverage
 
 

@@ -28,7 +28,7 @@ from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Properties
 from omnigraph.read.view.topology import EdgeSpace, Topology
 from omnigraph.read.view.view import View
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 
 
 class TooWide(Exception):

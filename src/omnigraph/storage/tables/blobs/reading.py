@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
-from omnigraph.storage.tables.blobs.places import BlobPlaces
+from omnigraph.storage.filters import Condition, filter_expression
+from omnigraph.storage.tables.blobs.columns import BlobPlaces
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_errors import lance_errors
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance_format.file_footer import FOOTER_BYTES, footer_fault
+from omnigraph.storage.lance_format.file_ends import FOOTER_BYTES, footer_fault
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.table_ref import TableRef

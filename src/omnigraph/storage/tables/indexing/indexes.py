@@ -197,7 +197,7 @@ def _build(
 
 
 def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
-    from omnigraph.storage.filters.pushdown import Condition, filter_expression
+    from omnigraph.storage.filters import Condition, filter_expression
 
     if not fragment_ids:
         return False

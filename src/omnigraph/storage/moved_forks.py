@@ -1,7 +1,7 @@
 """Forks of tables in a graph that lies elsewhere than before: where they find what they inherited.
 
 The manifest of every fork holds the absolute addresses of the tables and forks it was made from
-(``base_paths.py``). All of them lie in the same graph, so the new address follows from the
+(``lance_format/file_ends.py``). All of them lie in the same graph, so the new address follows from the
 old one: what stands behind the location of the table stays. For example, at the root `/new`:
 
     /old/nodes/5b1f9d6a/tree/review   in a manifest of   nodes/5b1f9d6a/tree/draft
@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.forks.base_paths import with_base_paths
+from omnigraph.storage.lance_format.file_ends import with_base_paths
 from omnigraph.storage.layout import MANIFEST, TABLE_DIRS
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import NotFound

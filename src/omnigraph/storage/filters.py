@@ -8,6 +8,12 @@ on an I32 column is ``minutes >= 95``), or is decided at once. A null never sati
 pylance converts a pyarrow expression by way of Substrait, which knows no unsigned integers: a
 filter on such a column fails, and *any* filter fails on a table that has a list of them. Those,
 and the operators Substrait lacks, are sent as SQL.
+
+Lance parses SQL with DataFusion, case-sensitively. Three of its rules decide the form of values and names
+(pylance 14). Double quotes make a *string*, so names go into backticks. A backslash in a string is
+an ordinary character. A bare number takes the type of its own text (a big negative one becomes a
+float and the filter fails), so every value but text and booleans is cast to the column's exact
+Arrow type. An exactly typed literal also keeps the scalar index in use.
 """
 
 from __future__ import annotations
@@ -19,11 +25,52 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.storage.filters.literals import literal_writer, quoted_name, sql_literal
-from omnigraph.types import is_unicode, scalar_of
+from omnigraph.types import Family, is_unicode, scalar_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
+
+def quoted_name(name: str) -> str:
+    """Quote a column name so that its case and every character are kept."""
+    return "`" + name.replace("`", "``") + "`"
+
+
+def sql_literal(value: Any, type: pa.DataType) -> str:
+    """Write a stored value as a typed SQL literal; a date is days, a date-time milliseconds."""
+    return literal_writer(type)(value)
+
+
+def literal_writer(type: pa.DataType) -> Callable[[Any], str]:
+    """What writes the stored values of a column of this type as SQL literals."""
+    scalar = scalar_of(type)
+    if scalar is None or scalar.is_blob:
+        raise TypeError(f"a value of type {type} has no literal")
+    sql = scalar.traits.sql
+    match scalar.traits.family:
+        case Family.TEXT:
+            return _text
+        case Family.BOOLEAN:
+            return lambda value: "true" if value else "false"
+        case Family.FLOAT:
+            return lambda value: f"arrow_cast('{_float_text(float(value))}', '{sql}')"
+        case Family.TEMPORAL:
+            return lambda value: f"arrow_cast({int(value)}, '{sql}')"
+    return lambda value: f"arrow_cast('{int(value)}', '{sql}')"
+
+
+def _text(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _float_text(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "inf" if value > 0 else "-inf"
+    # The shortest text that reads back as this double; read as float32 it gives the same float32.
+    return repr(value)
+
 
 ComparisonOp = Literal["=", "!=", "<", "<=", ">", ">="]
 OPERATORS: dict[ComparisonOp, Callable[[Any, Any], Any]] = {

@@ -1,20 +1,30 @@
-"""Full disks: how every library's way to say so is recognised, and what a user is told.
+"""Full disks: how every library's way to say so is recognised, what a user is told, and how a graph recovers.
 
 Lance, Arrow, DuckDB and obstore raise their own classes and put the system's words into the text. A quota that
 is used up (EDQUOT) is a full disk too.
+
+Recovering an operation, and `repair`, need room for a few small files: a version of each table, a row of the
+manifest. On a full disk there is none, and without recovery nothing could be cleaned up either. So every graph
+keeps a reserve: ``RESERVE_BYTES`` in `__reserve`. Whoever finishes or undoes work removes the file when it meets
+a full disk, tries again, and makes it anew as soon as there is room. The bytes are random: a copy of the graph, or
+a file system that compresses, must not turn them into a hole. An object store needs none.
 """
 
 from __future__ import annotations
 
+import contextlib
 import errno
+import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from omnigraph.errors import StorageError
+from omnigraph.errors import OmniGraphError, StorageError
+from omnigraph.storage.layout import RESERVE
+from omnigraph.storage.uris import Root
 
 _NUMBERS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _WORDS: Final = re.compile(
@@ -130,3 +140,56 @@ def _is_of_scratch(place: str) -> bool:
     scratch = tempfile.gettempdir()
     here, there = free_bytes(place), free_bytes(scratch)
     return here is not None and there is not None and there < _ROOM <= here
+
+
+RESERVE_BYTES: Final = 512 << 10
+ROOM_FOR_RESERVE: Final = 4 * RESERVE_BYTES
+"""A reserve is made only where this much would be left besides."""
+
+logger = logging.getLogger(__name__)
+
+Result = TypeVar("Result")
+
+
+def with_reserve(root: Root, work: Callable[[], Result]) -> Result:
+    """Do something that can be begun again; if the disk is full, once more with the reserve given up."""
+    try:
+        return work()
+    except OmniGraphError as error:
+        if not is_full(error) or not _give_up(root):
+            raise
+        logger.warning("the disk of %s is full; using the graph's reserve", root)
+    try:
+        return work()
+    finally:
+        keep_reserve(root)
+
+
+def keep_reserve(root: Root) -> None:
+    """Make the reserve if it is missing and the disk has room; never fails."""
+    if not root.is_local:
+        return
+    path = Path(root.path, RESERVE)
+    if os.path.exists(path):  # noqa: PTH110 - a Path takes longer, and every write comes by
+        return
+    free = free_bytes(root.path)
+    if free is None or free < RESERVE_BYTES + ROOM_FOR_RESERVE:
+        return
+    draft = path.with_name(f"{RESERVE}.{os.getpid()}")
+    with contextlib.suppress(OSError):
+        try:
+            draft.write_bytes(os.urandom(RESERVE_BYTES))
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def _give_up(root: Root) -> bool:
+    """Remove the reserve; False if there is none."""
+    if not root.is_local:
+        return False
+    try:
+        Path(root.path, RESERVE).unlink()
+    except OSError:
+        return False
+    return True

@@ -1,26 +1,78 @@
-"""Remove versions of a table that nobody needs, with the files only they used.
+"""Versions of a table: the newest, found without a listing, and those that nobody needs, removed.
 
-Lance says which files those are, and keeps what its own branches and tags need. The files are removed
-here, in an order that Lance's own cleanup does not keep to: first the versions, the oldest first, and
-then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and a
+Lance lists all versions to find the newest, and that takes longer with each of them. Beside them it keeps a
+file with the number of the last one that was written (``{"version": 911}``), which it does not read on a disk.
+That number may be a little old: two writers may have written the file in the other order, or one may have died
+before it did. But where there are no gaps, a version that is there and has no successor is the newest.
+`__manifest` is such a table, because cleanup trims it from the oldest version on.
+
+Which files only the removed versions used, Lance says; it keeps what its own branches and tags need. The files
+are removed here, in an order that Lance's own cleanup does not keep to: first the versions, the oldest first,
+and then what they named. So a version is there as a whole or not at all, wherever this is interrupted, and a
 reader that looks for the successor of the version it knows never meets a gap. Files that no version names
 (left behind by a crash, or by a write that failed) go once the caller knows that nobody will commit them, and
 when they are a week old.
+
+Other tools may have switched on Lance's own cleanup for a table. It deletes old versions while it commits, and
+knows nothing of those that the graph still needs; so its settings are found and unset.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 
 from omnigraph import failpoints
 from omnigraph.errors import StorageError
+from omnigraph.storage.tables.lance_import import lance
+from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
-from omnigraph.storage.tables.table_errors import is_not_found, lance_errors
+from omnigraph.storage.tables.table_errors import VersionMissing, is_not_found, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.storage.tables.transactions import Operation
+
+PROBE_AHEAD = 16
+"""How many newer versions are probed one by one before the directory is listed instead."""
+HINT = "_versions/latest_version_hint.json"
+HINT_BYTES = 100
+"""More than the hint of any version takes."""
+
+
+def open_newest(ref: TableRef) -> Table:
+    """Open a table, or a branch of it, at its newest version; there must be no gaps between versions."""
+    place = ref.dataset_uri
+    # A store lists the newest version first; asking it for two files would take longer.
+    version = None
+    if place.startswith("/"):
+        with suppress(OSError):  # Lance says better what is wrong
+            version = _newest_on_disk(Path(place))
+    if version is not None:
+        with suppress(VersionMissing):  # cleanup took it meanwhile
+            return open_table(ref.at(version))
+    return open_table(ref.at(None))
+
+
+def _newest_on_disk(place: Path) -> int | None:
+    """Return the newest version that the hint leads to; None where it leads nowhere."""
+    try:
+        with (place / HINT).open("rb") as file:
+            version = json.loads(file.read(HINT_BYTES))["version"]
+    except (FileNotFoundError, ValueError, LookupError, TypeError):
+        return None
+    if type(version) is not int or not 0 < version < 2**63:
+        return None
+    for _ in range(PROBE_AHEAD):
+        if not (place / manifest_path(version + 1)).exists():
+            return version if (place / manifest_path(version)).exists() else None
+        version += 1
+    return None
+
 
 BEFORE_VERSION = failpoints.declare("cleanup.before_version")
 BEFORE_FILES = failpoints.declare("cleanup.before_files")
@@ -154,3 +206,20 @@ def _remove(table: Table, name: str) -> None:
         except (OSError, ValueError) as error:
             if not is_not_found(error):
                 raise
+
+
+PREFIX = "lance.auto_cleanup"
+
+
+def find_auto_cleanup(table: Table) -> tuple[str, ...]:
+    """Return the names of the settings that switch it on; none as a rule."""
+    with lance_errors(f"reading the settings of {table.ref}"):
+        return tuple(sorted(name for name in table.dataset.config() if name.startswith(PREFIX)))
+
+
+def stage_unset(table: Table, names: Iterable[str]) -> Staged:
+    """Stage the removal of settings of a table."""
+    operation = lance().LanceOperation
+    change = operation.UpdateConfig(operation.UpdateMap(dict.fromkeys(names)))
+    transaction = lance().Transaction(table.version, change)
+    return Staged(table.ref, transaction, Operation.UPDATE_CONFIG, RowCounts())
