@@ -23,7 +23,7 @@ from omnigraph.manifest.rows import (
     TableState,
     dump,
 )
-from omnigraph.storage.filters.pushdown import Condition, filter_expression
+from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import Table
 
 FEW_ROWS = 256
