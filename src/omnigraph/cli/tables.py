@@ -1,4 +1,8 @@
-"""Tables for people: drawn on a terminal, plain columns anywhere else."""
+"""Tables for people: plain columns, and on a terminal as rich draws them.
+
+Rich folds long cells at words, which `display.text.grid` does not: there a cell is cut, or broken at
+the edge of its column.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,10 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from omnigraph.cli.output import on_terminal, one_line, put
+from omnigraph.cli.output import on_terminal, put
+from omnigraph.display.panel import EMPTY
+from omnigraph.display.text import grid, natural_widths, printable
 
-EMPTY = "-"
 GAP = "  "
 
 
@@ -49,8 +54,7 @@ def moment(microseconds: int) -> str:
 
 
 def _cell(value: Any) -> str:
-    text = EMPTY if value is None else str(value)
-    return one_line(text)
+    return EMPTY if value is None else printable(str(value))
 
 
 def _plain_table(
@@ -58,14 +62,7 @@ def _plain_table(
 ) -> str:
     """Return the table as text columns, aligned by spaces."""
     lines = [columns, *cells]
-    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
-    return "\n".join(
-        GAP.join(
-            text.rjust(width) if right else text.ljust(width)
-            for text, width, right in zip(line, widths, numeric, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+    return "\n".join(grid(lines, natural_widths(lines), numeric, gap=GAP))
 
 
 def _draw_table(
