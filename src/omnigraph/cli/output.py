@@ -8,12 +8,14 @@ import logging
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import IO, Any, Final
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from omnigraph.cli.command import Flags
 from omnigraph.display.text import printable
 from omnigraph.errors import BadRequest, OmniGraphError, SourceError, StorageError
 from omnigraph.service.documents import Document, Streamed, ascii_json
+
+if TYPE_CHECKING:
+    from omnigraph.cli.command import Flags
 
 WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
 """Whether the current command was given `--json`, according to the argument parser."""

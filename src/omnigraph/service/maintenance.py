@@ -73,7 +73,7 @@ def ensure_indices(
 
 
 def repair(
-    graph: Graph, *, confirm: bool, force: bool, undo: bool, uri: str, moved: bool = False
+    graph: Graph, *, confirm: bool, force: bool, uri: str, undo: bool = False, moved: bool = False
 ) -> tuple[Document, Remarks]:
     """Judge tables that another program wrote to, and with ``confirm`` take over what is there, or undo it.
 
