@@ -3,13 +3,15 @@
 The parser reads the text up to the word at the cursor and says which terminals it would accept there.
 What such a terminal means follows from what it would stand behind: in `match { $p: Person $p ` a NAME
 is accepted, and behind a variable it is an edge; in `match { $p: Person { ` it is a property, because a
-colon would have to follow. A text that the parser cannot follow is not completed.
+colon would have to follow. A text that the parser cannot follow is not completed. The first Tab builds
+the parser, which takes a tenth of a second; the others take a millisecond or two.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from omnigraph.cli.shell.statements import (
@@ -141,7 +143,12 @@ class _Place:
 
     def __init__(self, parser: Any) -> None:
         self._parser = parser
-        self.accepts: set[str] = parser.accepts()
+
+    @cached_property
+    def accepts(self) -> set[str]:
+        """The terminals that can stand here."""
+        accepted: set[str] = self._parser.accepts()
+        return accepted
 
     @classmethod
     def behind(cls, text: str) -> _Place | None:
@@ -166,7 +173,7 @@ class _Place:
         """Return the place behind a terminal that is accepted here."""
         from lark import Token as Read
 
-        parser = self._parser.copy(deepcopy_values=False)
+        parser = self._parser.copy()
         parser.feed_token(Read(terminal, terminal))
         return _Place(parser)
 
