@@ -14,7 +14,7 @@ import contextlib
 import json
 import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NoReturn
@@ -164,11 +164,15 @@ def _profiles() -> list[str]:
     return sorted(read_operator().profiles)
 
 
-def _look(before: Sequence[str], reader: Any) -> list[str]:
+def _look(before: Sequence[str], reader: Callable[[Path], list[str]]) -> list[str]:
     """Return the names that a local graph holds, if it answers in time."""
-    with contextlib.suppress(_TooLate), _alarm():
-        path = _graph(before)
-        return [] if path is None else list(reader(path))
+    with contextlib.suppress(_TooLate):
+        with _alarm():
+            graph = _graph_among(before)
+        if graph is None:  # reading the operator's file is no look into a graph
+            graph = _configured_graph(before)
+        with _alarm():
+            return [] if graph is None else reader(graph)
     return []
 
 
@@ -180,17 +184,21 @@ def _is_named(before: Sequence[str]) -> bool:
     return bool(options & set(before)) or named_by(Flags(), None, read_operator) is not None
 
 
-def _graph(before: Sequence[str]) -> Path | None:
-    """Return the local graph that the words name, else the one of the operator's file."""
+def _graph_among(words: Sequence[str]) -> Path | None:
+    """Return the local graph that a word names."""
+    from omnigraph.cli.words import is_graph
+    from omnigraph.storage.uris import Root
+
+    named = next((word for word in words if is_graph(word)), None)
+    return None if named is None else Path(Root.parse(named).path)
+
+
+def _configured_graph(before: Sequence[str]) -> Path | None:
+    """Return the local graph of a profile or a default."""
     from omnigraph.cli.address import Store, resolve
     from omnigraph.cli.command import COMMANDS
     from omnigraph.storage.uris import Root
 
-    for word in before:
-        with contextlib.suppress(Exception):
-            root = Root.parse(word)
-            if root.is_local and (Path(root.path) / layout.MANIFEST).is_dir():
-                return Path(root.path)
     profile = next((name for flag, name in pairwise(before) if flag == "--profile"), None)
     address = resolve(COMMANDS["snapshot"], Flags(profile=profile), None, read_operator())
     if isinstance(address, Store) and address.is_local:
