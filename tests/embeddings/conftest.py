@@ -1,6 +1,7 @@
 import pytest
 
-from omnigraph.embeddings.pacing import CallLimits, Clock
+from omnigraph.embeddings.call_limits import CallLimits
+from omnigraph.embeddings.pacing import Clock
 
 
 class Pretended(Clock):

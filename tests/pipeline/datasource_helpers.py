@@ -7,6 +7,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.options import write_options
 from omnigraph.pipeline.datasource.write import discard_rows, plan_write, write_rows
+from omnigraph.storage.tables.table import open_table
 from tests.opened import accepted_by, workspace_of
 
 
@@ -34,6 +35,15 @@ def data_files(graph):
     root = Path(workspace_of(graph).root.path)
     found = (path for kind in ("nodes", "edges") for path in root.glob(f"{kind}/**/data/**/*"))
     return sorted(str(path) for path in found if path.is_file())
+
+
+def loose_files(graph):
+    """The data files that no version of a table refers to."""
+    pins = graph.snapshot().tables.values()
+    tables = [open_table(workspace_of(graph).pinned(pin)) for pin in pins]
+    versions = [open_table(one.ref.at(number)) for one in tables for number in one.versions()]
+    named = {file.path for one in versions for f in one.fragments() for file in f.files}
+    return [path for path in data_files(graph) if path.rpartition("/")[2] not in named]
 
 
 def commits(graph, branch="main"):

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from pyarrow import parquet
 
 import omnigraph as og
+from omnigraph.pipeline.formats.batch_pieces import arrow_pieces, row_bytes
 from omnigraph.pipeline.formats.casts import plain
 from omnigraph.pipeline.formats.csv_rows import MAX_COLUMNS
-from omnigraph.pipeline.formats.pieces.batch_pieces import arrow_pieces, row_bytes
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import (
@@ -104,14 +104,14 @@ def _load_long_line(directory, kind):
         source = directory / f"notes.jsonl.{kind}"
         if kind == "stream":
             with gzip.open(directory / "notes.jsonl.gz") as stream:
-                from omnigraph.graph import writes
+                from omnigraph.graph import loads
                 from omnigraph.graph.session import access_of
 
                 def gather(inputs):
                     return inputs.stream(stream, "<stdin>")
 
                 return peak_of(
-                    lambda: writes.load_gathered(access_of(graph), gather, on_bad="skip").to_json()
+                    lambda: loads.load_gathered(access_of(graph), gather, on_bad="skip").to_json()
                 )
         return peak_of(lambda: graph.load(source, on_bad="skip").to_json())
 

@@ -16,7 +16,7 @@ from omnigraph.errors import ConstraintError
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.local.local_engine import LocalEngine
-from omnigraph.pipeline.rows.taken_ids import TakenIds
+from omnigraph.pipeline.rows.stored_rows import TakenIds
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up

@@ -25,7 +25,7 @@ from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.ids import make_ids
-from omnigraph.pipeline.spark.frame_part import MAX_PARTS, PART, FramePart
+from omnigraph.pipeline.spark.read_plan import MAX_PARTS, PART, FramePart
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back

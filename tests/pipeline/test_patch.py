@@ -15,8 +15,7 @@ from omnigraph.errors import ConstraintError, InputError
 from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.typed_batch import GIVEN, given_masks
-from omnigraph.pipeline.local import complete_here
-from omnigraph.pipeline.rows.patched_rows import PatchSizes, divide, hash_texts
+from omnigraph.pipeline.local.patched_rows import PatchSizes, complete_here, divide, hash_texts
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 from tests.pipeline.read_helpers import block_of
@@ -134,7 +133,7 @@ def test_patches_of_many_parts_are_those_of_one(graph, tmp_path, monkeypatch):
         row |= first | {name: value}
         records.append({"type": "Buoy", "data": {"code": code, **first, name: value}})
     sizes = PatchSizes(part_bytes=20_000, ids=16)
-    monkeypatch.setattr(complete_here.complete_here, "__kwdefaults__", {"sizes": sizes})
+    monkeypatch.setattr(complete_here, "__kwdefaults__", {"sizes": sizes})
     for half in (records[:1_000], records[1_000:]):
         graph.load(half, mode="patch")
     assert buoys(graph) == expected

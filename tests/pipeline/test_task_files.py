@@ -11,6 +11,7 @@ import omnigraph as og
 from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.pipeline.written import task_files
 from omnigraph.pipeline.written.task_files import Destination, TaskFiles
+from omnigraph.validate.change_set import ORDER
 from tests.opened import workspace_of
 
 PERSON = "node:Person"
@@ -44,7 +45,8 @@ def test_a_failure_to_write_is_raised_whenever_it_comes(destination, monkeypatch
         try:
             for number in range(20):
                 names = pa.array([f"p{number}"])
-                files.add(pa.RecordBatch.from_pydict({"id": names, "name": names}))
+                rows = {"id": names, "name": names, ORDER: pa.array([number])}
+                files.add(pa.RecordBatch.from_pydict(rows))
             files.close(0, named=20)
         except OmniGraphError as error:
             raised.append(error.message)

@@ -14,8 +14,8 @@ import omnigraph as og
 from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.commit.synthetic import drifted
 from tests.pipeline.load_helpers import load_gathered
 from tests.pipeline.read_helpers import SCHEMA as EVERY_TYPE
@@ -30,9 +30,7 @@ FRESH = pytest.param(secrets.randbelow(2**32), id="fresh")
 @pytest.fixture
 def on_executors(monkeypatch):
     """Nothing is fetched because it is little: executors answer every query."""
-    monkeypatch.setattr(
-        SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
-    )
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
 
 
 @pytest.fixture(autouse=True)

@@ -15,8 +15,8 @@ from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from omnigraph.spark import register
 from tests.commit.synthetic import drifted
 from tests.sampling import runs_all
@@ -41,9 +41,7 @@ edge F: A -> A { n: I32? note: String? @unique(src, dst) }
 def sizes(request, monkeypatch):
     """Few rows are fetched; many are asked where they are, and whole tables are scanned."""
     if request.param == "many":
-        monkeypatch.setattr(
-            SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
-        )
+        monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
         monkeypatch.setattr("omnigraph.validate.committed.KEY_LIMIT", -1)
         monkeypatch.setattr(LocalEngine, "few_rows", -1)
     return request.param

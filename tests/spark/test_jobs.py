@@ -12,9 +12,10 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.pipeline.spark import executors, maintenance_jobs
-from omnigraph.pipeline.spark.sizes import SparkSizes
+from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
+from omnigraph.runner import executors
 from omnigraph.storage.tables.indexing.indexes import Coverage, index_name, list_indexes
 from tests.opened import workspace_of
 from tests.spark.document_helpers import (

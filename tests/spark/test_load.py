@@ -12,10 +12,11 @@ from pyarrow import feather, parquet
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, InputError
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
+from tests.pipeline.datasource_helpers import loose_files
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
 
@@ -127,9 +128,11 @@ def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark
 
 
 @pytest.mark.parametrize("is_local", [True, False], ids=["one machine", "a cluster"])
-def test_a_frame_of_this_process_reaches_executors_in_parts(graph, load, monkeypatch, is_local):
-    """Spark's driver never holds it whole: parts lie in files, or on the disks of executors."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(sent_bytes=1))
+def test_a_frame_of_this_process_is_written_here_to_files_for_all(
+    graph, load, monkeypatch, is_local
+):
+    """Executors cannot read it. Rows that are read again lie in the directory of the load, or beside the table."""
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
     if not is_local:
         monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.local_cores", lambda _: None)
     people = pa.table({"name": [f"p{n}" for n in range(100)], "age": range(100)})
@@ -148,6 +151,11 @@ def test_a_frame_of_this_process_reaches_executors_in_parts(graph, load, monkeyp
     wrong = chunks.set_column(1, "age", pa.array([*range(77), 200, *range(78, 100)]))
     with pytest.raises(ConstraintError, match=r"<frame>, row 78: Person\.age is 200"):
         load(lambda inputs: inputs.nodes("Person", wrong))
+    assert load(lambda inputs: inputs.nodes("Person", wrong), on_bad="skip").skipped == 1
+    older = pa.table({"name": ["p3", "p77"], "age": [33, 78]})
+    assert load(lambda inputs: inputs.nodes("Person", older), mode="patch").total_rows == 2
+    assert ages(graph) == {f"p{n}": n for n in range(100)} | {"p3": 33, "p77": 78}
+    assert loose_files(graph) == []
 
 
 def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark):
@@ -164,9 +172,7 @@ def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark
 
 def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, load, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr(
-        SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
-    )
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
     graph.load([person(f"p{n}", age=n, bio=f"early number{n}") for n in range(50)], engine="local")
     graph.load([person("alone", bio="early")], engine="local")
     before, pin = places(graph), graph.snapshot().tables["node:Person"]

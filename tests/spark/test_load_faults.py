@@ -37,7 +37,7 @@ import omnigraph as og
 from omnigraph.runner.session import spark_session
 from tests.pipeline.load_helpers import load_gathered
 
-from omnigraph.pipeline.spark.sizes import SparkSizes
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 
 SparkEngine.sizes = SparkSizes(here_rows=-1)  # executors write, however few the rows are

@@ -7,8 +7,8 @@ import json
 import pytest
 
 import omnigraph as og
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.pipeline.plain_load import SCHEMA, START, check_load
 
 

@@ -12,11 +12,11 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.pipeline.sources.splits import plan_splits
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
-from tests.pipeline.datasource_helpers import data_files
+from tests.pipeline.datasource_helpers import data_files, loose_files
 from tests.stored import read_back
 
 SCHEMA = """
@@ -48,14 +48,6 @@ def places(graph):
 
 def table(graph, key):
     return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
-
-
-def loose_files(graph):
-    """The data files that no version of a table refers to."""
-    tables = [table(graph, key) for key in graph.snapshot().tables]
-    versions = [open_table(one.ref.at(number)) for one in tables for number in one.versions()]
-    named = {file.path for one in versions for f in one.fragments() for file in f.files}
-    return [path for path in data_files(graph) if path.rpartition("/")[2] not in named]
 
 
 @pytest.fixture

@@ -9,13 +9,13 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ConstraintError, InputError
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.stored import read_back
 
 SCHEMA = "node P { name: String @key  n: I32? }"
 COLUMNS = "name string, n int"
-ON_EXECUTORS = SparkSizes(fetched_rows=-1, here_rows=-1, looked_up_ids=-1)
+ON_EXECUTORS = SparkSizes(fetched_rows=-1, here_rows=-1)
 
 
 @pytest.fixture

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from datetime import datetime
+from decimal import Decimal
 from functools import partial
 
 import pyarrow as pa
@@ -10,7 +12,13 @@ import pytest
 
 from omnigraph.errors import InputError, KeyConflict, StorageError
 from omnigraph.runner.spark_errors import spark_errors
-from omnigraph.runner.spark_tasks import executor_task, run_tasks, sent_frame, task_frame
+from omnigraph.runner.spark_tasks import (
+    executor_task,
+    kept_frame,
+    run_tasks,
+    sent_frame,
+    task_frame,
+)
 
 
 def test_outcomes_come_in_the_order_of_their_items(spark):
@@ -80,3 +88,57 @@ def test_rows_that_are_sent_leave_the_callers_session_active(spark):
     assert [row.n for row in sent.collect()] == [1, 2]
     assert sent.sparkSession._jsparkSession.equals(other._jsparkSession)
     assert sessions.getActiveSession().get().equals(spark._jsparkSession)
+
+
+class TestKeptFrame:
+    """`kept_frame` stands on internals of Spark (`toRdd`, `internalCreateDataFrame`): what they must do."""
+
+    SCHEMA = "n bigint, t string, b binary, at timestamp, d decimal(20,0), l array<int>, f double"
+    ROWS = (
+        (1, "a", b"\x00\xff", None, Decimal(2**63), [1, None], float("-inf")),
+        (None, None, None, datetime.fromisoformat("2024-02-29T12:00"), None, [], 0.5),
+        (-(2**63), "ü\n", b"", datetime.fromisoformat("1969-12-31"), Decimal(0), None, None),
+    )
+
+    @pytest.fixture
+    def frame(self, spark):
+        frame = kept_frame(spark.createDataFrame(self.ROWS, self.SCHEMA).repartition(2))
+        yield frame
+        frame.unpersist()
+
+    def test_it_has_the_same_rows_columns_and_types(self, frame):
+        assert sorted(map(repr, map(tuple, frame.collect()))) == sorted(map(repr, self.ROWS))
+        assert [(one.name, one.dataType.simpleString()) for one in frame.schema.fields] == [
+            tuple(column.split(" ")) for column in self.SCHEMA.split(", ")
+        ]
+        assert frame.where("n = 1").select("t").toArrow().to_pylist() == [{"t": "a"}]
+
+    def test_a_plan_of_frames_made_from_each_other_does_not_grow(self, spark):
+        made, sizes = [spark.range(4).toDF("n")], []
+        for _ in range(4):
+            joined = made[-1].join(made[-1].withColumnRenamed("n", "m"), made[-1]["n"] >= 0)
+            made.append(kept_frame(joined.select("n").distinct()))
+            plan = made[-1]._jdf.queryExecution().analyzed()
+            sizes.append(plan.treeString().count("\n"))
+            assert plan.children().isEmpty()
+        assert len(set(sizes)) == 1
+        assert sorted(row.n for row in made[-1].collect()) == list(range(4))
+        for frame in made[1:]:
+            frame.unpersist()
+
+    def test_rows_are_computed_once_and_again_where_they_were_lost(self, spark):
+        computed = spark.sparkContext.accumulator(0)
+
+        def count(batches):
+            for batch in batches:
+                computed.add(batch.num_rows)
+                yield batch
+
+        frame = kept_frame(spark.range(6).mapInArrow(count, "id long"))
+        assert frame.storageLevel.useMemory
+        assert frame.count() == frame.where("id < 9").count() == 6
+        assert computed.value == 6
+        spark.catalog.clearCache()
+        assert sorted(row.id for row in frame.collect()) == list(range(6))
+        assert computed.value == 12
+        frame.unpersist()

@@ -8,8 +8,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import OmniGraphError, ProviderError
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.oracle.analysis import mock_embedding
 from tests.pipeline.embedders import Recording
 from tests.write.writing import nodes
@@ -19,12 +19,6 @@ node Note { slug: String @key  body: String? @unique  vec: Vector(4)? @embed(bod
 node Must { slug: String @key  body: String  other: String?
   vec: Vector(4) @embed(body)  small: Vector(2)? @embed(other) }
 """
-
-
-@pytest.fixture(autouse=True)
-def _small_parts(monkeypatch):
-    """Vectors are sent to executors in several parts."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(sent_bytes=1000))
 
 
 @pytest.fixture
@@ -172,14 +166,12 @@ WRONG = {
 
 def test_only_the_type_with_vectors_waits_for_them(spark, tmp_path, monkeypatch):
     """All others are written by the tasks that read them, and rules are proved by tasks."""
-    monkeypatch.setattr(
-        SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1, sent_bytes=1000)
-    )
+    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
     kinds = []
 
     def proved(self, runner, incoming, mode, committed):
         holds = original(self, runner, incoming, mode, committed)
-        kinds.append({key: type(rows).__name__ for key, rows in incoming.items()} | {"": holds})
+        kinds.append({key: rows.destination.form for key, rows in incoming.items()} | {"": holds})
         return holds
 
     original = SparkEngine.proves_rules
@@ -210,5 +202,5 @@ def test_only_the_type_with_vectors_waits_for_them(spark, tmp_path, monkeypatch)
             told[engine] = said, result.tables, sorted(notes), sorted(nodes(graph, "Person"))
             assert sorted(embedder.texts) == sorted(2 * [f"note {n}" for n in range(50)])
     assert told["spark"] == told["local"]
-    written = {"node:Person": "OnePassRows", "edge:Wrote": "OnePassRows", "node:Note": "SparkRows"}
+    written = {"node:Person": "fragments", "edge:Wrote": "fragments", "node:Note": "rows"}
     assert kinds == [{**written, "": False}] * len(WRONG) + [{**written, "": True}] * 2

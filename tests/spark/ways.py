@@ -23,8 +23,8 @@ from pyspark.sql import DataFrame
 import omnigraph as og
 from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.load_options import MODES, ON_BAD
-from omnigraph.pipeline.spark.sizes import SparkSizes
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
+from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.commit.synthetic import drifted
 from tests.stored import read_back
 

@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.datasource.store_options import split_store_options
+from omnigraph.pipeline.datasource.option_values import split_store_options
 from omnigraph.storage.store_kinds.s3_options import OPTION_NAMES, S3Options
 from omnigraph.storage.uris import Root
 

@@ -12,8 +12,8 @@ from obstore.store import MemoryStore
 
 from omnigraph.changes.export.output import output_to
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.datasource.store_options import split_store_options
-from omnigraph.pipeline.rows.rejects import prepare_rejects, rejects_file, write_rejects
+from omnigraph.pipeline.datasource.option_values import split_store_options
+from omnigraph.pipeline.rows.bad_records import prepare_rejects, rejects_file, write_rejects
 from omnigraph.pipeline.sources.locations import open_plain
 from omnigraph.pipeline.sources.sources import JSON_LINES, files_named
 from omnigraph.storage.blob_policy import blob_policy

@@ -93,11 +93,9 @@ def _raise_on_signals() -> Iterator[None]:
 
     # Ignored signals stay ignored (nohup ignores SIGHUP on purpose). None stands for a handler that
     # was not installed from Python and could not be put back.
-    untouched = (signal.SIG_IGN, None)
+    kept = (signal.SIG_IGN, None)
     before = {
-        number: handler
-        for number in ENDING
-        if (handler := signal.getsignal(number)) not in untouched
+        number: handler for number in ENDING if (handler := signal.getsignal(number)) not in kept
     }
     try:
         for number in before:
@@ -112,12 +110,12 @@ def _dispatch(arguments: list[str]) -> int:
     """Answer `version` directly; pass everything else to the argument parser."""
     if arguments in VERSION:
         # Loading the argument parser takes longer than this answer.
-        from omnigraph.version import version_text
+        from omnigraph.cli.local.product import version_text
 
         put(version_text())
         return 0
     if arguments[:1] == [COMPLETE]:
-        from omnigraph.cli.completion import complete
+        from omnigraph.cli.local.completing import complete
 
         put_piece("".join(f"{word}\n" for word in complete(arguments[1:])))
         return 0
@@ -125,7 +123,7 @@ def _dispatch(arguments: list[str]) -> int:
     from typer.main import get_command
 
     from omnigraph.cli.app import build
-    from omnigraph.cli.words import misuse_text
+    from omnigraph.cli.words.misuse import misuse_text
 
     _show_warnings()
     command = get_command(build(arguments))

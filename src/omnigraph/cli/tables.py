@@ -1,8 +1,4 @@
-"""Tables for people: plain columns, and on a terminal as rich draws them.
-
-Rich folds long cells at words, which `display.text.grid` does not: there a cell is cut, or broken at
-the edge of its column.
-"""
+"""Tables for people: drawn on a terminal, plain columns anywhere else."""
 
 from __future__ import annotations
 
@@ -11,10 +7,9 @@ from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from omnigraph.cli.output import on_terminal, put
-from omnigraph.display.panel import EMPTY
-from omnigraph.display.text import grid, natural_widths, printable
+from omnigraph.cli.output import on_terminal, one_line, put
 
+EMPTY = "-"
 GAP = "  "
 
 
@@ -54,7 +49,8 @@ def moment(microseconds: int) -> str:
 
 
 def _cell(value: Any) -> str:
-    return EMPTY if value is None else printable(str(value))
+    text = EMPTY if value is None else str(value)
+    return one_line(text)
 
 
 def _plain_table(
@@ -62,7 +58,14 @@ def _plain_table(
 ) -> str:
     """Return the table as text columns, aligned by spaces."""
     lines = [columns, *cells]
-    return "\n".join(grid(lines, natural_widths(lines), numeric, gap=GAP))
+    widths = [max(len(line[at]) for line in lines) for at in range(len(columns))]
+    return "\n".join(
+        GAP.join(
+            text.rjust(width) if right else text.ljust(width)
+            for text, width, right in zip(line, widths, numeric, strict=True)
+        ).rstrip()
+        for line in lines
+    )
 
 
 def _draw_table(

@@ -11,15 +11,13 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from omnigraph.display.text import (
+    SEPARATOR,
     cell_text,
     counted,
     fitted,
     fitting_columns,
-    grid,
-    natural_widths,
     padded,
     printable,
-    rule,
     screen_width,
     shortened,
     width_of,
@@ -98,9 +96,7 @@ class Panel:
             head = _html_row("th", map(_cell, self.columns), right)
             body = "".join(_html_row("td", map(_cell, row), right) for row in self.rows)
             parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
-        parts += [
-            f"<div{_align(False)}>{escape(_remark(remark))}</div>" for remark in self._remarks()
-        ]
+        parts += [f"<div{_align(False)}>{escape(_remark(one))}</div>" for one in self._remarks()]
         return f"<div>{''.join(parts)}</div>"
 
     def _remarks(self) -> list[str]:
@@ -111,11 +107,18 @@ class Panel:
 
     def _table_lines(self, width: int) -> list[str]:
         lines = [list(map(_cell, line)) for line in (self.columns, *self.rows)]
-        natural = natural_widths(lines)
+        natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
         count = fitting_columns(natural, width)
         widths = fitted(natural[:count], width)
-        head, *body = grid((line[:count] for line in lines), widths, self._aligned_right()[:count])
-        drawn = [head, rule(widths), *body]
+        right = self._aligned_right()[:count]
+        head, *body = (
+            SEPARATOR.join(
+                padded(text, size, right=at)
+                for text, size, at in zip(line[:count], widths, right, strict=True)
+            ).rstrip()
+            for line in lines
+        )
+        drawn = [head, "-+-".join("-" * size for size in widths), *body]
         left_out = lines[0][count:]
         if left_out:
             drawn.append(f"{counted(len(left_out), 'column')} not shown: {', '.join(left_out)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from omnigraph.graph.access import Access
@@ -25,8 +26,8 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.rebuilding import Rebuild
     from omnigraph.maintenance.repair_report import RepairReport
     from omnigraph.maintenance.verify.report import VerifyReport
-    from omnigraph.pipeline.load_options import EngineName
     from omnigraph.policy.checker import Checker
+    from omnigraph.runner.executors import EngineName
     from omnigraph.write.index_builds import IndexReport
 
 
@@ -62,7 +63,12 @@ class Graph(Session):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.close()
 
     def __repr__(self) -> str:

@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from omnigraph.cancel import Cancel, Timeout, token_of, within
-from omnigraph.graph import entities, history, reads, writes
+from omnigraph.graph import frames, loads, reads, writes
 from omnigraph.graph.access import Access, target_of
-from omnigraph.graph.arguments import check_flag, check_limits, check_progress, check_types
+from omnigraph.graph.arguments import (
+    check_flag,
+    check_limits,
+    check_progress,
+    check_types,
+)
 from omnigraph.graph.facets.blobs import Blobs
-from omnigraph.graph.facets.branches import Branches, Tags
-from omnigraph.graph.facets.commits import Changes, Commits
+from omnigraph.graph.facets.branches import Branches
+from omnigraph.graph.facets.changes import Changes
+from omnigraph.graph.facets.commits import Commits
 from omnigraph.graph.facets.schema import Schema
+from omnigraph.graph.facets.tags import Tags
+from omnigraph.graph.history import diffs, exports
 from omnigraph.graph.state import Mode
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve
@@ -34,14 +42,15 @@ if TYPE_CHECKING:
     from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
-    from omnigraph.pipeline.formats.end_columns import EndColumns
+    from omnigraph.pipeline.formats.frame_layout import EndColumns
     from omnigraph.pipeline.frame_options import FrameCommitKeywords, FrameKeywords
-    from omnigraph.pipeline.load_options import CommitKeywords, EngineName, LoadKeywords
+    from omnigraph.pipeline.load_options import CommitKeywords, LoadKeywords
     from omnigraph.pipeline.request import CommittedLoad, LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult
     from omnigraph.read.profile import Profiled
+    from omnigraph.runner.executors import EngineName
     from omnigraph.write.embed import EmbedResult
     from omnigraph.write.mutate import MutationResult
 
@@ -181,9 +190,11 @@ class Session:
         It has ``kind``, ``type``, ``id``, ``properties`` in the values of an export, the
         ``endpoints`` of an edge, and ``graph_commit_id``, the commit that was read.
         """
+        from omnigraph.graph.entities import find_entity
+
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
-            return entities.find_entity(self._state, kind, type, id, wanted)
+            return find_entity(self._state, kind, type, id, wanted)
 
     def nodes(
         self, type: str, columns: Iterable[str] | None = None, **target: Unpack[TargetKeywords]
@@ -193,7 +204,7 @@ class Session:
         Its columns are ``id`` and the properties, Blobs left out, or those that ``columns`` names.
         """
         wanted = self._access.reading(**target)
-        return entities.node_stream(self._state, type, columns, wanted)
+        return frames.node_stream(self._state, type, columns, wanted)
 
     def edges(
         self,
@@ -205,7 +216,7 @@ class Session:
     ) -> EntityStream:
         """Return all edges of a type as ``nodes`` does; two columns hold the ids of their ends."""
         wanted = self._access.reading(**target)
-        return entities.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
+        return frames.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
 
     def to_networkx(
         self,
@@ -223,7 +234,7 @@ class Session:
         """
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
-            return entities.networkx_graph(self._state, check_types(types), wanted)
+            return frames.networkx_graph(self._state, check_types(types), wanted)
 
     def diff(
         self,
@@ -253,7 +264,7 @@ class Session:
         with within(timeout, cancel):
             before = self._access.ask_read(Target.of_value(from_))
             after = self._access.ask_read(Target.of_value(to))
-            return history.diff(
+            return diffs.diff(
                 self._state,
                 before,
                 after,
@@ -285,7 +296,7 @@ class Session:
         options are ``actor``, ``retries``, ``embed``, ``progress``, ``engine``, ``spark``,
         ``spark_master`` and ``spark_conf``.
         """
-        return writes.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
+        return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 
     @overload
     def load_nodes(
@@ -300,7 +311,7 @@ class Session:
         The options are those of ``load``, and those of ``FrameOptions``: ``columns`` to rename columns,
         ``ignore_extra``, and for CSV files ``delimiter``, ``header``, ``names``, ``null``, ``encoding``.
         """
-        return writes.load_frame(
+        return loads.load_frame(
             self._access, lambda inputs, shape: inputs.nodes(type, frame, shape), **options
         )
 
@@ -335,7 +346,7 @@ class Session:
         Where the key of a node has several members, an end may be named by their columns: a list, or
         better a dict from each member to its column. The options are those of ``load_nodes``.
         """
-        return writes.load_frame(
+        return loads.load_frame(
             self._access,
             lambda inputs, shape: inputs.edges(type, frame, from_col, to_col, shape),
             **options,
@@ -414,7 +425,7 @@ class Session:
         """
         names, told = check_types(types), check_progress(progress)
         with within(timeout, cancel):
-            return history.export(
+            return exports.export(
                 self._access, out, target_of(**target), names, engine, told, format=format
             )
 

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.lang.schema.indexes import WantedIndex
 from omnigraph.maintenance.work_steps import Rewrite, rewrite_here
 from omnigraph.manifest.rows import TableState
-from omnigraph.pipeline.load_options import EngineName
-from omnigraph.pipeline.spark.executors import Executors
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark, rewrite_on_spark
+from omnigraph.runner.executors import EngineName, Executors
 from omnigraph.storage.tables.table import Table
 from omnigraph.write.index_builds import Build, Builds, build_here
 

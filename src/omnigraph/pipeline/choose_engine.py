@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.engine import Engine
-from omnigraph.pipeline.load_options import ENGINES, LoadOptions
+from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.request import LoadRequest
+from omnigraph.runner.executors import ENGINES
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

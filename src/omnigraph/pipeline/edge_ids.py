@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.pipeline.engine import Incoming, RowsMustMove
+from omnigraph.pipeline.engine import Incoming
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.ids import ids_of_places
 from omnigraph.pipeline.rows.row_rules import RowRules
@@ -44,11 +44,10 @@ class EdgeIds:
         changed = set()
         for key, rows in incoming.items():
             edge = rows.entity
-            if isinstance(edge, EdgeType) and edge.identity is not None and rows.any_made:
-                if not rows.can_take_ids:
-                    self._refuse_used(edge, rows)
-                elif rows.take_ids(self.runner, self._taken(edge, edge.identity, rows)):
-                    changed.add(key)
+            if not isinstance(edge, EdgeType) or edge.identity is None or not rows.any_made:
+                continue
+            if rows.take_ids(self.runner, self._taken(edge, edge.identity, rows)):
+                changed.add(key)
         return changed
 
     def _taken(self, edge: EdgeType, members: tuple[str, ...], rows: Incoming) -> Frame:
@@ -94,13 +93,3 @@ class EdgeIds:
         operation, started = self.row_rules.operation_id, self.row_rules.started_at_ms
         columns = [found.column(ORDER).cast(pa.int64()), ids_of_places(places, operation, started)]
         return self.runner.frame(pa.table(columns, schema=schema))
-
-    def _refuse_used(self, edge: EdgeType, rows: Incoming) -> None:
-        """Refuse rows whose ids cannot be changed any more, if one of them may have to be."""
-        if not rows.may_repeat and not self._meets_edges(edge):
-            return
-        pending = rows.frame(self.runner, ["id", ORDER])
-        ids = self._ids_in_use(edge, [], pending)
-        used = self.runner.ask(rules.any_id_in_use(), {"pend": pending, "ids": ids})
-        if used.num_rows:
-            raise RowsMustMove

@@ -7,7 +7,7 @@ They are read more than once: for the rules, for writing, and again when the loa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -27,10 +27,6 @@ from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds
 
 
-class RowsMustMove(Exception):
-    """Rows that were written while they were read need other ids: they must be read again."""
-
-
 class Incoming(Protocol):
     """The incoming rows of one table."""
 
@@ -47,11 +43,6 @@ class Incoming(Protocol):
     @property
     def may_repeat(self) -> bool:
         """Whether two rows may have one id. Made ids are always new; those of records may repeat."""
-        ...
-
-    @property
-    def can_take_ids(self) -> bool:
-        """Whether ``take_ids`` is possible; not where rows are final since they were read."""
         ...
 
     @property
@@ -118,7 +109,7 @@ class Incoming(Protocol):
 class ReadRecords:
     """All records of a load, read and judged. The ``bad`` ones are not among ``incoming``.
 
-    ``are_placed``: rows were written to the places of the target, and are of no use for others.
+    ``are_placed``: rows were written to the tables of the target, and are of no use for others.
     """
 
     incoming: dict[str, Incoming]
@@ -130,12 +121,12 @@ class ReadRecords:
 class LoadTarget:
     """What the rows of a load will meet, as far as it is known before they are read.
 
-    ``places`` says by table where rows may be written at once. It has every table that the input can
-    have rows of, or it is empty: then nothing may be written yet. ``largest`` is the number of rows of
-    the largest table.
+    ``tables`` has every table that the input can have rows of, as it is now. ``is_final``: rows may be written
+    to them at once. ``largest`` is the number of rows of the largest table of the graph.
     """
 
-    places: Mapping[str, TableRef]
+    tables: Mapping[str, TableRef]
+    is_final: bool
     largest: int
 
 
@@ -203,3 +194,21 @@ class Engine(Protocol):
     def close(self) -> None:
         """Free what the incoming rows hold."""
         ...
+
+
+def fill_vectors(
+    incoming: Iterable[Incoming],
+    runner: Runner,
+    stored: Callable[[Incoming], tuple[TableRef, bool]],
+    spool: VectorSpool,
+) -> int:
+    """Fill the vectors of all tables, and return how many stay null although their text is there.
+
+    ``stored`` gives the table of the rows, and whether they may replace some that it has.
+    """
+    tables = [rows for rows in incoming if rows.unfilled]
+    for rows in tables:
+        ref, keep = stored(rows)
+        rows.want_vectors(runner, ref, spool, keep=keep)
+    spool.flush()
+    return sum(rows.fill_vectors(runner, spool) for rows in tables)

@@ -23,8 +23,7 @@ from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.engine import Engine, Incoming, ReadRecords
 from omnigraph.pipeline.formats.typed_batch import order_of, place_of
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import Bad, describe_bad, format_entry
-from omnigraph.pipeline.rows.rejects import write_rejects
+from omnigraph.pipeline.rows.bad_records import Bad, describe_bad, format_entry, write_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.validate import rules

@@ -34,8 +34,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
-from omnigraph.pipeline.engine import Engine, Incoming, RowsMustMove
-from omnigraph.pipeline.fill_vectors import fill_vectors
+from omnigraph.pipeline.engine import Engine, Incoming, fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_branch import (
     RowsPlace,
@@ -146,16 +145,6 @@ def _load_under(
 def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
     """Read the records, and write them as often as it takes."""
     work.read()
-    try:
-        return _write_read(work, workspace, request)
-    except RowsMustMove:
-        work.engine.discard()
-        work.read(in_place=False)
-        return _write_read(work, workspace, request)
-
-
-def _write_read(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
-    """Write the records that were read, as often as it takes."""
     options = request.options
     if options.check:
         return work.check(workspace.manifest.state(base_branch(workspace, options)))
@@ -230,11 +219,8 @@ class _Load:
         yield
         self.timings[stage] = round(time.perf_counter() - start, 4)
 
-    def read(self, *, in_place: bool = True) -> None:
-        """Run stages 1 and 2; any bad record ends the load, unless it is to be skipped.
-
-        ``in_place``: rows may be written to the places of the target while they are read.
-        """
+    def read(self) -> None:
+        """Run stages 1 and 2; any bad record ends the load, unless it is to be skipped."""
         sources = self.request.inputs.sources
         row_rules = RowRules(
             self.catalog,
@@ -246,7 +232,7 @@ class _Load:
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
             folders=self.request.inputs.folders(),
         )
-        place = RowsPlace(self.workspace, self.request, self.catalog, self.ir_hash, in_place)
+        place = RowsPlace(self.workspace, self.request, self.catalog, self.ir_hash)
         with self._timed("read"), place.unless_remade():
             found = self.engine.read(
                 self.request, row_rules, self.directory, self.report, place.find

@@ -7,7 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from omnigraph.commit.attempts import check_precondition
-from omnigraph.errors import BranchExists, BranchNotFound, OmniGraphError, StorageError
+from omnigraph.errors import (
+    BranchExists,
+    BranchNotFound,
+    OmniGraphError,
+    SchemaConflict,
+    StorageError,
+)
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
 from omnigraph.manifest.lost_races import branch_remade, schema_changed, version_removed
@@ -16,7 +22,7 @@ from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.engine import LoadTarget
 from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.rejects import prepare_rejects
+from omnigraph.pipeline.rows.bad_records import prepare_rejects
 from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.branches import create_branch, discard_branch
@@ -77,45 +83,41 @@ class RowsPlace:
     """Where the rows of a load can be written while its records are still read."""
 
     def __init__(
-        self,
-        workspace: Workspace,
-        request: LoadRequest,
-        catalog: Catalog,
-        ir_hash: str,
-        allowed: bool = True,
+        self, workspace: Workspace, request: LoadRequest, catalog: Catalog, ir_hash: str
     ) -> None:
         self.workspace = workspace
-        self.allowed = allowed
         self.request = request
         self.catalog = catalog
         self.ir_hash = ir_hash
         self.branch_id: str | None = None
         """The identifier of the branch that rows are written for; None: for none yet."""
-        self._places: dict[str, TableRef] = {}
+        self._tables: dict[str, TableRef] = {}
 
     def find(self) -> LoadTarget:
-        """The tables that rows may be written to while they are read, and how large the largest table is.
+        """The tables that the rows will meet, and whether rows may be written to them while they are read.
 
-        There are none if rows may still change: the records of a patch are not whole rows, and where bad
+        They may not if rows may still change: the records of a patch are not whole rows, and where bad
         records are skipped, rules may leave rows out. A branch that has no fragments of its own of a table
         has no place for them yet.
         """
         options, manifest = self.request.options, self.workspace.manifest
         state = manifest.state(base_branch(self.workspace, options))
-        head = state.head
-        pins = head.tables
-        largest = max((pin.row_count for pin in pins.values()), default=0)
-        is_final = options.mode != "patch" and not self.request.skips
-        is_there = options.branch in refs.list_refs(manifest) and head.ir_hash == self.ir_hash
-        if not self.allowed or not is_final or not is_there or options.check:
-            return LoadTarget({}, largest)
+        if state.head.ir_hash != self.ir_hash:
+            raise SchemaConflict("the schema changed while the records were read; load them again")
+        pins = state.head.tables
         keys = self.request.inputs.table_keys(self.catalog)
-        branch = lance_branch(options.branch)
-        if any(pins[key].table_branch != branch for key in keys):
-            return LoadTarget({}, largest)
-        self.branch_id = state.identifier
-        self._places = {key: self.workspace.pinned(pins[key]) for key in keys}
-        return LoadTarget(self._places, largest)
+        is_final = (
+            options.mode != "patch"
+            and not self.request.skips
+            and not options.check
+            and options.branch in refs.list_refs(manifest)
+            and all(pins[key].table_branch == lance_branch(options.branch) for key in keys)
+        )
+        tables = {key: self.workspace.pinned(pins[key]) for key in keys}
+        if is_final:
+            self.branch_id, self._tables = state.identifier, tables
+        largest = max((pin.row_count for pin in pins.values()), default=0)
+        return LoadTarget(tables, is_final, largest)
 
     @contextmanager
     def unless_remade(self) -> Iterator[None]:
@@ -123,7 +125,7 @@ class RowsPlace:
         try:
             yield
         except StorageError as error:
-            if not self._places:
+            if not self._tables:
                 raise
             branch = self.request.options.branch
             state = self.workspace.manifest.state(branch)
@@ -133,6 +135,6 @@ class RowsPlace:
                 raise
             if state.head.ir_hash != self.ir_hash:
                 raise schema_changed() from None
-            where = {place.dataset_uri: key for key, place in self._places.items()}
+            where = {ref.dataset_uri: key for key, ref in self._tables.items()}
             table = error.details["table"]
             raise version_removed(where.get(table, table), error.details["version"]) from None

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
-from omnigraph.pipeline.formats.end_columns import EndColumns, check_ends
 from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv, is_json
+from omnigraph.pipeline.formats.frame_layout import EndColumns, check_ends
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions

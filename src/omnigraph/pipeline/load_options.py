@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.progress import ProgressCallback
+from omnigraph.runner.executors import EngineName
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -20,8 +21,6 @@ LoadMode = Literal["merge", "patch", "append", "overwrite"]
 MODES: tuple[LoadMode, ...] = get_args(LoadMode)
 OnBad = Literal["fail", "skip"]
 ON_BAD: tuple[OnBad, ...] = get_args(OnBad)
-EngineName = Literal["auto", "local", "spark"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from omnigraph.manifest.history.streams import StreamBatch
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
-from omnigraph.pipeline.rows.rejects import Rejects, rejects_file
+from omnigraph.pipeline.rows.bad_records import Rejects, rejects_file
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 
 

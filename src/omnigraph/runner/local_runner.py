@@ -17,8 +17,16 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from omnigraph.cancel import aside, interruptible, look
 from omnigraph.errors import StorageError
 from omnigraph.runner.external_sort import external_sort
-from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
+from omnigraph.runner.protocol import (
+    BATCH_ROWS,
+    BatchFunction,
+    Frame,
+    Through,
+    decoded,
+    encoded,
+    encoded_text,
+    renamed,
+)
 from omnigraph.storage import full_disk
 from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.fragment_groups import scan_windows

@@ -5,6 +5,7 @@ The same SQL texts and the same functions run on every engine.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -13,6 +14,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
+
 
 BatchFunction = Callable[["pa.RecordBatch"], "pa.RecordBatch"]
 
@@ -130,3 +132,27 @@ def distinct(runner: Runner, frame: Frame, column: str, limit: int) -> list[Any]
         )
         found = runner.ask(text, {"f": frame}).column("v")
     return None if len(found) > limit else list(found.to_pylist())
+
+
+def encoded(name: str) -> str:
+    """Return a name as the engine sees it."""
+    if name.islower():
+        return name
+    return re.sub("[A-Z]", lambda found: "^" + found[0].lower(), name)
+
+
+def decoded(name: str) -> str:
+    """Return a name as the caller wrote it."""
+    return re.sub(r"\^([a-z])", lambda found: found[1].upper(), name) if "^" in name else name
+
+
+def encoded_text(text: str) -> str:
+    """Return a query with the names in backticks as the engine sees them."""
+    return re.sub("`([^`]*)`", lambda found: f"`{encoded(found[1])}`", text)
+
+
+def renamed(data: Any, change: Callable[[str], str]) -> Any:
+    """Return a table or batch with every column name passed through ``change``."""
+    names = data.schema.names
+    changed = [change(name) for name in names]
+    return data if changed == names else data.rename_columns(changed)

@@ -14,8 +14,16 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.names import decoded, encoded, encoded_text, renamed
-from omnigraph.runner.protocol import BATCH_ROWS, BatchFunction, Frame, Through
+from omnigraph.runner.protocol import (
+    BATCH_ROWS,
+    BatchFunction,
+    Frame,
+    Through,
+    decoded,
+    encoded,
+    encoded_text,
+    renamed,
+)
 from omnigraph.runner.spark_columns import (
     from_portable,
     portable,

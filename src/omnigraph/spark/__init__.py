@@ -27,11 +27,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.pipeline.datasource.store_options import split_store_options
+from omnigraph.pipeline.datasource.option_values import split_store_options
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
-from omnigraph.spark.opening import open_graph
-from omnigraph.spark.planning import plan_rows
+from omnigraph.spark.opening import open_graph, plan_rows
 from omnigraph.spark.tables import is_of_table, is_table, options_with, table_schema
 from omnigraph.spark.threads import in_thread
 from omnigraph.storage.store_kinds.known import STORE_KINDS
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.datasource.options import ReadOptions
     from omnigraph.pipeline.datasource.read import PinnedSource
     from omnigraph.pipeline.datasource.write import WritePlan
-    from omnigraph.pipeline.written.task_files import Written
+    from omnigraph.pipeline.written.task_rows import TaskResult
     from omnigraph.spark.feed import PinnedFeed
     from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
@@ -218,7 +217,7 @@ class _Reader(DataSourceReader):
 class _Message(WriterCommitMessage):
     """The message of a task to the commit."""
 
-    written: Written
+    result: TaskResult
 
 
 class _Writer(DataSourceArrowWriter):
@@ -251,6 +250,6 @@ class _Writer(DataSourceArrowWriter):
             discard_rows(self._plan, _results_of(messages))
 
 
-def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
     """Return the results of the tasks; a task that failed has none."""
-    return [message.written for message in messages if isinstance(message, _Message)]
+    return [message.result for message in messages if isinstance(message, _Message)]

@@ -10,8 +10,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from omnigraph.runner.spark_errors import short_errors
-from omnigraph.spark.opening import open_graph
-from omnigraph.spark.planning import plan_rows
+from omnigraph.spark.opening import open_graph, plan_rows
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,25 +9,26 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from omnigraph.cli.call import Invocation
-from omnigraph.cli.options import (
-    STDIN,
+from omnigraph.cli.call import Call
+from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
+from omnigraph.cli.register import (
     BranchOption,
     CommitFlags,
     IfCommitOption,
-    TargetOptions,
     UriOption,
-    open_stdin,
+    add,
+    group,
 )
-from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
+from omnigraph.cli.source import STDIN, open_stdin
+from omnigraph.cli.targets import TargetOptions
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.service import blobs as service
-from omnigraph.service.blobs import PutBlobRequest
-from omnigraph.service.blobs import put_blob as write_blob
+from omnigraph.service.writes.blobs import PutBlobRequest
+from omnigraph.service.writes.blobs import put_blob as write_blob
 
 if TYPE_CHECKING:
-    from omnigraph.service.documents import TargetValues
+    from omnigraph.service.requests import TargetValues
     from omnigraph.write.blobs import BlobSourceLike
 
 
@@ -62,8 +63,16 @@ class BlobArguments:
         )
 
 
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    inner = group(app, "blob", "Read, describe and write single blobs.")
+    add(inner, "blob get", get)
+    add(inner, "blob stat", stat)
+    add(inner, "blob put", put_blob)
+
+
 def get(
-    call: Invocation,
+    call: Call,
     blob: BlobArguments,
     target: TargetOptions,
     offset: Annotated[
@@ -91,9 +100,7 @@ def get(
             destination.close()
 
 
-def stat(
-    call: Invocation, blob: BlobArguments, target: TargetOptions, uri: UriOption = None
-) -> None:
+def stat(call: Call, blob: BlobArguments, target: TargetOptions, uri: UriOption = None) -> None:
     """Describe a blob without opening it."""
     request = blob.request(target.read())
     with call.open(call.address(uri)) as graph:
@@ -106,7 +113,7 @@ def stat(
 
 
 def put_blob(
-    call: Invocation,
+    call: Call,
     blob: BlobArguments,
     made: CommitFlags,
     data: Annotated[

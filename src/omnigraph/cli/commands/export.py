@@ -6,20 +6,26 @@ from typing import Annotated, Any, Literal, cast
 
 import typer
 
-from omnigraph.cli.call import Invocation
-from omnigraph.cli.options import TargetOptions, UriArgument
+from omnigraph.cli.call import Call
 from omnigraph.cli.output import StdoutBytes, note
 from omnigraph.cli.progress import export_progress
+from omnigraph.cli.register import UriArgument, add
+from omnigraph.cli.targets import TargetOptions
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.load_options import EngineName
-from omnigraph.service import loads as service
+from omnigraph.runner.executors import EngineName
+from omnigraph.service import export as service
 
 STDOUT = "-"
 
 
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    add(app, "export", export)
+
+
 def export(
-    call: Invocation,
+    call: Call,
     target: TargetOptions,
     uri: UriArgument = None,
     types: Annotated[

@@ -1,4 +1,4 @@
-"""`omnigraph init` and `omnigraph schema`."""
+"""`omnigraph schema`."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.call import Invocation
-from omnigraph.cli.options import (
-    CommitFlags,
-    MessageOption,
-    SchemaOption,
-    UriArgument,
-    naming_file,
-    read_file,
-)
+from omnigraph.cli.call import Call
 from omnigraph.cli.output import made_commit, note, replayed
+from omnigraph.cli.register import CommitFlags, SchemaOption, UriArgument, add, group
+from omnigraph.cli.source import naming_file, read_file
 from omnigraph.display.text import counted
 from omnigraph.service import schema as service
 from omnigraph.service.documents import Document
+from omnigraph.service.writes.schema import ApplyRequest, apply_schema
 
 LossOption = Annotated[
     bool,
@@ -30,48 +25,27 @@ LossOption = Annotated[
 ]
 
 
-def init(
-    call: Invocation,
-    uri: Annotated[
-        str, typer.Argument(metavar="URI", help="Where to: a path, a file:// or an s3:// URI.")
-    ],
-    schema: SchemaOption,
-    force: Annotated[
-        bool, typer.Option("--force", help="Replace schema files left there without a graph.")
-    ] = False,
-    message: MessageOption = None,
-) -> None:
-    """Create a graph from a schema."""
-    request = service.InitRequest(
-        schema_source=read_file(str(schema)),
-        force=force,
-        actor=call.operator_actor,
-        message=message,
-    )
-    address = call.address(uri)
-    with naming_file(str(schema)):
-        document = service.init(request, address.uri)
-    for warning in document.get("warnings", ()):
-        note(f"warning: {warning}")
-    call.answer(document, f"initialized {address.uri}", f"the graph at {address.uri} is made")
+def register(app: typer.Typer) -> None:
+    """Add the commands."""
+    schemas = group(app, "schema", "Look at the schema, and change it.")
+    add(schemas, "schema show", show, alias="get")
+    add(schemas, "schema plan", plan)
+    add(schemas, "schema apply", apply)
 
 
-def show_schema(call: Invocation, uri: UriArgument = None) -> None:
+def show(call: Call, uri: UriArgument = None) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
     with call.open(call.address(uri)) as graph:
         document = service.show_schema(graph)
     call.answer(document, document["schema_source"])
 
 
-def plan_schema(
-    call: Invocation,
-    schema: SchemaOption,
-    allow_data_loss: LossOption = False,
-    uri: UriArgument = None,
+def plan(
+    call: Call, schema: SchemaOption, allow_data_loss: LossOption = False, uri: UriArgument = None
 ) -> None:
     """Show the steps to a new schema. Nothing is changed."""
     address = call.address(uri)
-    request = service.NewSchemaRequest(
+    request = service.SchemaRequest(
         schema_source=read_file(schema), allow_data_loss=allow_data_loss
     )
     with naming_file(schema), call.open(address) as graph:
@@ -81,22 +55,22 @@ def plan_schema(
         note(f"warning: {warning}")
 
 
-def apply_schema(
-    call: Invocation,
+def apply(
+    call: Call,
     schema: SchemaOption,
     made: CommitFlags,
     allow_data_loss: LossOption = False,
     uri: UriArgument = None,
 ) -> None:
     """Give the graph a new schema as one commit, or change nothing."""
-    request = service.ApplyRequest(
+    request = ApplyRequest(
         schema_source=read_file(schema),
         allow_data_loss=allow_data_loss,
         **made.read(),
     )
     address = call.address(uri)
     with naming_file(schema), call.open(address) as graph:
-        document = service.apply_schema(graph, request, address.uri)
+        document = apply_schema(graph, request, address.uri)
     call.answer(document, _applied(document), made_commit(document))
     for warning in document.get("warnings", ()):
         note(f"warning: {warning}")
@@ -109,7 +83,7 @@ def _planned(document: Document) -> str:
     head = counted(len(steps), "step")
     if not document["supported"]:
         head += ", not supported"
-    return "\n".join([head, *_step_lines(steps)])
+    return "\n".join([head, *_lines(steps)])
 
 
 def _applied(document: Document) -> str:
@@ -117,10 +91,10 @@ def _applied(document: Document) -> str:
     if commit is None:
         return "the schema is the accepted one; nothing was changed"
     made = f"  commit {commit['graph_commit_id']}{replayed(document)}"
-    return "\n".join(["applied", *_step_lines(document["steps"]), made])
+    return "\n".join(["applied", *_lines(document["steps"]), made])
 
 
-def _step_lines(steps: Sequence[Document]) -> list[str]:
+def _lines(steps: Sequence[Document]) -> list[str]:
     from omnigraph.lang.schema.migrate.steps import read_step
 
     return [f"  {read_step(step).describe()}" for step in steps]

@@ -1,55 +1,21 @@
-"""What can stand at the cursor: types, properties, edges, variables, keywords, dot commands.
-
-The parser reads the text up to the word at the cursor and says which terminals it would accept there.
-What such a terminal means follows from what it would stand behind: in `match { $p: Person $p ` a NAME
-is accepted, and behind a variable it is an edge; in `match { $p: Person { ` it is a property, because a
-colon would have to follow. A text that the parser cannot follow is not completed. The first Tab builds
-the parser, which takes a tenth of a second; the others take a millisecond or two.
-"""
+"""What can stand at the cursor: types, properties, edges, variables, keywords, dot commands."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from omnigraph.cli.shell.statements import (
-    DOTS,
-    TAKES_QUERY,
-    Kind,
-    ShellToken,
-    meaningful,
-    split_dot,
-)
-from omnigraph.errors import OmniGraphError
+from omnigraph.cli.shell.dots import DOTS
+from omnigraph.cli.shell.place import Block, Place, find_place, statement_type
+from omnigraph.cli.shell.statements import TAKES_QUERY, split_dot
+from omnigraph.cli.shell.tokens import Kind, Token, meaningful
+from omnigraph.cli.shell.variables import described, variable_types
 from omnigraph.lang.query.syntax.ast import AGGREGATES, RANKINGS, TEXT_CALLS
 from omnigraph.lang.schema.catalog import Catalog, EdgeType
 from omnigraph.types import Scalar
 
-KEYWORDS = {
-    "QUERY": "query ",
-    "MATCH": "match {",
-    "RETURN": "return {",
-    "ORDER": "order {",
-    "LIMIT": "limit ",
-    "SET": "set {",
-    "WHERE": "where ",
-    "NOT": "not {",
-    "INSERT": "insert ",
-    "UPDATE": "update ",
-    "DELETE": "delete ",
-    "AS": "as ",
-    "ASC": "asc",
-    "DESC": "desc",
-    "CONTAINS": "contains ",
-    "STARTS_WITH": "starts_with ",
-}
-FUNCTIONS: dict[str, list[tuple[tuple[str, ...], str]]] = {
-    "MATCH": [(TEXT_CALLS, "text search")],
-    "RETURN": [(AGGREGATES, "aggregate")],
-    "ORDER": [(AGGREGATES, "aggregate"), (RANKINGS, "ranking")],
-}
+WRITES = ("insert", "update", "delete")
 VALUES = ("true", "false", "now()", 'date("', 'datetime("')
 ENDS = ("from", "to")
 
@@ -82,29 +48,30 @@ def complete(text: str, cursor: int, names: Vocabulary) -> tuple[int, list[Candi
         if word not in TAKES_QUERY or line == word:
             return _complete_dot(text[:cursor], line, names)
         text = text.replace(word, " " * len(word), 1)
-    before = meaningful(text[:cursor])
+    before = text[:cursor]
+    found = meaningful(before)
+    if any(token.is_open for token in found):
+        return cursor, []  # inside of a string
     partial = ""
-    if before and before[-1].end == cursor and before[-1].kind in _WORDS:
-        partial = before[-1].text
-    start = cursor - len(partial)
-    known = variable_types(meaningful(text), names.catalog)
+    if (
+        found
+        and found[-1].end == cursor
+        and found[-1].kind in {Kind.WORD, Kind.TYPE, Kind.VARIABLE}
+    ):
+        partial = found.pop().text
     others = [token for token in meaningful(text) if token.end != cursor]
-    variables = [Candidate(*each) for each in described(others, known).items()]
-    place = _Place.behind(text[:start])
-    if place is None:
-        return cursor, []
-    return start, _starting(partial, _fitting(place, known, variables, names.catalog))
-
-
-_WORDS = {Kind.WORD, Kind.TYPE, Kind.VARIABLE}
+    known = variable_types(meaningful(text), names.catalog)
+    variables = [Candidate(*one) for one in described(others, known).items()]
+    candidates = _in_query(find_place(found), partial, known, variables, names.catalog)
+    return cursor - len(partial), _starting(partial, candidates)
 
 
 def _starting(partial: str, candidates: Iterable[Candidate]) -> list[Candidate]:
     """Return the candidates that begin with what is typed, ignoring case, each once."""
     fitting = {
-        each.text: each
-        for each in candidates
-        if each.text.lower().startswith(partial.lower()) and each.text != partial
+        one.text: one
+        for one in candidates
+        if one.text.lower().startswith(partial.lower()) and one.text != partial
     }
     return list(fitting.values())
 
@@ -138,114 +105,120 @@ def _arguments(word: str, names: Vocabulary) -> Iterator[Candidate]:
 # ------------------------------------------------------------------ queries
 
 
-class _Place:
-    """A place in a query, as the parser has reached it."""
-
-    def __init__(self, parser: Any) -> None:
-        self._parser = parser
-
-    @cached_property
-    def accepts(self) -> set[str]:
-        """The terminals that can stand here."""
-        accepted: set[str] = self._parser.accepts()
-        return accepted
-
-    @classmethod
-    def behind(cls, text: str) -> _Place | None:
-        """Return the place at the end of a text; None if the parser cannot follow the text."""
-        from lark.exceptions import UnexpectedInput
-
-        from omnigraph.lang.query.syntax.grammar import lark_parser
-        from omnigraph.lang.query.syntax.parse_state import READING, Reading
-        from omnigraph.lang.source import Source
-
-        outer = READING.set(Reading(Source(text, None)))
-        try:
-            parser = lark_parser(builds=False).parse_interactive(text)
-            parser.exhaust_lexer()
-            return cls(parser)
-        except (UnexpectedInput, OmniGraphError):
-            return None
-        finally:
-            READING.reset(outer)
-
-    def then(self, terminal: str) -> _Place:
-        """Return the place behind a terminal that is accepted here."""
-        from lark import Token as Read
-
-        parser = self._parser.copy()
-        parser.feed_token(Read(terminal, terminal))
-        return _Place(parser)
-
-    def takes_keyword(self, terminal: str) -> bool:
-        """Return whether a keyword is accepted as such: most of them are names where a name can stand."""
-        if terminal not in self.accepts:
-            return False
-        return "NAME" not in self.accepts or (
-            self.then(terminal).accepts != self.then("NAME").accepts
-        )
-
-    def read(self) -> list[tuple[str, str]]:
-        """Return the terminals, each with its text, of all that is not finished, innermost last."""
-        stack = self._parser.parser_state.value_stack
-        return [(str(each.type), str(each)) for each in stack if hasattr(each, "type")]
-
-    def block(self) -> str | None:
-        """Return the word that the innermost block begins with; None in the braces of a query itself."""
-        words = [kind for kind, _ in self.read() if kind in {"MATCH", "NOT", "RETURN", "ORDER"}]
-        return None if not words else "MATCH" if words[-1] == "NOT" else words[-1]
-
-
-def _fitting(
-    place: _Place, known: dict[str, str], variables: Sequence[Candidate], catalog: Catalog
+def _in_query(
+    place: Place,
+    partial: str,
+    known: dict[str, str],
+    variables: Sequence[Candidate],
+    catalog: Catalog,
 ) -> Iterator[Candidate]:
     """Yield what can stand at a place of a query."""
-    if "NAME" in place.accepts:
-        yield from _named(place.then("NAME"), known, catalog)
-    if "TYPE" in place.accepts:
-        yield from _typed(place.then("TYPE"), catalog)
-    if "VAR" in place.accepts and "LBRACE" in dict(place.read()):  # elsewhere it is a new parameter
-        yield from variables
-    for terminal, text in KEYWORDS.items():
-        if place.takes_keyword(terminal):
-            yield Candidate(text, "keyword")
-    if "FUNCTION" in place.accepts:
-        for names, about in FUNCTIONS.get(place.then("FUNCTION").block() or "", []):
-            yield from (Candidate(f"{name}(", about) for name in names)
-    if "STRING" in place.accepts and place.read()[-1][0] in {"COLON", "COMPARE", "LESS", "GREATER"}:
-        yield from (Candidate(text, "value") for text in VALUES)
+    last = place.last
+    if last is not None and last.text == "." and len(place.inside) > 1:
+        yield from _properties(catalog, known.get(place.inside[-2].text))
+    elif place.block is Block.NONE:
+        if last is None or last.text in {"}", ";"}:
+            yield Candidate("query ", "a read or a mutation")
+    elif partial.startswith("$"):
+        if place.block is not Block.PARAMETERS:
+            yield from variables
+    elif place.block is Block.PARAMETERS:
+        if last is not None and last.text in {":", "["}:
+            yield from (Candidate(scalar.value, "type") for scalar in Scalar)
+            yield Candidate("Vector(", "type")
+    elif place.block is Block.BODY:
+        yield from _in_body(place, catalog)
+    elif place.block is Block.MATCH:
+        yield from _in_match(place, known, variables, catalog)
+    elif place.block is Block.ENTRIES:
+        yield from _in_entries(place, variables, catalog)
+    elif place.block in {Block.RETURN, Block.ORDER}:
+        yield from _in_output(place, variables)
 
 
-def _named(behind: _Place, known: dict[str, str], catalog: Catalog) -> Iterator[Candidate]:
-    """Yield what a name can be, by what it stands behind."""
-    *before, _ = behind.read()
-    kinds = [kind for kind, _ in before]
-    if kinds[-1:] == ["DOT"]:
-        yield from _properties(catalog, known.get(before[-2][1]))
-    elif kinds[-1:] == ["VAR"]:
-        yield from _edges(catalog, known.get(before[-1][1]))
-    elif kinds[-3:] == ["VAR", "VAR", "COLON"]:
-        yield from _edges(catalog, known.get(before[-3][1]))
-    elif "TYPE" in kinds:
-        entity = next(text for kind, text in reversed(before) if kind == "TYPE")
-        sign = ": " if "COLON" in behind.accepts else ""
-        for each in _properties(catalog, entity, ends=True):
-            yield Candidate(f"{each.text}{sign}", each.about)
-
-
-def _typed(behind: _Place, catalog: Catalog) -> Iterator[Candidate]:
-    """Yield what a type can be: of a parameter, of a variable, or of what is written."""
-    kinds = [kind for kind, _ in behind.read()]
-    if "LBRACE" not in kinds:
-        yield from (Candidate(scalar.value, "type") for scalar in Scalar)
-        yield Candidate("Vector(", "type")
-    elif kinds[-2] == "COLON":
-        yield from _nodes(catalog)
-    else:
+def _in_body(place: Place, catalog: Catalog) -> Iterator[Candidate]:
+    """Yield what can stand directly in the braces of a query."""
+    words = [token.text for token in place.inside if token.kind is Kind.WORD]
+    last = place.last
+    if last is None:
+        yield from _keywords("match {", "insert ", "update ", "delete ")
+    elif last.text in WRITES:
         yield from _types(catalog)
+    elif last.kind is Kind.TYPE:
+        yield from _keywords(*{"update": ["set {"], "delete": ["where "]}.get(words[-1], []))
+    elif last.text == "where":
+        yield from _properties(catalog, statement_type(place), ends=True)
+    elif last.text == "}":
+        after = {
+            "match": ["return {"],
+            "return": ["order {", "limit "],
+            "order": ["limit "],
+            "set": ["where "],
+            "insert": ["insert ", "update "],
+        }
+        yield from _keywords(*after.get(words[-1], []))
+
+
+def _in_match(
+    place: Place, known: dict[str, str], variables: Sequence[Candidate], catalog: Catalog
+) -> Iterator[Candidate]:
+    """Yield what can stand in a match or a not."""
+    last, inside = place.last, place.inside
+    if last is not None and last.text == ":":
+        source = inside[:-2]  # `$source $edge:` names an edge, `$node:` a node
+        is_edge = bool(source) and source[-1].kind is Kind.VARIABLE and not _is_target(source)
+        yield from _edges(catalog, known.get(source[-1].text)) if is_edge else _nodes(catalog)
+    elif last is not None and last.kind is Kind.VARIABLE and not _is_target(inside):
+        yield from _edges(catalog, known.get(last.text))
+        yield from _keywords("contains ", "starts_with ")
+    else:
+        yield from variables
+        yield from _keywords("not {")
+        yield from (Candidate(f"{name}(", "text search") for name in TEXT_CALLS)
+
+
+def _is_target(inside: Sequence[Token]) -> bool:
+    """Return whether the last variable is the right side of a traversal or comparison."""
+    before = list(inside[:-1])
+    if before and before[-1].text == "}":
+        before = before[:-2]  # the braces of hops, of entries or of a `not`
+        return bool(before) and before[-1].kind is Kind.WORD and before[-1].text != "not"
+    if not before:
+        return False
+    if before[-1].kind is Kind.WORD:
+        is_property = len(before) > 1 and before[-2].text == "."
+        return not is_property and before[-1].text not in {"true", "false"}
+    return before[-1].kind is Kind.SIGN and before[-1].text not in {")", "]"}
+
+
+def _in_entries(
+    place: Place, variables: Sequence[Candidate], catalog: Catalog
+) -> Iterator[Candidate]:
+    last = place.last
+    if last is not None and last.text == ":":
+        yield from variables
+        yield from _keywords(*VALUES)
+    elif last is None or last.text == ",":
+        for one in _properties(catalog, place.type_name, ends=True):
+            yield Candidate(f"{one.text}: ", one.about)
+
+
+def _in_output(place: Place, variables: Sequence[Candidate]) -> Iterator[Candidate]:
+    """Yield what can stand in a return or an order."""
+    yield from variables
+    yield from (Candidate(f"{name}(", "aggregate") for name in AGGREGATES)
+    if place.block is Block.ORDER:
+        yield from (Candidate(f"{name}(", "ranking") for name in RANKINGS)
+        yield from _keywords("asc", "desc")
+    else:
+        yield from _keywords("as ")
 
 
 # ------------------------------------------------------------------ names
+
+
+def _keywords(*words: str) -> Iterator[Candidate]:
+    yield from (Candidate(word, "keyword") for word in words)
 
 
 def _types(catalog: Catalog) -> Iterator[Candidate]:
@@ -272,86 +245,12 @@ def _properties(
     catalog: Catalog, type_name: str | None, *, ends: bool = False
 ) -> Iterator[Candidate]:
     """Yield the properties of a type, or of all types if it is not known."""
-    for entity in (*catalog.nodes.values(), *catalog.edges.values()):
-        if type_name not in {None, entity.name}:
-            continue
+    types = (catalog.nodes.get(type_name or ""), catalog.edges.get(type_name or ""))
+    found = [one for one in types if one is not None]
+    if type_name is None:
+        found = [*catalog.nodes.values(), *catalog.edges.values()]
+    for entity in found:
         if ends and isinstance(entity, EdgeType):
             yield from (Candidate(end, "end of the edge") for end in ENDS)
         for prop in entity.properties.values():
             yield Candidate(prop.name, prop.type.display)
-
-
-# ------------------------------------------------------------------ variables
-
-
-class WrittenHop(NamedTuple):
-    """A traversal as written: `$source [$edge:] word [{1,2}] $target`."""
-
-    source: str
-    word: str
-    target: str
-    edge: str | None
-
-
-def variable_types(tokens: Sequence[ShellToken], catalog: Catalog) -> dict[str, str]:
-    """Return the node or edge type of each variable whose type follows from the text."""
-    known = {name: bound for name, bound in _bindings(tokens) if bound in catalog.nodes}
-    for hop in _hops(tokens):
-        edge = catalog.edge(hop.word)
-        if edge is None:
-            continue
-        ends = (edge.from_type, edge.to_type)
-        # An edge may be followed against its direction where only that fits.
-        is_backward = known.get(hop.source) == edge.to_type != edge.from_type
-        source, target = reversed(ends) if is_backward else ends
-        known.setdefault(hop.source, source)
-        known.setdefault(hop.target, target)
-        if hop.edge is not None:
-            known[hop.edge] = edge.name
-    return known
-
-
-def described(tokens: Sequence[ShellToken], known: dict[str, str]) -> dict[str, str]:
-    """Return every variable and parameter of a text with its type, or with nothing."""
-    written = dict(_bindings(tokens))
-    names = (token.text for token in tokens if token.kind is Kind.VARIABLE and token.text != "$")
-    return {name: known.get(name) or written.get(name, "") for name in names}
-
-
-def _bindings(tokens: Sequence[ShellToken]) -> Iterator[tuple[str, str]]:
-    """Yield each `$variable: Type`, also of parameters."""
-    for at, token in enumerate(tokens[:-2]):
-        colon, name = tokens[at + 1], tokens[at + 2]
-        if token.kind is Kind.VARIABLE and colon.text == ":" and name.kind is Kind.TYPE:
-            yield token.text, name.text
-
-
-def _hops(tokens: Sequence[ShellToken]) -> Iterator[WrittenHop]:
-    """Yield the traversals in the text."""
-    for at, token in enumerate(tokens):
-        if token.kind is Kind.VARIABLE:
-            hop = _hop_at(tokens, at)
-            if hop is not None:
-                yield hop
-
-
-def _hop_at(tokens: Sequence[ShellToken], at: int) -> WrittenHop | None:
-    rest = tokens[at : at + 12]
-    source, edge, rest = rest[0].text, None, rest[1:]
-    if [token.kind for token in rest[:1]] == [Kind.VARIABLE] and _texts(rest, 1, 2) == [":"]:
-        edge, rest = rest[0].text, rest[2:]
-    if _texts(rest, 0, 1) == ["<"] and _texts(rest, 2, 3) == [">"]:
-        rest = [rest[1], *rest[3:]]
-    if not rest or rest[0].kind is not Kind.WORD:
-        return None
-    word, rest = rest[0].text, rest[1:]
-    if _texts(rest, 0, 1) == ["{"]:
-        closing = next((n for n, token in enumerate(rest) if token.text == "}"), len(rest))
-        rest = rest[closing + 1 :]
-    if not rest or rest[0].kind is not Kind.VARIABLE:
-        return None
-    return WrittenHop(source, word, rest[0].text, edge)
-
-
-def _texts(tokens: Sequence[ShellToken], start: int, end: int) -> list[str]:
-    return [token.text for token in tokens[start:end]]

@@ -7,10 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from omnigraph.errors import BadRequest
-from omnigraph.pipeline.formats.end_columns import check_ends
+from omnigraph.pipeline.formats.frame_layout import check_ends
 from omnigraph.spelling import did_you_mean
+from omnigraph.storage.store_kinds.known import STORE_KINDS, kind_of
+from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
 _TRUTH = {"true": True, "false": False}
+# Spark hands the options of a table over once more under names that begin with this.
 _TABLE_OPTION = "option."
 
 
@@ -101,3 +104,29 @@ def truth_of(given: Mapping[str, str], name: str) -> bool:
     if value is None:
         raise BadRequest(f"{name} is {given[name]!r}; give true or false")
     return value
+
+
+def split_store_options(
+    options: Mapping[str, str], registered: Mapping[str, StoreOptions] | None = None
+) -> tuple[dict[str, str], StoreOptions | None]:
+    """Return the options without those of the graph's store, and how that is reached.
+
+    ``registered`` is how the process that registered the source reaches stores, by their scheme;
+    options win over that.
+    """
+    addresses = [options[name] for name in options if name.lower() in ("graph", "path")]
+    kind = next(filter(None, map(kind_of, addresses)), STORE_KINDS[0])
+    prefix = f"{kind.scheme}."
+    rest: dict[str, str] = {}
+    given: dict[str, str] = {}
+    for name, value in options.items():
+        bare = name.lower().removeprefix(_TABLE_OPTION)
+        if bare.startswith(prefix):
+            given[bare.removeprefix(prefix)] = value
+        else:
+            rest[name] = value
+    store = kind.parse_options(given, f"option `{prefix}{{}}`".format) if given else None
+    under = (registered or {}).get(kind.scheme)
+    if store is None or under is None:
+        return rest, store or under
+    return rest, store.over(under)

@@ -1,7 +1,7 @@
 """Write a type from Spark: tasks check rows and write files, one commit makes them visible.
 
 A task treats its rows as a load treats those of a frame. It may run in any process and more than
-once: ids are made from the operation, the partition and the row. It reports its files in a `Written`.
+once: ids are made from the operation, the partition and the row. It reports its files in a `TaskResult`.
 The commit is a load whose rows are in those files (`datasource/commit.py`).
 """
 
@@ -10,34 +10,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pyarrow as pa
 
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import check_precondition
 from omnigraph.errors import BadRequest, StorageError
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade, version_removed
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type, refuse_ends
-from omnigraph.pipeline.datasource.rejected import RejectedRows
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.rows.bad_records import BadRecords
 from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.written.task_files import (
-    Destination,
-    Form,
-    TaskFiles,
-    Written,
-    discard_files,
-)
+from omnigraph.pipeline.written.task_files import Destination, Form, discard_files, form_of
+from omnigraph.pipeline.written.task_rows import TaskPlan, TaskResult, TaskRows
 from omnigraph.storage import layout
 from omnigraph.storage.locks.write_marks import end_job, mark_job
 from omnigraph.storage.objects.object_store import ObjectStore
@@ -54,8 +47,7 @@ class WritePlan:
 
     ``named``: rows may have the ids of other rows, because ids are given, made from a key, or taken
     from stored edges.
-    ``form``: what tasks write (see `Destination`). A branch without a fork of the table has no place for
-    fragments yet.
+    ``form``: what tasks write (see `Destination`).
     """
 
     options: WriteOptions
@@ -83,6 +75,13 @@ class WritePlan:
         return Destination(
             self.entity, self.ref, self.form, self.mode == "overwrite", self.image_sizes
         )
+
+    @property
+    def for_tasks(self) -> TaskPlan:
+        """What its tasks need to know."""
+        rejects = None if self.options.rejects is None else self.ref
+        destinations = {self.table_key: self.destination}
+        return TaskPlan(self.rules, destinations, rejects, job=self.rules.operation_id)
 
 
 def base_branch(workspace: Workspace, options: WriteOptions) -> str:
@@ -119,9 +118,8 @@ def plan_write(
     _check_columns(entity, catalog, options, schema)
     base = base_branch(workspace, options)
     state = workspace.manifest.state(base)
-    if (
-        options.operation_id is None
-    ):  # the commit of an operation that is sent again moved the branch
+    # The commit of an operation that is sent again moved the branch.
+    if options.operation_id is None:
         check_precondition(workspace, state, options.if_commit)
     pin = state.head.tables[entity.table_key]
     mode: LoadMode = "overwrite" if overwrite else "append"
@@ -132,6 +130,10 @@ def plan_write(
         if isinstance(entity, NodeType)
         else mode in {"merge", "patch"} and entity.identity is not None
     )
+    # A branch without a fork of the table has no place for fragments yet. Of fragments no row can be left
+    # out later, and the records of a patch are no whole rows.
+    is_forked = pin.table_branch == lance_branch(options.branch)
+    is_final = is_forked and not options.patch and options.on_bad != "skip"
     return WritePlan(
         options,
         mode,
@@ -148,24 +150,9 @@ def plan_write(
         ir_hash,
         state.identifier if base == options.branch else None,
         named,
-        _form(entity, options, mode, named, pin.table_branch == lance_branch(options.branch)),
+        form_of(entity, mode, is_final=is_final, named=named),
         made_from=None if base == options.branch else base,
     )
-
-
-def _form(entity: Entity, options: WriteOptions, mode: LoadMode, named: bool, forked: bool) -> Form:
-    # Of fragments no row can be left out later, and the records of a patch are no whole rows. The commit
-    # makes missing vectors, each text once, which tasks that run again could not.
-    if not forked or options.patch or options.on_bad == "skip" or entity.embeds:
-        return "rows"
-    if mode != "merge" and isinstance(entity, EdgeType) and entity.identity is not None:
-        # An id that was made may have to be another one: files with blobs cannot be read again, and others
-        # do not say which ids were made.
-        return "rows" if named or entity.blob_properties else "fragments"
-    if mode != "merge" or not named:
-        return "fragments"
-    # Images may have to be read again, which is not possible for files with blobs.
-    return "rows" if entity.blob_properties else "images"
 
 
 def _check_columns(
@@ -182,7 +169,7 @@ def _check_columns(
 # ------------------------------------------------------------------ a task
 
 
-def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
+def write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> TaskResult:
     """Check the rows of a partition and write them; a bad row among them means no file stays."""
     if partition >= MAX_SOURCES:
         raise BadRequest(f"the frame has more than {MAX_SOURCES} partitions; coalesce it")
@@ -213,80 +200,35 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
         raise
 
 
-def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> Written:
-    judging = _Judging(plan, partition)
-    files = TaskFiles(plan.destination)
-    try:
-        for batch in judging.good(batches):
-            files.add(batch)
-        if judging.is_refused:
-            files.discard()
-            written = Written(partition)
-        else:
-            written = files.close(partition, named=judging.named, unfilled=judging.unfilled)
-        judging.rejected.close()
-    except BaseException:
-        files.discard()
-        discard_files(plan.ref, (), [judging.rejected.name])
-        raise
-    return replace(
-        written,
-        bad=tuple(judging.bad.first),
-        bad_total=judging.bad.total,
-        rejected=judging.rejected.name,
-        cut=judging.bad.cut,
-        job=plan.rules.operation_id,
-    )
-
-
-class _Judging:
-    """Checks the rows of one partition, and collects what is wrong with them."""
-
-    def __init__(self, plan: WritePlan, partition: int) -> None:
-        self.plan = plan
-        self.partition = partition
-        self.bad = BadRecords()
-        self.rejected = RejectedRows(plan.ref, wanted=plan.options.rejects is not None)
-        self.named = 0
-        self.unfilled = 0
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether a bad row ends the write."""
-        return self.bad.total > 0 and not self.plan.rules.skip
-
-    def good(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the checked rows; after the first bad one rows are only checked."""
+def _write_rows(plan: WritePlan, batches: Iterable[pa.RecordBatch], partition: int) -> TaskResult:
+    with TaskRows(plan.for_tasks) as rows:
         given = iter(batches)
         first = next(given, None)
-        if first is None:
-            return
-        reader = pa.RecordBatchReader.from_batches(first.schema, itertools.chain([first], given))
-        layout = self.plan.options.layout(self.plan.entity, self.plan.rules.catalog)
-        for read in frame_blocks(layout, reader, source=self.partition):
-            judged = self.plan.rules.judge(read())
-            self.bad.add(judged.bad)
-            self.bad.cut.update(judged.cut)
-            self.rejected.add(judged.bad)
-            self.unfilled += sum(judged.unfilled.values())
-            self.named += sum(judged.named.values())
-            for _, batch in judged.rows:
-                if not self.is_refused:
-                    yield batch
+        if first is not None:
+            chained = itertools.chain([first], given)
+            reader = pa.RecordBatchReader.from_batches(first.schema, chained)
+            layout = plan.options.layout(plan.entity, plan.rules.catalog)
+            blocks = frame_blocks(layout, reader, source=partition)
+            rows.take(partition, (read() for read in blocks))
+        return rows.finish(partition)
 
 
 # ------------------------------------------------------------------ what is left of a failure
 
 
-def discard_rows(plan: WritePlan, written: Sequence[Written], *, failed: bool = True) -> None:
+def discard_rows(
+    plan: WritePlan, results: Sequence[TaskResult], *, failed: bool = True, fragments: bool = True
+) -> None:
     """Remove the files that tasks wrote, except those that became part of the table.
 
     This is the end of the job, whether it was committed or not: nothing of it will be any more.
+    ``fragments``: whether any may be left that did not.
     """
-    fragments = [fragment for one in written for fragment in one.fragments]
-    loose = [name for one in written for name in (one.loose, one.rejected)]
-    discard_files(plan.ref, fragments, loose)
-    jobs = {one.job for one in written if one.job is not None}
+    written = [one for result in results for one in result.tables.values()]
+    loose = [*(one.loose for one in written), *(result.rejected for result in results)]
+    found = [one for result in results for one in result.fragments] if fragments else []
+    discard_files(plan.ref, found, loose)
+    jobs = {one.job for one in results if one.job is not None}
     for job in jobs or {plan.rules.operation_id}:
         # Of tasks that failed nobody was told which files they left.
         end_job(_store(plan), job, left_files=failed)

@@ -18,9 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from omnigraph.pipeline.formats.cut_times import cut_texts
 from omnigraph.pipeline.formats.json_columns import Doubt, stored_form
-from omnigraph.pipeline.formats.typed_batch import bytes_column, column_type, stored_column
+from omnigraph.pipeline.formats.typed_batch import (
+    bytes_column,
+    column_type,
+    cut_texts,
+    stored_column,
+)
 from omnigraph.types import (
     Family,
     PropType,

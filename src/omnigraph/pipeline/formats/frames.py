@@ -16,11 +16,10 @@ import pyarrow.compute as pc
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import Entity
+from omnigraph.pipeline.formats.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
-from omnigraph.pipeline.formats.cut_times import Cuts
-from omnigraph.pipeline.formats.end_columns import End
-from omnigraph.pipeline.formats.frame_layout import Layout
+from omnigraph.pipeline.formats.frame_layout import End, Layout
 from omnigraph.pipeline.formats.json_line import missing
 from omnigraph.pipeline.formats.pandas_columns import (
     PandasBatch,
@@ -29,10 +28,10 @@ from omnigraph.pipeline.formats.pandas_columns import (
     pandas_batches,
     pandas_names,
 )
-from omnigraph.pipeline.formats.pieces.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.reject_lines import end_names, reject_of_row
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
+    Cuts,
     Parsed,
     ReadBlock,
     TypedBatch,

@@ -16,11 +16,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.formats.cut_times import Cuts, cut_texts, may_be_cut
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
+    Cuts,
     column_type,
+    cut_texts,
     given_column,
+    may_be_cut,
     required_embeds,
     required_names,
     stored_column,

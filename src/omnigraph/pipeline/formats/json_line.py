@@ -15,13 +15,15 @@ import pyarrow as pa
 from omnigraph.errors import shortened
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, EntityType, Property
 from omnigraph.pipeline.formats.casts import json_of_cell
-from omnigraph.pipeline.formats.cut_times import Cuts, cut_values, may_be_cut
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.reject_lines import is_reject, is_row, record_of
 from omnigraph.pipeline.formats.typed_batch import (
     BadRecord,
+    Cuts,
     batch_schema,
+    cut_values,
     given_column,
+    may_be_cut,
     stored_column,
 )
 from omnigraph.spelling import did_you_mean

@@ -19,7 +19,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.pipeline.formats.cut_times import Cuts
 from omnigraph.pipeline.formats.json_columns import (
     Doubt,
     obscure,
@@ -32,6 +31,7 @@ from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
     BadRecord,
+    Cuts,
     Parsed,
     ReadBlock,
     TypedBatch,

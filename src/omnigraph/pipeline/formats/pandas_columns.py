@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from omnigraph.pipeline.formats.batch_pieces import PIECE_BYTES, Sizes, cuts, row_bytes
 from omnigraph.pipeline.formats.casts import Cast
-from omnigraph.pipeline.formats.pieces.batch_pieces import PIECE_BYTES, Sizes, cuts, row_bytes
 from omnigraph.pipeline.formats.typed_batch import stored_column
 from omnigraph.types import PropType, Unfit, from_json, shown
 

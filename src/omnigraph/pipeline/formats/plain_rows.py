@@ -14,7 +14,7 @@ from typing import Any
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
-from omnigraph.pipeline.formats.end_columns import End, EndColumns, end_of
+from omnigraph.pipeline.formats.frame_layout import End, EndColumns, end_of
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.types import PropType, Unfit, derive_id, from_json, shown
 

@@ -21,6 +21,8 @@ bits. There any value may be missing, because only the row that a patch makes mu
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -33,6 +35,7 @@ from numpy.typing import NDArray
 from omnigraph.lang.schema.catalog import Entity, EntityType
 from omnigraph.types import (
     ExternalBlob,
+    Family,
     FileBlob,
     PropType,
     blob_to_text,
@@ -51,6 +54,13 @@ SOURCE_SHIFT = 48
 """A record's order is its source index above its byte offset, in one 64-bit number."""
 MAX_SOURCES = 1 << (63 - SOURCE_SHIFT)
 """With more sources, records would share an order, and with it an id that is made of it."""
+
+
+Cuts = Counter[str]
+"""How many values of a property were cut, by `Type.property`."""
+
+_FINER = r"[.,][0-9]{3}[0-9]*[1-9]"
+_FINER_TEXT = re.compile(_FINER, re.ASCII)
 
 
 class TypedBatch(NamedTuple):
@@ -241,3 +251,22 @@ def order_of(source: int, offset: int) -> int:
 def place_of(order: int) -> tuple[int, int]:
     """The source index and offset behind a record's order."""
     return order >> SOURCE_SHIFT, order & ((1 << SOURCE_SHIFT) - 1)
+
+
+def may_be_cut(t: PropType) -> bool:
+    """Whether values of a type can be given finer than they are stored."""
+    return t.scalar.traits.family is Family.TEMPORAL and not t.scalar.counts_days
+
+
+def cut_texts(t: PropType, array: pa.Array) -> int:
+    """How many texts of a column, or of lists in it, say more than milliseconds."""
+    if not may_be_cut(t):
+        return 0
+    texts = array.flatten() if t.is_list else array
+    return pc.sum(pc.match_substring_regex(texts, _FINER)).as_py() or 0
+
+
+def cut_values(value: Any) -> int:
+    """How many texts in a value of JSON say more than milliseconds."""
+    values: Iterable[Any] = value if isinstance(value, list) else (value,)
+    return sum(isinstance(one, str) and _FINER_TEXT.search(one) is not None for one in values)

@@ -12,9 +12,9 @@ from omnigraph.memory import give_back
 from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.local.complete_here import complete_spooled
 from omnigraph.pipeline.local.local_proof import proves_rules
 from omnigraph.pipeline.local.parallel import in_order
+from omnigraph.pipeline.local.patched_rows import complete_spooled
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest

@@ -21,12 +21,12 @@ from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.images import Images, KeptFragments, WriteForm, match_again
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
+    TakenIds,
     drop_losers,
     respell,
     shown_rows,
     stored_rows,
 )
-from omnigraph.pipeline.rows.taken_ids import TakenIds
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.runner.protocol import Frame, Runner
@@ -74,11 +74,6 @@ class SpooledRows:
     def may_repeat(self) -> bool:
         """Whether two rows may have one id."""
         return self.any_named or self._taken is not None
-
-    @property
-    def can_take_ids(self) -> bool:
-        """Whether ids can still be replaced."""
-        return True
 
     def stopper(self) -> Callable[[], object]:
         """A function that makes the next ``stage`` give up, to be called from another thread."""

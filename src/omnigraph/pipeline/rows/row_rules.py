@@ -25,12 +25,12 @@ from omnigraph.pipeline.formats.typed_batch import (
     record_order,
 )
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
-from omnigraph.pipeline.rows.blob_rules import check_blobs
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
 from omnigraph.pipeline.rows.patches import StoredRows, apply_records
 from omnigraph.pipeline.rows.stored_rows import shown_rows
 from omnigraph.pipeline.rows.vectors import count_wanted, judgeable
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
+from omnigraph.types import Unfit
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 from omnigraph.validate.rows import row_violations
 
@@ -189,3 +189,45 @@ def _missing_ends(
         for row in pc.indices_nonzero(batch.column(column).is_null()).to_pylist():
             reason = f'{entity.name} needs "{end}", the id of a node'
             yield Bad(*place_of(int(givers[column][row])), reason, None, end)
+
+
+def check_blobs(
+    entity: Entity, batch: pa.RecordBatch, policy: BlobPolicy, folders: Mapping[int, str]
+) -> tuple[pa.RecordBatch, list[Bad]]:
+    """The rows with the files to take in found and measured, and what is wrong with their blobs.
+
+    ``folders`` are the directories of the sources that are files on this machine.
+    """
+    bad: list[Bad] = []
+    for name in entity.blob_properties:
+        at = batch.schema.get_field_index(name)
+        column = batch.column(at)
+        uris, positions = (pc.struct_field(column, part) for part in ("uri", "position"))
+        files: dict[int, dict[str, Any]] = {}
+        for row in pc.indices_nonzero(uris.is_valid()).to_pylist():
+            is_file, uri = positions[row].is_valid, uris[row].as_py()
+            place = place_of(batch.column(ORDER)[row].as_py())
+            try:
+                if is_file:
+                    files[row] = _taken_in(policy, uri, folders.get(place[0]))
+                elif (address := policy.allowed_address(uri)) != uri:
+                    files[row] = {"uri": address}
+            except Unfit as unfit:
+                reason = f"{entity.name}.{name}: {unfit}"
+                bad.append(Bad(*place, reason, None if is_file else "blob", name))
+        if files:
+            found = pa.array(list(_with(column, files)), column.type)
+            batch = batch.set_column(at, batch.schema.field(at), found)
+    return batch, bad
+
+
+def _taken_in(policy: BlobPolicy, path: str, beside: str | None) -> dict[str, Any]:
+    source = policy.find_source(path, beside)
+    if not source.size:
+        return {"data": b""}  # Lance takes in no empty range
+    return {"uri": source.uri, "position": 0, "size": source.size}
+
+
+def _with(column: pa.Array, files: dict[int, dict[str, Any]]) -> Iterator[Any]:
+    for row, value in enumerate(column):
+        yield files[row] if row in files else value.as_py()

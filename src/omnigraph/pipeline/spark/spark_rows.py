@@ -1,325 +1,207 @@
-"""The incoming rows of one table on Spark: executors keep their payloads, and write them."""
+"""The incoming rows of one table that executors wrote: if they are many, executors also read and rewrite them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
 
 from omnigraph import settings
-from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.progress import OnRows
-from omnigraph.pipeline.rows.images import KeptFragments, WriteForm, match_again
-from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.rows.stored_rows import Spellings
-from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.spark.asked_rows import AskedRows
-from omnigraph.pipeline.spark.executor_tasks import (
-    DATA,
-    MATCH,
-    VALUES,
-    complete_parts,
-    divide_payloads,
-    drop_matched,
-    merge_payloads,
-    show_records,
-    write_payloads,
-)
-from omnigraph.pipeline.spark.one_pass.questions import Piece
-from omnigraph.pipeline.spark.payloads import COLUMNS
-from omnigraph.pipeline.spark.sizes import SparkSizes
-from omnigraph.pipeline.spark.tally import Tally
-from omnigraph.pipeline.spark.vectors import SparkVectors
-from omnigraph.runner.names import encoded
-from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.runner.spark_columns import signed_places
+from omnigraph.pipeline.rows.row_rules import narrow_columns
+from omnigraph.pipeline.rows.stored_rows import Spellings, shown_rows
+from omnigraph.pipeline.written.reading import Reading
+from omnigraph.pipeline.written.task_files import TAKEN, Destination, Written
+from omnigraph.pipeline.written.written_rows import WrittenRows
+from omnigraph.runner.executors import LARGE_TABLE_ROWS
+from omnigraph.runner.protocol import Frame, Runner, encoded
+from omnigraph.runner.spark_columns import portable, portable_schema, spark_schema
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
-from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.staging import (
-    MAX_ROWS_PER_FILE,
-    Staged,
-    fragment_of,
-    stage_append_fragments,
-    stage_replace_rows,
-    stage_update,
-)
-from omnigraph.storage.tables.table import Table
+from omnigraph.runner.spark_tasks import Batches, executor_task, kept_frame, run_tasks, task_frame
+from omnigraph.storage.tables.loose_files import read_data_file
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.validate import rules
+from omnigraph.validate.change_set import ORDER
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
-FRAGMENTS = "fragment string"
+    from pyspark.sql import DataFrame, SparkSession
 
 
-@dataclass(slots=True)
-class SparkRows:
-    """The incoming rows of one table, on the executors of a session."""
+TAKEN_BY_TASKS = "SELECT f.`0rec`, f.`0taken` AS id FROM f WHERE f.`0taken` IS NOT NULL"
 
-    runner: SparkRunner
-    entity: Entity
-    rows: int
-    named: int
-    cores: int
-    payloads: DataFrame
-    spellings: Spellings
-    sizes: SparkSizes
-    unfilled: int = 0
-    pieces: Sequence[Piece] = ()
-    """Files with the columns that set rules look at, where tasks wrote some."""
-    _asked: AskedRows = field(init=False, repr=False)
-    _kept: KeptFragments = field(default_factory=KeptFragments, repr=False)
-    _vectors: SparkVectors | None = field(default=None, repr=False)
-    _filled: DataFrame | None = field(default=None, repr=False)
 
-    def __post_init__(self) -> None:
-        self._asked = AskedRows(
-            self.entity, self.rows, self.payloads, self.spellings, self.sizes.fetched_rows
-        )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SparkSizes:
+    """The sizes of a load on Spark; none of them changes what is stored."""
 
-    @property
-    def may_repeat(self) -> bool:
-        """Whether two rows may have the same id."""
-        return self.named > 0 or self._asked.taken is not None
+    fetched_rows: int = 200_000
+    """Of at most this many rows, the columns that rules look at are fetched without a query."""
+    here_rows: int = 100_000
+    """Of a load with at most this many rows, this process checks all rules, and writes again what must be."""
+    here_table_rows: int = 20_000_000
+    """That is done only where no table has more rows: executors scan larger ones."""
+    rows_per_task: int = 100_000
+    """A task that writes gets at least this number of rows: fewer are not worth a task of their own."""
+    shared_bytes: int = 256 << 20
+    """Ids, or other values, of at most this number of bytes are read whole by every task that looks
+    for some of them; about more the rules themselves are asked."""
+    indexed_rows: int = LARGE_TABLE_ROWS
+    """Executors build the indexes of a table of at least this number of rows, this process the others."""
 
-    @property
-    def can_take_ids(self) -> bool:
-        """Whether ids can still be replaced."""
-        return True
 
-    @property
-    def any_made(self) -> bool:
-        """Whether an id was made for some row."""
-        return self.named < self.rows
+class SparkRows(WrittenRows):
+    """The rows of one table. Of few, this process reads the files by itself."""
 
-    def stopper(self) -> None:
-        """Do nothing: tables are staged one after another, because each job takes all executors."""
+    def __init__(
+        self,
+        session: SparkSession,
+        sizes: SparkSizes,
+        destination: Destination,
+        written: Sequence[Written],
+        directory: Path,
+        spellings: Spellings,
+    ) -> None:
+        super().__init__(destination, written, directory, spellings, again="load")
+        self.session = session
+        self.sizes = sizes
+        self._is_small = self.rows <= sizes.fetched_rows
+        self._here: pa.Table | None = None
+        self._away: DataFrame | None = None
+        self._taken_away: DataFrame | None = None
+
+    # -- what set rules look at
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
-        """Return some of the columns that set rules look at."""
-        assert isinstance(runner, SparkRunner), "rows on executors are asked there"
-        whole = self._asked.as_read(runner) if as_read else self._asked.with_taken_ids(runner)
-        if whole.table is not None:
-            return runner.frame(whole.table.select(list(columns)))
+        """Return some of the columns that set rules look at, where the runner is."""
+        if not isinstance(runner, SparkRunner):
+            return super().frame(runner, columns, as_read=as_read)
+        if self._is_small:
+            rows = self._fetched()
+            if not as_read and self._taken is not None:
+                batches = [self._taken.apply_to(batch) for batch in rows.to_batches()]
+                rows = pa.Table.from_batches(batches, rows.schema)
+            return runner.frame(rows.select(list(columns)))
         with spark_errors():
-            return runner.of(whole.data.select([f"`{encoded(name)}`" for name in columns]))
+            whole = runner.of(self._rule_columns())
+            if not as_read and self._taken_away is not None:
+                others = [name for name in whole.columns if name != "id"]
+                frames = {"pend": whole, "taken": runner.of(self._taken_away)}
+                whole = runner.sql(rules.with_taken_ids(others), frames)
+            return runner.of(runner.data(whole).select([f"`{encoded(name)}`" for name in columns]))
+
+    def _fetched(self) -> pa.Table:
+        if self._here is None:
+            self._here = self.narrow(narrow_columns(self.entity), as_read=True).read_all()
+        return self._here
+
+    def _rule_columns(self) -> DataFrame:
+        """Return all of these columns as a frame on executors, which read them once."""
+        if self._away is None:
+            columns = narrow_columns(self.entity)
+            run = partial(_read_columns, reading=self.reading, columns=columns)
+            schema = spark_schema(portable_schema(self.narrow_schema(columns)))
+            self._away = kept_frame(task_frame(self.session, run, self._filled_tasks, schema))
+        return self._away
+
+    @property
+    def _filled_tasks(self) -> list[Written]:
+        return [one for one in self.written if one.rows]
+
+    # -- what rules decide
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Remember the ids that records take, and say whether they differ from the ones before."""
-        assert isinstance(runner, SparkRunner)
-        assert isinstance(taken, SparkFrame)
-        changed = self._asked.take_ids(runner, taken)
-        if changed:
-            self._kept.drop()
+        changed = super().take_ids(runner, taken)
+        if changed and not self._is_small and isinstance(runner, SparkRunner):
+            assert isinstance(taken, SparkFrame)
+            self._free_taken()
+            if self._taken is not None:
+                with spark_errors():
+                    self._taken_away = kept_frame(runner.data(taken))
         return changed
 
-    def leave_out(self, runner: Runner, losers: Frame) -> int:
-        """Remember the records that are not written, and return their number."""
-        assert isinstance(runner, SparkRunner)
-        assert isinstance(losers, SparkFrame)
-        count, changed = self._asked.leave_out(runner, losers, compare=not self._kept.is_empty)
-        if changed:
-            self._kept.drop()
-        return count
+    def _taken_by_tasks(self, runner: Runner) -> Frame:
+        if self._is_small or not isinstance(runner, SparkRunner):
+            return super()._taken_by_tasks(runner)
+        schema = pa.schema({ORDER: pa.int64(), TAKEN: pa.utf8()})
+        run = partial(_read_file, ref=self.destination.ref, columns=schema.names)
+        names = [one.loose for one in self.written if one.loose is not None]
+        with spark_errors():
+            shown = spark_schema(portable_schema(schema))
+            noted = runner.of(task_frame(self.session, run, names, shown))
+            return runner.of(runner.query(TAKEN_BY_TASKS, {"f": noted}))
 
-    def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
+    # -- whole rows
+
+    def values_of(self, runner: Runner, orders: Sequence[int]) -> dict[int, str]:
         """Return the values of records by column, as JSON, found by their order."""
-        run = partial(show_records, entity=self.entity, orders=list(orders))
-        with spark_errors():
-            data = self.payloads.select("narrow", "wide")
-            found = data.mapInArrow(run, VALUES).toArrow().to_pylist()
-        return {row["rec"]: row["shown"] for row in found}
+        has_blobs = self.destination.form == "fragments" and self.entity.blob_properties
+        if self._is_small or has_blobs:
+            return super().values_of(runner, orders)
+        run = partial(_shown, reading=self.reading, orders=list(orders))
+        outcomes = run_tasks(self.session, run, self._shares(), at_once=self._at_once)
+        return {order: shown for one in outcomes for order, shown in one.get().items()}
 
-    def completed(self, runner: SparkRunner, rules_of_rows: RowRules, ref: TableRef) -> DataFrame:
-        """Return the whole rows that the records of a patch make, as payload rows.
-
-        The runner must be there until they are computed.
-        """
-        parts = max(1, -(-self.rows // self.sizes.rows_per_task))
-        divided = partial(divide_payloads, parts=parts, spellings=self.spellings)
-        run = partial(
-            complete_parts,
-            ref=ref,
-            key=self.entity.table_key,
-            rules=rules_of_rows,
-            named=self.may_repeat,
+    def write_again(self, to: Destination) -> list[Written]:
+        """Have executors write the rows once more; few, and those whose vectors are here, this process."""
+        if self.rows <= self.sizes.here_rows or self._filled is not None:
+            return super().write_again(to)
+        run = partial(self.reading.write_again, to=to)
+        shares = self._shares()
+        outcomes = run_tasks(
+            self.session,
+            run,
+            shares,
+            at_once=self._at_once,
+            weight=lambda share: sum(one.rows for one in share),
         )
-        with spark_errors():
-            changes = self._asked.changes(runner)
-            data = self._with_changes(None if changes is None else runner.data(changes))
-            by_part = data.mapInArrow(divided, "part bigint, seq bigint, data binary")
-            together = by_part.repartition(parts, "part").sortWithinPartitions("part")
-            return together.mapInArrow(run, COLUMNS)
-
-    def want_vectors(
-        self, runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
-    ) -> None:
-        """Ask for the vectors that are missing; with ``keep`` those of the table are kept."""
-        assert isinstance(runner, SparkRunner)
-        if self._vectors is None:
-            self._vectors = SparkVectors(self.entity, self.payloads)
-        elif keep:
-            # Which vectors are kept may have changed with the table.
-            self._kept.drop()
-        self._vectors.want(runner, self._asked.losers, ref, spool, keep=keep)
-
-    def fill_vectors(self, runner: Runner, spool: VectorSpool) -> int:
-        """Have executors put vectors into the rows they write, and say how many are still missing."""
-        assert isinstance(runner, SparkRunner)
-        assert self._vectors is not None
-        parts = max(self._writers(), self.cores)
-        self._filled, pending = self._vectors.fill(spool, self.sizes.sent_bytes, parts)
-        return pending
+        return [outcome.get() for outcome in outcomes]
 
     @property
-    def _complete(self) -> DataFrame:
-        """The payloads that are written: those with vectors, where some were missing."""
-        return self.payloads if self._filled is None else self._filled
+    def _at_once(self) -> int:
+        return settings.LOAD_CONCURRENCY.get()
+
+    def _shares(self) -> list[list[Written]]:
+        """Put the files of tasks together until a task has enough to do."""
+        shares: list[list[Written]] = [[]]
+        for one in self._filled_tasks:
+            if sum(other.rows for other in shares[-1]) >= self.sizes.rows_per_task:
+                shares.append([])
+            shares[-1].append(one)
+        return shares
 
     def free(self) -> None:
-        """Free the frames that were cached for set rules and vectors."""
-        self._asked.free()
-        if self._vectors is not None:
-            self._vectors.free()
+        """Free what executors keep for the rules."""
+        self._free_taken()
+        if self._away is not None:
+            self._away.unpersist()
+            self._away = None
 
-    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
-        """Have executors write the rows; only descriptions of the files come here."""
-        tally = Tally(self.runner.session, on_rows)
-        if mode == "merge" and self.may_repeat:
-            return self._merged_again(table) or self._merged(table, tally)
-        return self._kept.stage(table, mode, lambda form: self._written(table, form, tally))
-
-    def _written(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
-        if not self.rows:
-            return []
-        if self._asked.losers is not None or self._asked.taken is not None:
-            return self._written_with_changes(table, mode, tally)
-        run = partial(
-            write_payloads,
-            ref=table.ref,
-            entity=self.entity,
-            mode=mode,
-            spellings=self.spellings,
-            counter=tally.counter,
-        )
-        with spark_errors():
-            data = self._complete.select("narrow", "wide").coalesce(self._writers())
-            return _fragments(data.mapInArrow(run, FRAGMENTS), tally)
-
-    def _written_with_changes(self, table: Table, mode: WriteForm, tally: Tally) -> list[Any]:
-        runner = SparkRunner(self.runner.session)
-        try:
-            changes = self._asked.changes(runner)
-            assert changes is not None
-            with spark_errors():
-                return self._write_merged(table, runner.data(changes), tally, mode)
-        finally:
-            runner.close()
-
-    def _writers(self) -> int:
-        """Return the number of tasks that write: enough for cores and files, at most the setting."""
-        files = -(-self.rows // MAX_ROWS_PER_FILE)
-        worthwhile = min(self.cores, -(-self.rows // self.sizes.rows_per_task))
-        return max(1, min(settings.LOAD_CONCURRENCY.get(), max(files, worthwhile)))
-
-    # -- merge
-
-    def _merged_again(self, table: Table) -> Staged | None:
-        """Reuse the files of an earlier attempt if they still fit; look up only what they replace."""
-        written = self._kept.of(table, "images")
-        places = None if written is None else match_again(table, written)
-        if written is None or places is None:
-            return None
-        if not len(places):
-            return stage_append_fragments(table, written)
-        return stage_replace_rows(table, places, written)
-
-    def _merged(self, table: Table, tally: Tally) -> Staged:
-        """Write new images and delete the old ones in one transaction; row ids are kept."""
-        runner = SparkRunner(self.runner.session)
-        try:
-            changes = self._asked.changes_of_merge(runner, self._committed(runner, table))
-            counted = runner.ask("SELECT COUNT(*) AS n, COUNT(rid) AS m FROM c", {"c": changes})
-            any_change, matched = (counted.column(name)[0].as_py() for name in ("n", "m"))
-            if not any_change:
-                written = self._written(table, "append", tally)
-                return stage_append_fragments(table, self._kept.keep(table, "images", written))
-            with spark_errors():
-                written = self._write_merged(table, runner.data(changes), tally)
-            self._kept.keep(table, "images", written)
-            if not matched:
-                return stage_append_fragments(table, written)
-            if changes.table is not None:
-                places = changes.table.column("addr").drop_null().to_numpy().astype("uint64")
-                return stage_replace_rows(table, places, written)
-            with spark_errors():
-                updated, removed = self._drop(table, runner.data(changes))
-            return stage_update(table, updated, removed, written, matched)
-        finally:
-            runner.close()
-
-    def _committed(self, runner: SparkRunner, table: Table) -> SparkFrame:
-        """Return the ids and places of the table's rows; only those of the incoming ids if they are few."""
-        places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
-        if self.rows > self.sizes.looked_up_ids:
-            return runner.scan_fragments(table, ["id"], **places)
-        ids = runner.collect(self.frame(runner, ["id"])).column("id")
-        where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
-        return runner.frame(signed_places(table.read(["id"], where, **places)))
-
-    def _write_merged(
-        self,
-        table: Table,
-        changes: DataFrame,
-        tally: Tally,
-        mode: WriteForm = "append",
-    ) -> list[Any]:
-        run = partial(
-            merge_payloads,
-            ref=table.ref,
-            entity=self.entity,
-            spellings=self.spellings,
-            mode=mode,
-            counter=tally.counter,
-        )
-        return _fragments(self._with_changes(changes).mapInArrow(run, FRAGMENTS), tally)
-
-    def _with_changes(self, changes: DataFrame | None) -> DataFrame:
-        """Return the payloads by task, and before those of each task what happens to its records."""
-        data = self._complete.selectExpr(
-            "task", f"{DATA} AS kind", "seq", "CAST(NULL AS BIGINT) AS rec",
-            "CAST(NULL AS BIGINT) AS rid", "CAST(NULL AS STRING) AS taken", "narrow", "wide",
-        )  # fmt: skip
-        if changes is None:
-            return data
-        none = "CAST(NULL AS BINARY)"
-        matches = changes.selectExpr(
-            "task", f"{MATCH} AS kind", "0L AS seq", "rec", "rid", "taken",
-            f"{none} AS narrow", f"{none} AS wide",
-        )  # fmt: skip
-        together = matches.unionAll(data).repartition(self._writers(), "task")
-        return together.sortWithinPartitions("task", "kind", "seq")
-
-    def _drop(self, table: Table, changes: DataFrame) -> tuple[list[Any], list[int]]:
-        run = partial(drop_matched, ref=table.ref)
-        by_fragment = (
-            changes.where("addr IS NOT NULL")
-            .selectExpr("addr", "shiftright(addr, 32) AS fragment")
-            .repartition(self._writers(), "fragment")
-            .sortWithinPartitions("addr")
-        )
-        left = by_fragment.mapInArrow(run, "fragment bigint, left string")
-        rows = left.toArrow().to_pylist()
-        updated = [fragment_of(row["left"]) for row in rows if row["left"] is not None]
-        return updated, [row["fragment"] for row in rows if row["left"] is None]
+    def _free_taken(self) -> None:
+        if self._taken_away is not None:
+            self._taken_away.unpersist()
+            self._taken_away = None
 
 
-def _fragments(data: DataFrame, tally: Tally) -> list[Any]:
-    with tally.watched():
-        texts = data.toArrow().column("fragment").to_pylist()
-    fragments = [fragment_of(text) for text in texts]
-    tally.settle(sum(fragment.physical_rows for fragment in fragments))
-    return fragments
+@executor_task
+def _read_columns(one: Written, *, reading: Reading, columns: Sequence[str]) -> Batches:
+    """Yield columns of the rows that a task wrote, under the ids that they were read with."""
+    for batch in reading.batches(one, columns, as_read=True):
+        yield portable(batch.select(list(columns)))
+
+
+@executor_task
+def _read_file(name: str, *, ref: TableRef, columns: Sequence[str]) -> Batches:
+    """Yield columns of a file that a task wrote beside its images."""
+    for batch in read_data_file(ref, name, columns):
+        yield portable(batch.select(list(columns)))
+
+
+def _shown(share: Sequence[Written], *, reading: Reading, orders: Sequence[int]) -> dict[int, str]:
+    wanted = pa.array(orders, pa.int64())
+    rows = (batch for one in share for batch in reading.batches(one))
+    return shown_rows(reading.source.entity, rows, wanted)

@@ -29,7 +29,8 @@ from omnigraph.pipeline.datasource.option_values import user_options
 from omnigraph.pipeline.datasource.options import WriteOptions, write_options
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows, write_rows
 from omnigraph.pipeline.request import LoadResult
-from omnigraph.pipeline.written.task_files import Form, Written
+from omnigraph.pipeline.written.task_files import Form
+from omnigraph.pipeline.written.task_rows import TaskResult
 from omnigraph.storage.tables.table_ref import TableRef
 
 BEFORE_WRITE = failpoints.declare("stream.before_write")
@@ -108,7 +109,7 @@ class Pinned:
 class TaskOutput:
     """What a task tells the commit: its files, what they were written for, and its query."""
 
-    written: Written
+    result: TaskResult
     pinned: Pinned
     query_id: str | None
 
@@ -125,8 +126,8 @@ class Sink:
     ) -> TaskOutput:
         """Check the rows of a partition, and write them to files."""
         failpoints.hit(BEFORE_WRITE)
-        written = write_rows(self.plan, batches, partition)
-        return TaskOutput(written, Pinned.of(self.plan), query_id)
+        result = write_rows(self.plan, batches, partition)
+        return TaskOutput(result, Pinned.of(self.plan), query_id)
 
     def commit(
         self, workspace: Workspace, outputs: Sequence[TaskOutput], batch_id: int
@@ -137,7 +138,7 @@ class Sink:
             return None
         plan = outputs[0].pinned.apply_to(self.plan)
         plan = replace(plan, options=replace(plan.options, batch=self._batch(outputs, batch_id)))
-        result = commit_rows(workspace, plan, [output.written for output in outputs])
+        result = commit_rows(workspace, plan, [output.result for output in outputs])
         failpoints.hit(AFTER_COMMIT)
         return result
 
@@ -145,7 +146,7 @@ class Sink:
         """Remove what tasks wrote, except files that became part of the table."""
         if outputs:
             plan = replace(self.plan, ref=outputs[0].pinned.ref)
-            discard_rows(plan, [output.written for output in outputs])
+            discard_rows(plan, [output.result for output in outputs])
 
     def _batch(self, outputs: Sequence[TaskOutput], batch_id: int) -> StreamBatch:
         query_id = next((one.query_id for one in outputs if one.query_id is not None), None)

@@ -3,6 +3,11 @@
 `TaskFiles` takes rows as they come and writes them in the form that the plan of the load chose. The
 files belong to the table's directory, but to no version of it: the driver makes them part of one, or they
 are removed. A task that runs twice leaves files that no version names; cleanup removes them.
+
+A task of a merge looks up which rows of the pinned version its rows replace, and writes them as fragments that
+keep those rows' ids (`TaskImages`). Edges without an id take one there (``edge_ids``). The load uses
+the fragments as they are, if the table still has the same rows, no id came twice, and the edges of
+all tasks together take the same ids. Otherwise they are read again as rows (`reading`).
 """
 
 from __future__ import annotations
@@ -10,28 +15,39 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.pipeline.rows.bad_records import Bad
-from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
+from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.rows.images import IMAGE_SIZES, Images, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.stored_rows import stored_rows
-from omnigraph.pipeline.written.task_images import TaskImages
+from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.runner.protocol import distinct
 from omnigraph.storage.tables.loose_files import LooseFile, remove_loose_files
 from omnigraph.storage.tables.staging import write_fragments
-from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
+from omnigraph.validate import rules
+from omnigraph.validate.change_set import MADE, ORDER
+from omnigraph.validate.committed import KEY_LIMIT, filter_by_ends
 
 Form = Literal["fragments", "images", "rows"]
 
 WAITING_BATCHES = 2
 """How many batches wait for the thread that writes them."""
+
+
+TAKEN = "0taken"
+"""The column with the id that an edge took; `id` beside it is the one that was made for it."""
+OWN = "0own"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,32 +65,43 @@ class Destination:
     image_sizes: ImageSizes = IMAGE_SIZES
 
 
+def form_of(entity: Entity, mode: LoadMode, *, is_final: bool, named: bool = True) -> Form:
+    """Return what tasks write of a type: the most direct form that can still become the right rows.
+
+    ``is_final``: the table has a place for the rows already, they are whole, and none will be left out.
+    ``named``: a row may have the id of one that is there.
+    """
+    # Vectors are made by the commit, each text once, which tasks that run again could not.
+    if not is_final or entity.embeds:
+        return "rows"
+    takes = isinstance(entity, EdgeType) and entity.identity is not None
+    merges = mode == "merge" and named
+    if (merges or takes) and entity.blob_properties:
+        # They may have to be read again, which files of a table with blobs cannot be.
+        return "rows"
+    return "images" if merges else "fragments"
+
+
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The result of one task: its files, or what is wrong with its rows.
+    """The files that one task wrote for one table.
 
-    ``loose`` names a file beside the fragments. It has all columns, or only those that set rules
-    look at, where they cannot be read from the fragments.
+    ``loose`` names a file beside the fragments. Of ``rows`` it has all columns. Beside ``images``, and
+    fragments with blobs, it has the columns that set rules look at; beside other fragments the order of
+    their rows, unless they follow each other from ``first_order`` on.
     """
 
     partition: int
     rows: int = 0
     fragments: tuple[Any, ...] = ()
     loose: str | None = None
-    bad: tuple[Bad, ...] = ()
-    bad_total: int = 0
-    rejected: str | None = None
-    """The file with all bad rows, where the caller wants them."""
+    first_order: int | None = None
+    named: int = 0
+    """How many rows have an id that another row may have, too."""
     unfilled: int = 0
     """How many vectors are left to be made from their texts."""
-    any_made: bool = False
-    """Whether an id was made for some row."""
-    cut: Mapping[str, int] = field(default_factory=dict)
-    """By `Type.property`: how many values were finer than they are stored."""
     replaced: Any = field(default=None, compare=False)
     """The addresses of the rows that images replace."""
-    job: str | None = None
-    """The job whose mark protects the files (``storage/locks/write_marks.py``)."""
 
 
 class TaskFiles:
@@ -84,6 +111,7 @@ class TaskFiles:
         self.destination = destination
         self.rows = 0
         self._loose = LooseFile(destination.ref)
+        self._orders = _Orders(self._loose)
         self._images: TaskImages | None = None
         self._fragments: _Fragments | None = None
 
@@ -110,6 +138,8 @@ class TaskFiles:
             if destination.entity.blob_properties:
                 # The columns of set rules cannot be read from a file with blobs.
                 self._loose.add(batch.select(narrow_columns(destination.entity)))
+            else:
+                self._orders.add(batch)
             if self._fragments is None:
                 self._fragments = _Fragments(destination)
             self._fragments.add(batch)
@@ -138,8 +168,9 @@ class TaskFiles:
             self.rows - (0 if self._images is None else self._images.lost),
             tuple(self._written),
             self._loose.name,
+            self._orders.first if self._loose.name is None else None,
+            named=named,
             unfilled=unfilled,
-            any_made=named < self.rows,
             replaced=None if self._images is None else self._images.replaced,
         )
 
@@ -160,6 +191,42 @@ class TaskFiles:
 def discard_files(ref: TableRef, fragments: Iterable[Any], loose: Iterable[str | None]) -> None:
     """Remove the files of a task, except those that a version of the table names."""
     remove_loose_files(ref, [name for name in loose if name is not None], fragments)
+
+
+class _Orders:
+    """The order of rows in fragments, which do not store it.
+
+    As long as the rows follow each other in the input, and their ids were made, only the first is noted.
+    From then on all are in the file, with those before.
+    """
+
+    def __init__(self, loose: LooseFile) -> None:
+        self.first: int | None = None
+        self._loose = loose
+        self._next = 0
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Note the order of more rows."""
+        columns = [name for name in (ORDER, MADE) if name in batch.schema.names]
+        if self._loose.name is None:
+            orders = batch.column(ORDER).to_numpy()
+            if self.first is None:
+                self.first = self._next = int(orders[0])
+            expected = np.arange(self._next, self._next + len(orders))
+            all_made = MADE not in columns or pc.all(batch.column(MADE)).as_py()
+            if all_made and np.array_equal(orders, expected):
+                self._next += len(orders)
+                return
+            if self._next > self.first:
+                self._loose.add(implied_orders(self.first, self._next - self.first, columns))
+        self._loose.add(batch.select(columns))
+
+
+def implied_orders(first: int, rows: int, columns: Iterable[str]) -> pa.RecordBatch:
+    """Return the order of rows that follow each other, and that their ids were made."""
+    orders = pa.array(np.arange(first, first + rows, dtype=np.int64))
+    values = {ORDER: orders, MADE: pa.array(np.ones(rows, np.bool_))}
+    return pa.RecordBatch.from_pydict({name: values[name] for name in columns})
 
 
 class _Fragments:
@@ -214,3 +281,68 @@ class _Fragments:
                 self._has_all = True
             else:
                 yield batch
+
+
+class TaskImages(Images):
+    """The images of one task. What set rules look at is also in ``noted``, in the fragments' order."""
+
+    def __init__(self, ref: TableRef, entity: Entity, noted: LooseFile, sizes: ImageSizes) -> None:
+        super().__init__(ref, entity, sizes)
+        self.noted = noted
+        self.columns = narrow_columns(entity)
+        self.lost = 0
+        """How many rows were left out because a later one has their id."""
+
+    def assign_ids(self, table: Table, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Give edges without an id that of the stored edge with the same identity.
+
+        Rows of all other types have their ids for good, so only the last one of each id is written.
+        """
+        taken = _taken_ids(table, self.entity, rows)
+        if taken is None:
+            last = _last_of_each(rows)
+            self.lost += rows.num_rows - last.num_rows
+            return last
+        own = rows.column("id")
+        rows = rows.append_column(TAKEN, taken).append_column(OWN, own)
+        return with_ids(rows, pc.coalesce(taken, own))
+
+    def note(self, rows: pa.RecordBatch) -> None:
+        """Write the columns that set rules look at, with the ids as they were read."""
+        columns = self.columns
+        if TAKEN in rows.schema.names:
+            rows, columns = with_ids(rows, rows.column(OWN)), [*columns, TAKEN]
+        self.noted.add(rows.select(columns))
+
+
+def _last_of_each(rows: pa.RecordBatch) -> pa.RecordBatch:
+    if len(pc.unique(rows.column("id"))) == rows.num_rows:
+        return rows
+    orders = pa.table({"id": rows.column("id"), ORDER: rows.column(ORDER)})
+    last = orders.group_by("id").aggregate([(ORDER, "max")]).column(f"{ORDER}_max")
+    return rows.filter(pc.is_in(rows.column(ORDER), last.combine_chunks()))
+
+
+def with_ids(rows: pa.RecordBatch, ids: pa.Array) -> pa.RecordBatch:
+    """Return the rows with other ids."""
+    at = rows.schema.get_field_index("id")
+    return rows.set_column(at, rows.schema.field(at), ids)
+
+
+def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array | None:
+    """Return for each row the id that it takes from a stored edge; None for types without identity."""
+    if not isinstance(entity, EdgeType) or entity.identity is None:
+        return None
+    if not pc.any(rows.column(MADE)).as_py():
+        return pa.nulls(rows.num_rows, pa.utf8())
+    runner = LocalRunner()
+    try:
+        pending = runner.frame(pa.Table.from_batches([rows.select(narrow_columns(entity))]))
+        where = filter_by_ends(entity, lambda side: distinct(runner, pending, side, KEY_LIMIT))
+        held = runner.scan(table.ref, ["id", *entity.identity], where)
+        text = rules.identified_edges(entity.identity)
+        taken = runner.ask(text, {"pend": pending, "com": held})
+    finally:
+        runner.close()
+    place = pc.index_in(rows.column(ORDER), taken.column(ORDER).combine_chunks())
+    return taken.column("id").combine_chunks().take(place)

@@ -6,6 +6,7 @@ Where the files cannot be used as they are, their rows are read again and writte
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,26 +14,28 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.errors import ExpectedVersionMismatch
-from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
-from omnigraph.pipeline.rows.images import Images, match_again, same_lineage
-from omnigraph.pipeline.rows.stored_rows import drop_losers, shown_rows, stored_rows
-from omnigraph.pipeline.rows.taken_ids import TakenIds
+from omnigraph.pipeline.rows.images import KeptFragments, match_again, same_lineage
+from omnigraph.pipeline.rows.stored_rows import (
+    Spellings,
+    TakenIds,
+    drop_losers,
+    shown_rows,
+    stored_rows,
+)
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
-from omnigraph.pipeline.written.task_files import Destination, Written
-from omnigraph.pipeline.written.task_images import TAKEN, image_rows
+from omnigraph.pipeline.written.reading import Reading, rule_file, write_again
+from omnigraph.pipeline.written.task_files import TAKEN, Destination, Form, Written, discard_files
 from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.storage.tables.loose_files import data_files, read_data_file
+from omnigraph.storage.tables.loose_files import read_data_file
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,
     Staged,
-    stage_append,
     stage_append_fragments,
     stage_merge_insert,
-    stage_overwrite,
     stage_overwrite_fragments,
     stage_replace_rows,
 )
@@ -44,8 +47,7 @@ from omnigraph.validate.change_set import MADE, ORDER
 class WrittenRows:
     """The rows that tasks wrote for one table, as the incoming rows of a load.
 
-    ``may_repeat``: rows may have the ids of other rows, because ids are given, made from a key, or taken
-    from stored edges.
+    ``again`` is what a caller does whose rows were written for another table: "write" or "load".
     """
 
     def __init__(
@@ -53,42 +55,63 @@ class WrittenRows:
         destination: Destination,
         written: Sequence[Written],
         directory: Path,
+        spellings: Spellings | None = None,
         *,
-        may_repeat: bool,
+        again: str = "write",
     ) -> None:
         self.destination = destination
         self.written = written
         self.directory = directory
         self.entity = destination.entity
+        self.spellings = spellings or Spellings()
         self.rows = sum(one.rows for one in written)
-        self.may_repeat = may_repeat
-        self.any_made = any(one.any_made for one in written)
+        self.any_made = any(one.named < one.rows for one in written)
         self.unfilled = sum(one.unfilled for one in written)
+        self._any_named = any(one.named for one in written)
+        self._again = again
         self._filled: FilledRows | None = None
         self._taken: TakenIds | None = None
         self._in_images: TakenIds | None = None
         self._takings = 0
         self._losers: pa.Array | None = None
+        self._rewritten = KeptFragments()
+        self._rewritten_without: tuple[pa.Array | None, TakenIds | None] = (None, None)
+        self._rewrites: list[tuple[TableRef, Any]] = []
+        self._is_told = False
 
     @property
-    def can_take_ids(self) -> bool:
-        """Whether ids can still be replaced."""
-        return True
+    def may_repeat(self) -> bool:
+        """Whether two rows may have one id."""
+        return self._any_named or self._taken is not None
+
+    @property
+    def is_final(self) -> bool:
+        """Whether the values in the files are those that are stored."""
+        changed = self.spellings or self._taken is not None or _count(self._losers)
+        return not changed
+
+    @property
+    def reading(self) -> Reading:
+        """How the rows are read, as far as it is known by now what becomes of them."""
+        return Reading(self.destination, self.spellings, self._taken, self._losers)
 
     def stopper(self) -> None:
-        """Do nothing: there is only one table to stage."""
+        """Do nothing: tables are staged one after another, and most rows are written already."""
+
+    # -- what set rules look at
 
     def frame(self, runner: Runner, columns: Sequence[str], *, as_read: bool = False) -> Frame:
         """Some columns that set rules look at, read from the files; those of few rows stay in memory."""
-        narrow = self._narrow(columns, as_read=as_read)
+        narrow = self.narrow(columns, as_read=as_read)
         return runner.frame(narrow.read_all() if self.rows <= FEW_ROWS else narrow)
 
-    def _narrow(self, columns: Sequence[str], *, as_read: bool) -> pa.RecordBatchReader:
-        schema = self.narrow_schema(columns)
-        wanted = [name for name in columns if name != ORDER]
+    def narrow(self, columns: Sequence[str], *, as_read: bool) -> pa.RecordBatchReader:
+        """Read columns that set rules look at."""
+        schema, reading = self.narrow_schema(columns), self.reading
         batches = (
             pa.RecordBatch.from_arrays([batch.column(name) for name in columns], schema=schema)
-            for batch in self._batches(wanted, as_read=as_read)
+            for one in self.written
+            for batch in reading.batches(one, columns, as_read=as_read)
         )
         return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -98,6 +121,17 @@ class WrittenRows:
         extra = {ORDER: pa.field(ORDER, pa.int64()), MADE: pa.field(MADE, pa.bool_())}
         fields = [extra[name] if name in extra else schema.field(name) for name in columns]
         return pa.schema([field.remove_metadata().with_nullable(True) for field in fields])
+
+    def rule_files(self) -> Iterator[tuple[str, int]]:
+        """Yield the files with the columns that set rules look at, and how many rows they have."""
+        for one in self.written:
+            file = rule_file(self.destination, one)
+            if file is not None:
+                yield file, one.rows
+            else:
+                yield from ((part.files[0].path, part.physical_rows) for part in one.fragments)
+
+    # -- what rules decide
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Replace the ids of records; say whether that changes any."""
@@ -127,124 +161,128 @@ class WrittenRows:
 
     def leave_out(self, runner: Runner, losers: Frame) -> int:
         """Leave out records, 8 bytes for each of which are held here."""
-        self._losers = runner.collect(losers).column(ORDER).combine_chunks()
+        self._losers = runner.collect(losers).column(ORDER).combine_chunks().sort()
         return len(self._losers)
+
+    # -- whole rows
 
     def want_vectors(
         self, _runner: Runner, ref: TableRef, spool: VectorSpool, *, keep: bool
     ) -> None:
         """Ask for the vectors that are missing."""
         if self._filled is None:
-            self._filled = FilledRows(self.entity, self.directory / "filled.arrow")
-        kept = ref if keep else None
-        self._filled.want(self._read_files(None), self._losers, kept, spool)
+            path = self.directory / f"filled-{self.entity.name}.arrow"
+            self._filled = FilledRows(self.entity, path)
+        elif keep:
+            # Which vectors are kept may have changed with the table.
+            self._rewritten.drop()
+        self._filled.want(self._as_written(), self._losers, ref if keep else None, spool)
 
     def fill_vectors(self, _runner: Runner, spool: VectorSpool) -> int:
         """Put the vectors into the rows, and return how many are still missing."""
         assert self._filled is not None
-        return self._filled.fill(self._read_files(None), self._losers, spool)
+        return self._filled.fill(self._as_written(), self._losers, spool)
 
     def records(self) -> Iterator[pa.RecordBatch]:
         """The rows that are not left out."""
-        return drop_losers(self._batches(None), self._losers)
+        rows = self._as_written() if self._filled is None else self._filled.batches()
+        return drop_losers(rows, self._losers)
+
+    def _as_written(self) -> Iterator[pa.RecordBatch]:
+        reading = self.reading
+        return (batch for one in self.written for batch in reading.batches(one))
 
     def values_of(self, _runner: Runner, orders: Sequence[int]) -> dict[int, str]:
         """The values of records by column, as JSON; none of fragments with blobs, which need their table."""
         if self.destination.form == "fragments" and self.entity.blob_properties:
             return {}
-        return shown_rows(self.entity, self._batches(None), pa.array(orders, pa.int64()))
+        return shown_rows(self.entity, self._as_written(), pa.array(orders, pa.int64()))
 
-    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:  # noqa: ARG002
-        """Stage the fragments as they are, or write the rows again where they do not fit."""
-        fragments = [fragment for one in self.written for fragment in one.fragments]
+    # -- staging
+
+    def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
+        """Stage the files as they are, or write the rows again where they do not fit."""
         if self.destination.form != "rows" and not same_lineage(table.ref, self.destination.ref):
             raise ExpectedVersionMismatch(
                 f"{self.entity.table_key} is another table than the one that rows were written for; "
-                "write them again",
+                f"{self._again} them again",
                 table_key=self.entity.table_key,
                 expected=self.destination.ref.version,
                 actual=0,
             )
-        if self.destination.form == "fragments" and self._taken is None:
+        staged = self._staged_as_written(table, mode) or self._staged_again(table, mode)
+        if on_rows is not None and not self._is_told:
+            on_rows(self.rows - _count(self._losers))
+            self._is_told = True
+        return staged
+
+    def _staged_as_written(self, table: Table, mode: LoadMode) -> Staged | None:
+        """Stage the files as they are; None where other rows are to be stored than they have."""
+        fragments = [fragment for one in self.written for fragment in one.fragments]
+        if self.destination.form == "fragments" and self.is_final:
             if mode == "overwrite":
                 return stage_overwrite_fragments(table, fragments, table.schema)
             return stage_append_fragments(table, fragments)
-        as_written = not self._losers and self._taken == self._in_images
-        if self.destination.form == "images" and as_written:
-            replacing = self._replacing(table, fragments)
-            if replacing is not None:
-                return replacing
-        merges = mode == "merge" and self.may_repeat
-        if merges and self.rows > MERGE_INSERT_ROWS:
-            return self._merged_again(table)
-        stored = stored_rows(self.entity, table.schema, self._batches(None), self._losers)
-        rows = pa.RecordBatchReader.from_batches(table.schema, stored)
-        if mode == "overwrite":
-            return stage_overwrite(table, rows)
-        return stage_merge_insert(table, rows.read_all()) if merges else stage_append(table, rows)
-
-    def _merged_again(self, table: Table) -> Staged:
-        """Write the images in this process, from the rows that the tasks left."""
-        images = Images(table.ref, self.entity)
-        for batch in drop_losers(self._batches(None), self._losers):
-            images.add(batch)
-        images.write()
-        if not len(images.replaced):
-            return stage_append_fragments(table, images.fragments)
-        return stage_replace_rows(table, images.replaced, images.fragments)
-
-    def _replacing(self, table: Table, fragments: Sequence[Any]) -> Staged | None:
-        """Stage the images as they are; return None if the table has other rows for their ids by now."""
+        changed = self.spellings or _count(self._losers) or self._taken != self._in_images
+        if self.destination.form != "images" or changed:
+            return None
         if table.ref == self.destination.ref:
             known = [one.replaced for one in self.written if one.replaced is not None]
-            places = np.concatenate([np.empty(0, np.uint64), *known])
-        else:
-            found = match_again(table, fragments, self.destination.image_sizes)
-            if found is None:
-                return None
-            places = found
-        if not len(places):
-            return stage_append_fragments(table, fragments)
-        return stage_replace_rows(table, places, fragments)
+            return _replacing(table, np.concatenate([np.empty(0, np.uint64), *known]), fragments)
+        places = match_again(table, fragments, self.destination.image_sizes)
+        return None if places is None else _replacing(table, places, fragments)
 
-    def _batches(
-        self, columns: Sequence[str] | None, *, as_read: bool = False
-    ) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in input order, or images in theirs; None stands for all columns."""
-        for batch in self._files(columns):
-            yield batch if as_read or self._taken is None else self._taken.apply_to(batch)
+    def _staged_again(self, table: Table, mode: LoadMode) -> Staged:
+        """Write the rows once more, unless that was done already in an earlier attempt."""
+        without = (self._losers, self._taken)
+        if self._rewritten_without != without:
+            self._rewritten.drop()
+        self._rewritten_without = without
+        if mode != "merge" or not self.may_repeat:
+            return self._rewritten.stage(
+                table, mode, lambda _: self._write(table, "fragments", mode)[0]
+            )
+        if self.rows <= MERGE_INSERT_ROWS:
+            stored = stored_rows(self.entity, table.schema, self.records())
+            return stage_merge_insert(table, pa.Table.from_batches(stored, table.schema))
+        fragments = self._rewritten.of(table, "images")
+        places = None if fragments is None else match_again(table, fragments)
+        if fragments is None or places is None:
+            fragments, places = self._write(table, "images", mode)
+            self._rewritten.keep(table, "images", fragments)
+        return _replacing(table, places, fragments)
 
-    def _files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        if columns is None and self._filled is not None:
-            return self._filled.batches()
-        return self._read_files(columns)
+    def _write(self, table: Table, form: Form, mode: LoadMode) -> tuple[list[Any], Any]:
+        """Return new fragments, and the addresses of the rows that they replace."""
+        to = replace(self.destination, ref=table.ref, form=form, overwrite=mode == "overwrite")
+        done = self.write_again(to) if self.rows else []
+        fragments = [fragment for one in done for fragment in one.fragments]
+        self._rewrites += [(table.ref, fragment) for fragment in fragments]
+        places = [one.replaced for one in done if one.replaced is not None]
+        return fragments, np.concatenate([np.empty(0, np.uint64), *places])
 
-    def _read_files(self, columns: Sequence[str] | None) -> Iterator[pa.RecordBatch]:
-        for one in self.written:
-            if columns is None and one.loose is not None and one.fragments:
-                yield from image_rows(self.destination.ref, self.entity, one.fragments, one.loose)
-            elif one.loose is not None:
-                wanted = None if columns is None else [*columns, ORDER]
-                yield from read_data_file(self.destination.ref, one.loose, wanted)
-            else:
-                yield from self._fragment_rows(one, columns)
+    def write_again(self, to: Destination) -> list[Written]:
+        """Write the rows in this process."""
+        return [write_again(self.records(), to)]
 
-    def _fragment_rows(
-        self, one: Written, columns: Sequence[str] | None
-    ) -> Iterator[pa.RecordBatch]:
-        row = 1
-        # Rows with ids of their own are not written as fragments where that matters.
-        stored = None if columns is None else [name for name in columns if name != MADE]
-        for name in data_files(one.fragments):
-            for batch in read_data_file(self.destination.ref, name, stored):
-                rows = _add_order(batch, one.partition, row)
-                if columns is not None and MADE in columns:
-                    rows = rows.append_column(MADE, pa.array(np.ones(rows.num_rows, np.bool_)))
-                yield rows
-                row += batch.num_rows
+    def remove_files(self, *, failed: bool) -> None:
+        """Remove every file that did not become part of the table.
+
+        Of a load that did not fail, fragments that need not be written again are part of it.
+        """
+        fragments = [fragment for one in self.written for fragment in one.fragments]
+        if self.destination.form == "fragments" and not failed and not self._rewrites:
+            fragments = []
+        discard_files(self.destination.ref, fragments, [one.loose for one in self.written])
+        for ref in dict.fromkeys(ref for ref, _ in self._rewrites):
+            discard_files(ref, [one for other, one in self._rewrites if other == ref], [])
 
 
-def _add_order(batch: pa.RecordBatch, partition: int, row: int) -> pa.RecordBatch:
-    """Return the batch with the order column, which fragments do not store."""
-    order = np.arange(row, row + batch.num_rows, dtype=np.int64) | (partition << SOURCE_SHIFT)
-    return batch.append_column(ORDER, pa.array(order))
+def _replacing(table: Table, places: Any, fragments: Sequence[Any]) -> Staged:
+    if not len(places):
+        return stage_append_fragments(table, fragments)
+    return stage_replace_rows(table, places, fragments)
+
+
+def _count(losers: pa.Array | None) -> int:
+    return 0 if losers is None else len(losers)

@@ -17,6 +17,7 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
+from types import TracebackType
 from typing import ClassVar, Final, Protocol, Self
 from uuid import uuid4
 
@@ -291,7 +292,12 @@ class HeldLocks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.release()
 
 

@@ -19,6 +19,7 @@ import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
+from types import TracebackType
 from typing import Any, Final, Self
 
 from omnigraph.clock import new_ulid, now_us, stamp_us
@@ -110,7 +111,12 @@ class HeldLease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self.end()
 
 

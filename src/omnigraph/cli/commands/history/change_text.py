@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.cli.output import in_colour, on_terminal
-from omnigraph.display.text import printable
+from omnigraph.cli.output import in_colour, on_terminal, one_line
 
 Document = Mapping[str, Any]
 
@@ -43,12 +42,12 @@ class ChangeText:
 
     def title(self, text: str) -> str:
         """Return the line above the changes of a commit."""
-        return self._painted(printable(text), _BOLD)
+        return self._painted(one_line(text), _BOLD)
 
     def lines(self, change: Document) -> Iterator[str]:
         """Yield the lines of one change, as documents have it."""
         op = change["op"]
-        name = f"{change['kind']} {change['type']} {printable(change['id'])}"
+        name = f"{change['kind']} {change['type']} {one_line(change['id'])}"
         yield self._painted(f"{_SIGNS[op]} {name}", _COLOURS[op])
         before, after = _values(change.get("before")), _values(change.get("after"))
         for name in {**before, **after}:
@@ -89,7 +88,7 @@ def _text(value: Any) -> str:
 def _differing(old: str, new: str) -> tuple[str, str]:
     """Return the parts of two texts in which a reader sees how they differ."""
     same = next(
-        (at for at, (sign, other) in enumerate(zip(old, new, strict=False)) if sign != other),
+        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
         min(len(old), len(new)),
     )
     start = 0 if same < _LONGEST - _BEFORE else same - _BEFORE
@@ -103,4 +102,4 @@ def _cut(text: str, start: int) -> str:
 
 
 def _json(value: Any) -> str:
-    return printable(json.dumps(value, ensure_ascii=False))
+    return one_line(json.dumps(value, ensure_ascii=False))

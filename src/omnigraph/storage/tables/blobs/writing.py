@@ -18,6 +18,7 @@ import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias
 
 from omnigraph.errors import InputError, StorageError
@@ -55,7 +56,10 @@ class OpenedRows:
         return self
 
     def __exit__(
-        self, _kind: type[BaseException] | None, error: BaseException | None, *_: object
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         while self._opened:
             self._opened.popleft().close()

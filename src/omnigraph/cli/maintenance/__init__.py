@@ -1,0 +1,1 @@
+"""Commands that keep a graph in shape; they open its storage themselves."""

@@ -1,0 +1,1 @@
+"""The words of a command line: which is the graph and which are names, and what is wrong with them."""

@@ -1,0 +1,120 @@
+"""`graph.load`, `graph.load_nodes`, `graph.load_edges`: from options and an input to a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Unpack, cast
+
+from omnigraph.errors import BranchNotFound
+from omnigraph.graph.accepted_schema import AcceptedSchema
+from omnigraph.graph.access import Access
+from omnigraph.graph.arguments import check_load_options
+from omnigraph.graph.state import GraphState
+from omnigraph.graph.turns import TURNS
+from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest import refs
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.policy.checker import Action
+
+# Loads import what they need inside their functions, so that a process that only reads stays light.
+if TYPE_CHECKING:
+    from omnigraph.pipeline.frame_options import FrameKeywords, FrameOptions
+    from omnigraph.pipeline.load_input import LoadInput
+    from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
+    from omnigraph.pipeline.request import LoadResult
+
+
+def load_gathered(
+    access: Access, gather: Callable[[LoadInput], object], **options: Unpack[LoadKeywords]
+) -> LoadResult:
+    """Load what ``gather`` adds to an empty input, JSON lines and frames together, as one commit."""
+    state, asked = access.state, check_load_options(options)
+    if asked.check:
+        state.ensure_open()
+    else:
+        state.ensure_writable()
+    acting = access.acting(asked.actor)
+    asked = replace(asked, actor=acting.actor)
+    before_fork = _ask(acting, asked)
+    with load_input(state, asked.branch, asked.from_branch) as inputs:
+        gather(inputs)
+        return _run_load(state, inputs, asked, before_fork)
+
+
+def _ask(access: Access, options: LoadOptions) -> Callable[[], None] | None:
+    """Ask whether the actor may make the branch, if it is missing, and write to it.
+
+    Returns what must be asked later: a branch that is there now may be deleted before it is written
+    to, and then the load makes it.
+    """
+
+    def may_fork() -> None:
+        access.ask(Action.BRANCH_CREATE, options.from_branch, options.branch)
+
+    later = None
+    if options.from_branch is not None and not access.state.gate.is_open:
+        if options.branch in refs.list_refs(access.state.workspace.manifest):
+            later = may_fork
+        else:
+            may_fork()
+    access.ask(Action.CHANGE, options.branch)
+    return later
+
+
+def load_frame(
+    access: Access,
+    add: Callable[[LoadInput, FrameOptions], object],
+    **options: Unpack[FrameKeywords],
+) -> LoadResult:
+    """Load the frame that ``add`` adds to an empty input, read as the options say."""
+    from omnigraph.pipeline.frame_options import split_options
+
+    shape, rest = split_options(options)
+    return load_gathered(access, lambda inputs: add(inputs, shape), **cast("LoadKeywords", rest))
+
+
+def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = None) -> LoadInput:
+    """Return an empty input, to be filled and loaded inside its ``with`` block.
+
+    Its records are checked against the schema of the branch they will be loaded into.
+    """
+    from omnigraph.pipeline.load_input import LoadInput
+
+    state.ensure_open()
+    catalog = _schema_for(state, branch, from_branch).catalog
+    return LoadInput(catalog, state.workspace.root.options)
+
+
+def _schema_for(state: GraphState, branch: str, from_branch: str | None) -> AcceptedSchema:
+    """Return the schema of a branch, or of the one it will be made from.
+
+    If neither exists the load is refused later, with what to do about it.
+    """
+    for name in (branch, from_branch):
+        if name is not None:
+            with suppress(BranchNotFound):
+                return state.schemas.of(name)
+    return state.schemas.of(MAIN)
+
+
+def _run_load(
+    state: GraphState,
+    inputs: LoadInput,
+    options: LoadOptions,
+    before_fork: Callable[[], None] | None,
+) -> LoadResult:
+    """Load an input as one commit, or change nothing."""
+    from omnigraph.pipeline.load import load
+    from omnigraph.pipeline.request import LoadRequest
+
+    def accepted() -> tuple[str, Catalog]:
+        schema = _schema_for(state, options.branch, options.from_branch)
+        return schema.ir_hash, schema.catalog
+
+    request = LoadRequest(
+        inputs, options, state.embedder, state.blob_policy, before_fork=before_fork
+    )
+    with TURNS.writing():
+        return load(state.workspace, accepted, request)
