@@ -7,8 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import frontier, hops, pairs
-from omnigraph.read.kernels.dispatch import Costs
+from omnigraph.read.kernels import twins
 
 few = settings(deadline=None, max_examples=40)
 int64 = st.integers(-(2**63), 2**63 - 1)
@@ -62,9 +61,8 @@ def only(world, patch):
     """Have every loop run in NumPy, or compiled."""
     if world == "numba":
         pytest.importorskip("numba")
-    cost = 0 if world == "numba" else float("inf")
-    for loops in (frontier, hops, pairs):
-        patch.setattr(loops.dispatcher, "costs", Costs(cost, cost, cost, cost))
+    prices = twins.Prices(*[0 if world == "numba" else float("inf")] * 5)
+    patch.setattr(twins, "account", twins.Account(prices, twins.KeptPrices(None)))
 
 
 def wrapped(number):

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.errors import OmniGraphError, ResourceLimit
-from omnigraph.read.kernels import frontier_numpy
+from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.match.candidates import Candidates, positions, refuse_wrap
 from omnigraph.read.match.measures import COUNT, GREATEST, LEAST, WHOLE_SUM, times
-from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.wanted import Totals
 from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, Scalar
 
@@ -202,12 +202,12 @@ def test_counts_close_to_the_bound_are_exact(beyond):
             everything = csr_of(*np.array([[0] * count, range(count)], np.int32), (1, count))
             if beyond < 0:
                 assert given.total() == 2**63 - 1
-                refuse_wrap(given, partial(frontier_numpy.pull, everything))
+                refuse_wrap(given, partial(frontier.pull, everything))
                 continue
             with pytest.raises(ResourceLimit):
                 given.total()
             with pytest.raises(ResourceLimit):
-                refuse_wrap(given, partial(frontier_numpy.pull, everything))
+                refuse_wrap(given, partial(frontier.pull, everything))
 
 
 @pytest.mark.parametrize("factor", [2, 3, 5, 7, 11, 1000, 2**31 + 11, 2**53 + 1])

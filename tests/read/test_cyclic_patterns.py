@@ -231,7 +231,7 @@ def test_answers_are_those_of_sql(tmp_path, variables, persons, edges):
 
 
 def test_answers_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch):
-    threads = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+    threads = pytest.importorskip("omnigraph.read.kernels.numba_loops")
     only("numba", monkeypatch)
     rng = random.Random(4)
     plain = skewed_graph(rng, 200, 700)

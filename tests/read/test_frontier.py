@@ -1,8 +1,5 @@
 """Every loop over one hop, in NumPy and compiled, against the same loop in plain Python."""
 
-import os
-import subprocess
-import sys
 import tracemalloc
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.cancel import Cancel, watching
-from omnigraph.read.kernels import dispatch, frontier_numpy, pairs, pairs_numpy
 from omnigraph.read.kernels import frontier as dispatched
-from omnigraph.read.kernels.compiling import Compiler
+from omnigraph.read.kernels import pairs
 from omnigraph.read.kernels.csr import csr_of
+from omnigraph.read.kernels.twins import in_numpy
 from tests.read.csr_helpers import (
     adjacency,
     codes,
@@ -65,7 +62,7 @@ def test_expanding_groups_of_rows_merges_their_targets(frontier, drawn, data):
             for target in csr.row(chosen[place]):
                 expected[group, target] += 1 if weights is None else weights[place].item()
     cells, chunk = data.draw(st.integers(1, 30)), data.draw(st.integers(1, 10))
-    in_parts = partial(frontier_numpy.expand_merged, cells=cells, chunk=chunk)
+    in_parts = partial(dispatched.expand_merged, cells=cells, chunk=chunk)
     for expand_merged in (frontier.expand_merged, in_parts):
         group, targets, sums = expand_merged(csr, chosen, starts, weights)
         assert (group.dtype, targets.dtype, sums.dtype) == (np.int64, np.int32, np.int64)
@@ -79,7 +76,9 @@ def test_merging_holds_some_of_the_targets_at_a_time():
     rows = np.arange(20_000, dtype=np.int32) % 500
     tracemalloc.start()
     try:
-        _, targets, sums = frontier_numpy.expand_merged(csr, rows, np.array([0, 20_000]), None)
+        _, targets, sums = in_numpy(dispatched.expand_merged)(
+            csr, rows, np.array([0, 20_000]), None
+        )
         _, most = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -105,9 +104,9 @@ def test_pull_in_blocks_of_any_size_is_the_same(drawn, data):
     rows, columns, pairs = drawn
     csr = adjacency(pairs, rows, columns)
     x = values(data, columns, int64, np.int64)
-    expected = frontier_numpy.pull(csr, x)
+    expected = in_numpy(dispatched.pull)(csr, x)
     block = data.draw(st.integers(1, 9))
-    same(frontier_numpy.pull(csr, x, block=block), expected.tolist(), np.int64)
+    same(dispatched.pull(csr, x, block=block), expected.tolist(), np.int64)
 
 
 @few
@@ -236,7 +235,7 @@ def random_adjacency(rng, rows, columns, count):
 
 
 def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
-    compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+    compiled = pytest.importorskip("omnigraph.read.kernels.numba_loops")
     from omnigraph.read.kernels import frontier_numba, pairs_numba
 
     monkeypatch.setattr(compiled, "_parts", lambda effort: min(3, effort // 50 + 1))
@@ -246,88 +245,33 @@ def test_loops_in_pieces_and_on_threads_at_once_agree_with_numpy(monkeypatch):
     a, b = rng.integers(0, 60, (2, 400)).astype(np.int32)
     bits = rng.integers(0, 256, 450).astype(np.uint8)
 
+    def merged(group, targets, sums):
+        # The targets of a group come in any order.
+        return np.sort((group * 60 + targets) * 1000 + sums)
+
     def answers(modules):
         frontier, pairs = modules
         return [
             frontier.pull(csr, x),
             frontier.pull_count(csr, x > 0),
             pairs.marked(bits, 60, a, b),
-            *frontier.push(csr, a, x[a]),
-            *frontier.expand(csr, a),
+            merged(*frontier.expand_merged(csr, a, np.arange(0, 401, 40), None)),
             pairs.contains(csr, a, b),
             pairs.common_count(csr, a, csr, b, x, x > 0),
             *pairs.common_expand(csr, a, csr, b),
         ]
 
-    expected = answers((frontier_numpy, pairs_numpy))
+    with pytest.MonkeyPatch.context() as patch:
+        only("numpy", patch)
+        expected = answers((dispatched, pairs))
     with ThreadPoolExecutor(6) as pool:
         for answer in pool.map(answers, [(frontier_numba, pairs_numba)] * 20):
             for actual, wanted in zip(answer, expected, strict=True):
                 np.testing.assert_array_equal(actual, wanted)
 
 
-SCRIPT = """
-import sys
-import numpy as np
-{before}
-from omnigraph.read.kernels import hops, frontier
-from tests.read.csr_helpers import adjacency
-csr = adjacency([(0, 1), (1, 2), (2, 0)], 3, 3)
-rows = np.arange(3, dtype=np.int32)
-for _ in range({times}):
-    assert frontier.pull(csr, np.array([1, 2, 4])).tolist() == [2, 4, 1]
-    assert hops.reach_count(csr, rows, 1, 2).tolist() == [2, 2, 2]
-print("numba.core" in sys.modules)
-"""
-EAGER = """
-from omnigraph.read.kernels import dispatch, frontier, hops
-frontier.dispatcher.costs = hops.dispatcher.costs = dispatch.Costs(0, 0, 0, 0)
-"""
-
-
-@pytest.mark.parametrize(
-    ("before", "times", "switch", "imported"),
-    [
-        ("", 50, "", "False"),
-        (EAGER, 1, "", "True"),
-        (EAGER, 1, "0", "False"),
-        ("sys.modules['numba'] = None" + EAGER, 1, "", "False"),
-    ],
-    ids=["small work", "much work", "switched off", "not installed"],
-)
-def test_numba_is_imported_only_when_it_pays(before, times, switch, imported, monkeypatch):
-    pytest.importorskip("numba")
-    monkeypatch.setenv("OMNIGRAPH_NUMBA", switch)
-    monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
-    script = SCRIPT.format(before=before, times=times)
-    command = [sys.executable, "-c", script]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.stdout.strip(), done.stderr) == (imported, "")
-
-
-def test_work_adds_up_until_it_pays_for_the_import(monkeypatch):
-    pytest.importorskip("numba")
-    monkeypatch.setattr(dispatch.Dispatch, "total", 0.0)
-    compiler = Compiler()
-    costs = dispatch.Costs(importing=1000, loading=100, calling=10, waiting=0)
-    choice = dispatch.Dispatch("omnigraph.read.kernels.frontier_numba", costs, compiler)
-    csr, x, rows = adjacency([(0, 1)], 2, 2), np.array([1, 2]), np.array([0], np.int32)
-
-    def ready_after(loop, cost, *arguments):
-        choice.choose(loop, cost)(csr, *arguments)
-        return compiler.ready()
-
-    calls = [ready_after(frontier_numpy.pull, 250, x) for _ in range(5)]
-    assert calls == [set()] * 3 + [{"pull"}] * 2
-    # Imported now, another loop has only itself to pay for; a tiny call never does.
-    assert choice.choose(frontier_numpy.push_any, 5) is frontier_numpy.push_any
-    assert choice.choose(frontier_numpy.push_any, 60) is frontier_numpy.push_any
-    assert ready_after(frontier_numpy.push_any, 60, rows) == {"pull", "push_any"}
-    assert choice.choose(frontier_numpy.push_any, 5) is frontier_numpy.push_any
-
-
 def test_a_loop_that_cannot_be_kept_on_disk_is_compiled_all_the_same():
-    compiled = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+    compiled = pytest.importorskip("omnigraph.read.kernels.numba_loops")
     # Numba has no place for code that has no file.
     assert compiled.compiled(eval("lambda x: x + 1"))(1) == 2
 
@@ -337,19 +281,19 @@ class CountedLooks(Cancel):
 
     looks = 0
 
-    def check(self):
+    def _look(self):
         self.looks += 1
-        super().check()
+        super()._look()
 
 
 @pytest.mark.parametrize(
     "loop",
     [
-        lambda csr, rows: frontier_numpy.expand_merged(
+        lambda csr, rows: dispatched.expand_merged(
             csr, rows, np.array([0, len(rows)]), None, chunk=100
         ),
-        lambda csr, rows: pairs_numpy.common_count(csr, rows, csr, rows, chunk=100),
-        lambda csr, rows: pairs_numpy.common_expand(csr, rows, csr, rows, chunk=100),
+        lambda csr, rows: pairs.common_count(csr, rows, csr, rows, chunk=100),
+        lambda csr, rows: pairs.common_expand(csr, rows, csr, rows, chunk=100),
     ],
     ids=["expand_merged", "common_count", "common_expand"],
 )

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import omnigraph as og
-from omnigraph.read.kernels import pairs_numpy
+from omnigraph.read.kernels import pairs
 from omnigraph.read.kernels.csr import csr_of
+from omnigraph.read.kernels.twins import in_numpy
 from omnigraph.read.match import merging
 from omnigraph.read.match.bindings import Bindings
 from tests.read.csr_helpers import only
@@ -133,7 +134,7 @@ def test_ways_between_pairs_are_counted_together(cells, weighted, is_sorted, mon
     a, b = rng.integers(0, 50, 5000), rng.integers(0, 40, 5000)
     a, b = (np.sort(a) if is_sorted else a).astype(np.int32), b.astype(np.int32)
     weights = rng.integers(0, 9, 70) if weighted else None
-    expected = pairs_numpy.common_count(first, a, second, b, weights)
+    expected = in_numpy(pairs.common_count)(first, a, second, b, weights)
     compared = []
     monkeypatch.setattr(
         merging.pairs, "common_count", lambda *given: compared.append(given) or expected

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.read.kernels import pairs, pairs_numpy
+from omnigraph.read.kernels import pairs
 from tests.read.csr_helpers import adjacency, codes, edges, few, int64, only, same, values, wrapped
 
 
@@ -72,10 +72,10 @@ def test_common_targets_of_rows_of_very_different_lengths(loops):
     b = rng.integers(0, 40, 700).astype(np.int32)
     shared = [sorted(set(left.row(x)) & set(right.row(y))) for x, y in zip(a, b, strict=True)]
     assert max(map(len, shared)) > 20
-    in_chunks = partial(pairs_numpy.common_count, chunk=100)
+    in_chunks = partial(pairs.common_count, chunk=100)
     for common_count in (loops.common_count, in_chunks):
         same(common_count(left, a, right, b), list(map(len, shared)), np.int64)
-    in_chunks = partial(pairs_numpy.common_expand, chunk=100)
+    in_chunks = partial(pairs.common_expand, chunk=100)
     for common_expand in (loops.common_expand, in_chunks):
         index, targets = common_expand(left, a, right, b)
         same(index, [i for i, found in enumerate(shared) for _ in found], np.int64)

@@ -269,7 +269,7 @@ class TestCompiledLoops:
 
     @pytest.fixture(params=[1, 3])
     def in_pieces(self, request, monkeypatch):
-        threads = pytest.importorskip("omnigraph.read.kernels.numba_threads")
+        threads = pytest.importorskip("omnigraph.read.kernels.numba_loops")
         monkeypatch.setattr(threads, "_parts", lambda _: request.param)
         return threads.in_pieces
 

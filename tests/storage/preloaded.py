@@ -16,7 +16,7 @@ from omnigraph.lang.schema.syntax.parser import parse as parse_schema
 from omnigraph.storage.tables.lance_import import lance
 
 # They load Spark, the command line or a compiler on import.
-LEFT_OUT = ("omnigraph.spark", "omnigraph.cli", "omnigraph.read.kernels.numba_threads")
+LEFT_OUT = ("omnigraph.spark", "omnigraph.cli", "omnigraph.read.kernels.numba_loops")
 
 for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
     if not module.name.startswith(LEFT_OUT) and not module.name.endswith("__main__"):

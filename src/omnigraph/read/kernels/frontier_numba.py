@@ -1,4 +1,8 @@
-"""The loops over one hop compiled by Numba: the same functions as in `frontier_numpy`."""
+"""The loops over one hop that Numba makes at least 1.5 times as fast: the same results as in ``frontier``.
+
+Each adds up in the array of its results instead of in a variable: the compiler would gather what a variable adds up
+with vector instructions, which for the few targets of a row takes twice as long.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +18,16 @@ from omnigraph.read.kernels.arrays import (
     Floats,
     Index,
     Mask,
-    MultiAdjacency,
     row_lengths,
 )
-from omnigraph.read.kernels.numba_threads import Targets, compiled, frozen, frozen_rows, in_pieces
+from omnigraph.read.kernels.numba_loops import Targets, compiled, frozen, frozen_rows, in_pieces
 
 Summed = TypeVar("Summed", Counts, Floats)
 
 
 def pull(csr: Adjacency, x: Summed) -> Summed:
     """For every row the sum of ``x`` over its targets; integers wrap."""
-    sums = np.empty(csr.shape[0], x.dtype)
+    sums = np.zeros(csr.shape[0], x.dtype)
     indptr, indices = frozen_rows(csr)
     in_pieces(_pull, csr.indptr, indptr, indices, frozen(x), sums)
     return sums
@@ -33,15 +36,13 @@ def pull(csr: Adjacency, x: Summed) -> Summed:
 @compiled
 def _pull(first: int, last: int, indptr: Index, indices: Targets, x: Summed, sums: Summed) -> None:
     for v in range(first, last):
-        total = x.dtype.type(0)
         for entry in range(indptr[v], indptr[v + 1]):
-            total += x[indices[entry]]
-        sums[v] = total
+            sums[v] += x[indices[entry]]
 
 
 def pull_count(csr: Adjacency, mask: Mask) -> Counts:
     """For every row how many of its targets ``mask`` holds for."""
-    counts = np.empty(csr.shape[0], np.int64)
+    counts = np.zeros(csr.shape[0], np.int64)
     indptr, indices = frozen_rows(csr)
     in_pieces(_pull_count, csr.indptr, indptr, indices, frozen(mask).view(np.uint8), counts)
     return counts
@@ -52,10 +53,8 @@ def _pull_count(
     first: int, last: int, indptr: Index, indices: Targets, mask: Bits, counts: Counts
 ) -> None:
     for v in range(first, last):
-        total = np.int64(0)
         for entry in range(indptr[v], indptr[v + 1]):
-            total += mask[indices[entry]]
-        counts[v] = total
+            counts[v] += mask[indices[entry]]
 
 
 def pull_any(csr: Adjacency, mask: Mask) -> Mask:
@@ -79,7 +78,7 @@ def _pull_any(
 
 def pull_min(csr: Adjacency, x: Codes) -> Codes:
     """For every row the smallest ``x`` of its targets, where -1 stands for none."""
-    best = np.empty(csr.shape[0], np.uint32)
+    best = np.full(csr.shape[0], 0xFFFFFFFF, np.uint32)
     indptr, indices = frozen_rows(csr)
     # Unsigned, -1 is larger than every code.
     in_pieces(_pull_min, csr.indptr, indptr, indices, frozen(x).view(np.uint32), best)
@@ -91,15 +90,13 @@ def _pull_min(
     first: int, last: int, indptr: Index, indices: Targets, x: Targets, best: Targets
 ) -> None:
     for v in range(first, last):
-        least = np.uint32(0xFFFFFFFF)
         for entry in range(indptr[v], indptr[v + 1]):
-            least = min(least, x[indices[entry]])
-        best[v] = least
+            best[v] = min(best[v], x[indices[entry]])
 
 
 def pull_max(csr: Adjacency, x: Codes) -> Codes:
     """For every row the largest ``x`` of its targets, where -1 stands for none."""
-    best = np.empty(csr.shape[0], np.int32)
+    best = np.full(csr.shape[0], -1, np.int32)
     indptr, indices = frozen_rows(csr)
     in_pieces(_pull_max, csr.indptr, indptr, indices, frozen(x), best)
     return best
@@ -110,62 +107,8 @@ def _pull_max(
     first: int, last: int, indptr: Index, indices: Targets, x: Codes, best: Codes
 ) -> None:
     for v in range(first, last):
-        most = np.int32(-1)
         for entry in range(indptr[v], indptr[v + 1]):
-            most = max(most, x[indices[entry]])
-        best[v] = most
-
-
-def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
-    """The distinct targets of some rows, ascending, with the sum of the rows' ``x``."""
-    sums = np.zeros(csr.shape[1], x.dtype)
-    reached = _reached(csr, codes, frozen(x), sums)
-    return reached, sums[reached]
-
-
-def push_any(csr: Adjacency, codes: Codes) -> Codes:
-    """The distinct targets of some rows, ascending."""
-    return _reached(csr, codes, None, None)
-
-
-def _reached(csr: Adjacency, codes: Codes, x: Summed | None, sums: Summed | None) -> Codes:
-    total = int(row_lengths(csr, codes).sum())
-    seen = np.zeros(csr.shape[1], np.bool_)
-    found = np.empty(min(total, csr.shape[1]) + 1, np.int32)
-    count = _push(*frozen_rows(csr), frozen(codes), x, sums, seen, found)
-    # Looking at all marks is cheaper than sorting many targets.
-    if count * 16 > csr.shape[1]:
-        return np.flatnonzero(seen).astype(np.int32)
-    return np.sort(found[:count])
-
-
-@compiled
-def _push(
-    indptr: Index,
-    indices: Targets,
-    codes: Codes,
-    x: Summed | None,
-    sums: Summed | None,
-    seen: Mask,
-    found: Codes,
-) -> int:
-    count = 0
-    for i in range(len(codes)):
-        v = codes[i]
-        for entry in range(indptr[v], indptr[v + 1]):
-            w = indices[entry]
-            # Without a branch: the next target overwrites one that was known.
-            found[count] = w
-            count += not seen[w]
-            seen[w] = True
-            if x is not None and sums is not None:
-                sums[w] += x[i]
-    return count
-
-
-def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
-    """Every target of every given row, beside the place of the row in ``rows``."""
-    return _expanded(csr, rows, None)[:2]
+            best[v] = max(best[v], x[indices[entry]])
 
 
 def expand_merged(
@@ -235,49 +178,3 @@ def _merge(
             total[w] = 0
             seen[w] = False
         counts[group] = count
-
-
-def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
-    """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
-    return _expanded(multi, rows, frozen(multi.positions))
-
-
-def _expanded(csr: Adjacency, rows: Codes, positions: Codes | None) -> tuple[Index, Codes, Codes]:
-    ends = np.zeros(len(rows) + 1, np.int64)
-    np.cumsum(row_lengths(csr, rows), out=ends[1:])
-    index, targets = np.empty(ends[-1], np.int64), np.empty(ends[-1], np.uint32)
-    edges = np.empty(0 if positions is None else ends[-1], np.int32)
-    in_pieces(
-        _expand,
-        ends,
-        frozen(ends),
-        *frozen_rows(csr),
-        positions,
-        frozen(rows),
-        index,
-        targets,
-        edges,
-    )
-    return index, targets.view(np.int32), edges
-
-
-@compiled
-def _expand(
-    first: int,
-    last: int,
-    ends: Index,
-    indptr: Index,
-    indices: Targets,
-    positions: Codes | None,
-    rows: Codes,
-    index: Index,
-    targets: Targets,
-    edges: Codes,
-) -> None:
-    for i in range(first, last):
-        shift = indptr[rows[i]] - ends[i]
-        for place in range(ends[i], ends[i + 1]):
-            index[place] = i
-            targets[place] = indices[place + shift]
-            if positions is not None:
-                edges[place] = positions[place + shift]

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask
-from omnigraph.read.kernels.numba_threads import Targets, compiled, frozen, frozen_rows, in_pieces
+from omnigraph.read.kernels.numba_loops import Targets, compiled, frozen, frozen_rows, in_pieces
 
 Words = npt.NDArray[np.uint64]
 

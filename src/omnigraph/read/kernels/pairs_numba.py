@@ -1,4 +1,4 @@
-"""The loops over pairs of rows compiled by Numba: the same functions as in `pairs_numpy`."""
+"""The loops over pairs of rows compiled by Numba: the same results as in ``pairs``."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Adjacency, Bits, Codes, Counts, Index, Mask, row_lengths
-from omnigraph.read.kernels.numba_threads import Targets, compiled, frozen, frozen_rows, in_pieces
+from omnigraph.read.kernels.numba_loops import Targets, compiled, frozen, frozen_rows, in_pieces
 
 Worth = npt.NDArray[np.uint8] | Counts
 
