@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
-from omnigraph.read.view import numbered
-from omnigraph.read.view.on_disk.state_key import State
+from omnigraph.read.view import byte_cache
 from omnigraph.read.view.pinned_table import Identity, Lineage
+from omnigraph.read.view.state_files import State
 
 SRC = Path(__file__).parents[1] / "src" / "omnigraph"
 
@@ -24,7 +24,7 @@ OF_THE_PROCESS = {
     "embeddings/provider.py _warn_of_hiding": "the text of the warning",
     "failpoints.py _armed": "the name of the failpoint",
     "manifest/history/resolve.py _catalogs": "the graph and the hash of the schema",
-    "read/kernels/numba_threads.py _pool": "the number of the process",
+    "read/kernels/numba_loops.py _pool": "the number of the process",
     "read/search/scratch_index.py _building": "the digest of a fingerprint; locks",
     "read/search/scratch_index.py _open": "the digest of a fingerprint",
     "read/search/scratch_index.py _own_directory": "the number of the process",
@@ -51,17 +51,17 @@ OF_A_HANDLE = {
 KEYS = {
     "read/search/nearest.py key": "('vectors asked', column key)",
     "read/search/nearest.py _memory_key(space, name)": "('vectors', column key)",
-    "read/search/terms.py ('indexes', pinned.exact)": "an Identity",
+    "read/search/text_match.py ('indexes', pinned.exact)": "an Identity",
     "read/search/text_match.py ('terms', space.column_key(name))": "a column key",
     "read/search/text_match.py ('tail terms', space.pinned.exact, own.column)": "an Identity",
     "read/view/numbering.py nodes_key(pinned)": "NodesKey",
     "read/view/numbering.py edges_key(pinned, sources.pinned, targets.pinned)": "EdgesKey",
-    "read/view/on_disk/kept_states.py key": "EdgesKey",
-    "read/view/on_disk/kept_states.py NodesKey(state.identity)": "NodesKey",
-    "read/view/overlay/chain.py key": "NodeChangesKey, EdgeChangesKey",
+    "read/view/kept_states.py key": "EdgesKey",
+    "read/view/kept_states.py NodesKey(state.identity)": "NodesKey",
+    "read/view/overlay.py key": "NodeChangesKey, EdgeChangesKey",
     "read/view/properties.py self.column_key(name)": "an Identity and the id of a property",
     "read/view/properties.py ('fingerprint', self._key)": "an Identity",
-    "read/view/same_rows.py _key(exact)": "an Identity",
+    "read/view/row_changes.py _key(exact)": "an Identity",
 }
 """Of the bytes that a handle keeps."""
 
@@ -129,7 +129,7 @@ def test_keys_of_what_a_handle_keeps():
 def test_a_state_in_memory_is_more_than_a_number():
     assert Identity._fields == ("lineage", "version")
     assert Lineage._fields == ("graph_id", "location", "branch", "identifier")
-    for key in (numbered.NodesKey, numbered.EdgesKey):
+    for key in (byte_cache.NodesKey, byte_cache.EdgesKey):
         assert set(get_type_hints(key).values()) == {Identity}
 
 

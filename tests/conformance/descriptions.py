@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.lang.schema.declared import Annotation
+from omnigraph.lang.schema.shape import Annotation
 from tests.conformance.expectations import only_known, same_value
 
 

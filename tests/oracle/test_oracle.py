@@ -7,7 +7,7 @@ import pytest
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType, Property
-from omnigraph.lang.schema.declared import Embed
+from omnigraph.lang.schema.shape import Embed
 from omnigraph.types import PropType, Scalar
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import RefusedError, run, to_json_rows

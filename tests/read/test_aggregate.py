@@ -15,9 +15,9 @@ from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.lang.query import ir
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.measures import COUNT, FLOAT_SUM, GREATEST, LEAST, WHOLE_SUM
-from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.wanted import Totals
 from omnigraph.read.output.aggregate import Aggregator
-from omnigraph.read.output.whole_sums import UnsureError
+from omnigraph.read.output.aggregate_functions import UnsureError
 from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.types import PropType, Scalar, from_arrow
 from tests.oracle.graph import Graph

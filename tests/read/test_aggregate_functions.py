@@ -14,7 +14,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.aggregates import AGGREGATES
 from omnigraph.read.match.measures import COUNT, WHOLE_SUM
-from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.wanted import Totals
 from omnigraph.read.output.aggregate_functions import FUNCTIONS, Measured, measures_of, only_counts
 from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, Scalar

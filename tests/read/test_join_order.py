@@ -10,11 +10,10 @@ import pytest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.match.candidates import Candidates
+from omnigraph.read.match.join_order import order_of, steps_of
 from omnigraph.read.match.links.edge_link import EdgeLink
-from omnigraph.read.match.order.cheapest import order_of, steps_of
-from omnigraph.read.match.order.estimates import Estimates
-from omnigraph.read.match.order.steps import Close, Expand, Intersect, Scan
 from omnigraph.read.match.pattern import Traversal
+from omnigraph.read.match.steps import Close, Estimates, Expand, Intersect, Scan
 from omnigraph.read.thresholds import MatchThresholds
 
 

@@ -18,7 +18,7 @@ from omnigraph.read.match.measures import (
     WIDE_SUM,
     Argument,
 )
-from omnigraph.read.match.totals import Totals, concatenated
+from omnigraph.read.match.wanted import Totals, concatenated
 from omnigraph.read.output.grouping import Lines, merged, reduced
 from omnigraph.read.values.column import Column
 from omnigraph.types import PropType, Scalar, to_arrow

@@ -8,9 +8,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.read.thresholds import Thresholds, ViewThresholds
+from omnigraph.read.view.byte_cache import identities
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds
-from omnigraph.read.view.outdated import identities
 from tests.opened import read_with
 from tests.read.view_helpers import counted
 

@@ -12,8 +12,8 @@ from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
 from omnigraph.read.thresholds import MatchThresholds, Thresholds, ViewThresholds
+from omnigraph.read.view.byte_cache import NodeChangesKey, NodesKey
 from omnigraph.read.view.nodes import NodeIds
-from omnigraph.read.view.numbered import NodeChangesKey, NodesKey
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import Delta, Table

@@ -19,7 +19,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.read.search import scratch_index
-from omnigraph.read.search.terms import terms_within, texts_with_terms
+from omnigraph.read.search.text_match import terms_within, texts_with_terms
 from omnigraph.read.thresholds import SearchThresholds, Thresholds
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexing.full_text import analysed

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.read.values.wide_sums import narrowed, products, settled
+from omnigraph.read.values.numbers import narrowed, products, settled
 
 EDGES = [0, 1, -1, 2**31, 2**32 - 1, 2**32, 2**53 + 1, 2**63 - 1, -(2**63)]
 signed = st.sampled_from(EDGES) | st.integers(-(2**63), 2**63 - 1)

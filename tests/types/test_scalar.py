@@ -33,7 +33,7 @@ TEMPORAL = [scalar for scalar in Scalar if scalar.is_temporal]
 
 # Files outside types/ that may name single types other than as `PropType(Scalar.X)`, and why.
 MAY_NAME_SCALARS = {
-    "lang/query/check/literals.py": "each literal of the query language has a type of its own",
+    "lang/query/check/operands.py": "each literal of the query language has a type of its own",
 }
 # Files outside types/ that may look for Arrow's types of time, and why.
 MAY_NAME_TIMES = {

@@ -19,14 +19,12 @@ from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.storage.tables.blobs.carry import is_external
 from omnigraph.storage.tables.blobs.reading import open_blob
 from omnigraph.types import (
-    PropType,
-    Scalar,
+    TEXT,
     column_to_json,
     column_to_json_text,
     json_string_texts,
 )
 
-_TEXT: Final = PropType(Scalar.STRING)
 _ENDS: Final = (("from", "src"), ("to", "dst"))
 
 
@@ -66,7 +64,7 @@ def image_texts(side: TableSide, rows: Rows) -> pa.StringArray:
     parts.append("}")
     if isinstance(side.entity, EdgeType):
         for opening, column in ((',"endpoints":{"from":', "src"), (',"to":', "dst")):
-            parts += [opening, column_to_json_text(_TEXT, rows.table.column(column))]
+            parts += [opening, column_to_json_text(TEXT, rows.table.column(column))]
         parts.append("}")
     every = pc.if_else(rows.present, "", "")  # a text for each row, also where there is no property
     joined = pc.binary_join_element_wise(every, *parts, "}", "")

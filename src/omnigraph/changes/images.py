@@ -18,10 +18,7 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.tables.blobs.columns import BlobPlaces
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, PIECE_BYTES, open_blob
-from omnigraph.types import PropType, Scalar, columns_equal
-
-_TEXT = PropType(Scalar.STRING)
-
+from omnigraph.types import TEXT, columns_equal
 
 Sides = tuple[TableSide, TableSide]
 """Where two ``Rows`` that are compared were read from."""
@@ -52,7 +49,7 @@ def equal_column(
     if prop is not None and prop.type.is_blob:
         every = pa.array(np.ones(len(left.present), bool))
         return _and_equal_blobs(every, name, left, right, sides)
-    kind = _TEXT if prop is None else prop.type
+    kind = TEXT if prop is None else prop.type
     return columns_equal(kind, left.table.column(name), right.table.column(name))
 
 

@@ -19,13 +19,12 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.runner.protocol import Through
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import is_external
-from omnigraph.types import PropType, Scalar, column_to_json_text
+from omnigraph.types import TEXT, PropType, column_to_json_text
 
 if TYPE_CHECKING:
     from omnigraph.runner.protocol import Frame
     from omnigraph.runner.spark_runner import SparkRunner
 
-_TEXT = PropType(Scalar.STRING)
 _SCHEMA = pa.schema([("id", pa.utf8()), ("place", pa.int64()), ("image", pa.utf8())])
 
 _PAIRS = """
@@ -64,7 +63,7 @@ class RowTexts:
     def _blobs(self, described: pa.Array) -> pa.Array:
         if isinstance(described, pa.ExtensionArray):
             described = described.storage
-        address = column_to_json_text(_TEXT, pc.struct_field(described, "blob_uri"))
+        address = column_to_json_text(TEXT, pc.struct_field(described, "blob_uri"))
         part = [pc.struct_field(described, name).cast(pa.utf8()) for name in ("position", "size")]
         external = pc.binary_join_element_wise(address, *(pc.fill_null(p, "") for p in part), " ")
         known = pc.if_else(is_external(described), external, self.side)
@@ -91,7 +90,7 @@ def _texts(runner: SparkRunner, side: TableSide, name: str, after_id: str | None
         return runner.frame(_SCHEMA.empty_table())
     entity = side.entity
     names = [*entity.implicit_columns[1:], *entity.properties]
-    kinds = [entity.properties[n].type if n in entity.properties else _TEXT for n in names]
+    kinds = [entity.properties[n].type if n in entity.properties else TEXT for n in names]
     columns = [side.pinned.column_of(n) for n in names]
     where = None
     if after_id is not None:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from omnigraph.lang.query import ir
-from omnigraph.read.match.complement import signed
 from omnigraph.read.match.measures import WHOLE_SUM
+from omnigraph.read.match.negations import signed
 from omnigraph.read.match.pattern import Pattern, operand_variables
 from omnigraph.read.match.wanted import Total, Wanted
 from omnigraph.read.output.aggregate_functions import measures_of, only_counts

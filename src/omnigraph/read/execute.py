@@ -21,18 +21,18 @@ from omnigraph.read.asked import groups_wanted, matched, rows_kept
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.complement import negative
 from omnigraph.read.match.lookups.access_path import open_match
+from omnigraph.read.match.negations import negative
 from omnigraph.read.match.pattern import Pattern, pattern_of
 from omnigraph.read.match.solve import codes_in_match, solve
 from omnigraph.read.match.trace import Trace
 from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.output.aggregate import Aggregator
+from omnigraph.read.output.aggregate_functions import UnsureError
 from omnigraph.read.output.order import Collector
-from omnigraph.read.output.whole_sums import UnsureError
 from omnigraph.read.profile import Phase, Profile, phases_of, timed
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
-from omnigraph.read.values.space import Space
+from omnigraph.read.values.column import Space
 from omnigraph.read.view.view import View
 
 

@@ -13,7 +13,7 @@ from omnigraph.cancel import look
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import printable
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.plan_text import show
+from omnigraph.lang.query.describe import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target

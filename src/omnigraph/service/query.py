@@ -54,7 +54,7 @@ def query(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMIT
 
 def read_output(result: QueryResult) -> Streamed:
     """Return the document of an answer; integers that JavaScript cannot hold are texts in its rows."""
-    from omnigraph.read.output.json_rows import json_rows
+    from omnigraph.read.output.frames import json_rows
 
     head: Document = {
         "query_name": result.query_name,

@@ -5,13 +5,13 @@ product, its Arrow column, and its canonical key text. Stored values: ``str``, `
 ``float``, ``int`` days since the epoch for Date, ``int`` milliseconds for DateTime, ``bytes`` or
 ``ExternalBlob`` for Blob, and ``list`` of these for lists and vectors; null is ``None``.
 
-- ``scalar``: the scalar types and the one table of their traits (``traits`` defines its columns)
+- ``scalar``: the scalar types and the one table of their traits
 - ``proptype``: types built from scalars: nullable, list, enum, vector
 - ``values``, ``keys``, ``columns``: convert one value, one key, a whole column
 - ``tuple_ids``: the ids of edges that a tuple identifies
 - ``json_text``: the JSON texts of a whole column
 - ``arrow``: find the traits of a column that comes without its property type
-- ``temporal``, ``floats``, ``python``: dates and times, single precision, Python objects
+- ``temporal``, ``python``: dates and times, Python objects
 
 Functions raise ``Unfit`` with a plain reason; the caller adds which property or parameter it was.
 Arrow and NumPy are imported on first use, never by importing this package.
@@ -35,14 +35,12 @@ from omnigraph.types.columns import (
     key_text_column,
     to_arrow,
 )
-from omnigraph.types.floats import round_f32
 from omnigraph.types.json_text import column_to_json_text, json_string_texts
 from omnigraph.types.keys import composite_id, derive_id, key_text, spells_key
-from omnigraph.types.proptype import MAX_VECTOR_DIM, PropType
+from omnigraph.types.proptype import MAX_VECTOR_DIM, TEXT, PropType
 from omnigraph.types.python import json_form
-from omnigraph.types.scalar import INTEGER_RANGES, Scalar
+from omnigraph.types.scalar import INTEGER_RANGES, Family, Scalar, TypeTraits, round_f32
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
-from omnigraph.types.traits import Family, TypeTraits
 from omnigraph.types.tuple_ids import Member, tuple_id_column
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_place
 from omnigraph.types.values import (
@@ -58,6 +56,7 @@ from omnigraph.types.values import (
 __all__ = [
     "INTEGER_RANGES",
     "MAX_VECTOR_DIM",
+    "TEXT",
     "ExternalBlob",
     "Family",
     "FileBlob",

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from omnigraph.types.scalar import Scalar
-from omnigraph.types.traits import Factory
+from omnigraph.types.scalar import Factory, Scalar
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.types.arrow import as_integers
 from omnigraph.types.keys import composite_id, positional
 from omnigraph.types.proptype import PropType
-from omnigraph.types.scalar import JS_SAFE
-from omnigraph.types.traits import Family
+from omnigraph.types.scalar import JS_SAFE, Family
 from omnigraph.types.unfit import Unfit, shown, shown_float
 from omnigraph.types.values import ExternalBlob, blob_to_text
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
 
@@ -226,3 +227,20 @@ def _lists_equal(a: pa.Array, b: pa.Array) -> pa.BooleanArray:
     same = same_shape.to_numpy(zero_copy_only=False).copy()
     same[same] = np.diff(counts) == 0
     return pa.array(same)
+
+
+def vector_column(matrix: npt.NDArray[np.float32], kind: pa.DataType) -> pa.Array:
+    """Return the rows of a matrix as a column of that vector type."""
+    import pyarrow as pa
+
+    return pa.FixedSizeListArray.from_arrays(pa.array(matrix.ravel(), kind.value_type), type=kind)
+
+
+def put_values(column: pa.Array, places: npt.NDArray[np.int64], values: pa.Array) -> pa.Array:
+    """Return the column with these values at these places; values may be null."""
+    import numpy as np
+    import pyarrow as pa
+
+    order = np.arange(len(column))
+    order[places] = np.arange(len(column), len(column) + len(values))
+    return pa.concat_arrays([column, values]).take(pa.array(order))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.types.columns import as_array, beyond_javascript, checked_temporal_text
 from omnigraph.types.proptype import PropType
-from omnigraph.types.traits import Family
+from omnigraph.types.scalar import Family
 from omnigraph.types.unfit import Unfit, shown_float
 
 if TYPE_CHECKING:

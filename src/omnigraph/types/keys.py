@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from omnigraph.types.proptype import PropType
-from omnigraph.types.scalar import Scalar
-from omnigraph.types.traits import Family
+from omnigraph.types.scalar import Family, Scalar
 from omnigraph.types.unfit import Unfit, shown
 
 _COMPACT = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"))

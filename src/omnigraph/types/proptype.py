@@ -190,6 +190,10 @@ class PropType:
         return pa.field(name, self.arrow_type(), nullable=self.nullable)
 
 
+TEXT = PropType(Scalar.STRING)
+"""The type of ids, names and every other text that has no property of its own."""
+
+
 _DISPLAY = re.compile(
     r"(?:Vector\((?P<dim>\d{1,10})\)"
     r"|enum\((?P<enum>\s*[\w-]+\s*(?:,\s*[\w-]+\s*)*)\)"

@@ -17,10 +17,8 @@ from typing import Any
 
 from omnigraph import settings
 from omnigraph.errors import ResourceLimit
-from omnigraph.types.floats import TOO_LARGE
 from omnigraph.types.proptype import PropType
-from omnigraph.types.scalar import INTEGER_RANGES, JS_SAFE, VECTOR_ITEM, Scalar
-from omnigraph.types.traits import Family
+from omnigraph.types.scalar import INTEGER_RANGES, JS_SAFE, TOO_LARGE, VECTOR_ITEM, Family, Scalar
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_float
 
 MANAGED_BLOB = "base64:"

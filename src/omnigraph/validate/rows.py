@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import Entity, NodeType, Property
-from omnigraph.lang.schema.declared import Check, Range
+from omnigraph.lang.schema.shape import Check, Range
 from omnigraph.storage.filters import ComparisonOp, settle
 from omnigraph.types import from_arrow, to_json
 from omnigraph.validate.change_set import ORDER, SHOWN, Violation, ViolationKind

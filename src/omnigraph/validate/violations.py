@@ -8,13 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import ConstraintError, KeyConflict, OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.types import PropType, Scalar, from_arrow, to_json
+from omnigraph.types import TEXT, from_arrow, to_json
 from omnigraph.validate.change_set import SHOWN, Violation
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-TEXT = PropType(Scalar.STRING)
 
 
 def violation_error(violations: Sequence[Violation]) -> OmniGraphError:

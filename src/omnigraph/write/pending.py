@@ -28,7 +28,7 @@ from omnigraph.storage.tables.staging import (
     stage_merge_insert,
 )
 from omnigraph.storage.tables.table import Table
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType
 from omnigraph.validate.committed import KEY_LIMIT
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class PendingTable:
 
     def _type(self, column: str) -> PropType:
         prop = self.entity.properties.get(column)
-        return PropType(Scalar.STRING) if prop is None else prop.type
+        return TEXT if prop is None else prop.type
 
     def ids_where(self, condition: Condition) -> list[str]:
         """Return the ids of committed rows that satisfy a condition."""

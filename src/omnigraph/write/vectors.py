@@ -15,7 +15,7 @@ from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve
 from omnigraph.errors import InputError
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.types.vectors import put_values, vector_column
+from omnigraph.types.columns import put_values, vector_column
 from omnigraph.validate.committed import KEY_LIMIT
 from omnigraph.write.pending import PendingTable
 

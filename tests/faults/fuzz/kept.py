@@ -13,7 +13,7 @@ import numpy as np
 
 from omnigraph.read.kept import kept_file
 from omnigraph.read.kept.kept_file import KeptFile, Untrusted
-from omnigraph.read.view.on_disk.state_key import read_states
+from omnigraph.read.view.state_files import read_states
 from tests.faults.fuzz.inputs import ODD_BYTES, ODD_TEXTS, damaged, damaged_json
 from tests.faults.fuzz.parser import Parser, parser
 from tests.read.kept_helpers import write_kept

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import BadRequest, QueryNotFound
-from omnigraph.lang.query.choose_query import choose
+from omnigraph.lang.query.compile import choose
 from omnigraph.lang.query.syntax.parser import parse
 
 READ = "query find_all() { match { $x: T } return { $x } }"

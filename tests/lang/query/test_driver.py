@@ -14,10 +14,9 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import ParseError
 from omnigraph.lang.query.syntax import parser
-from omnigraph.lang.query.syntax.driver import Declined, Driver
 from omnigraph.lang.query.syntax.grammar import TABLES, tables
 from omnigraph.lang.query.syntax.parse_state import NESTING_LIMIT
-from omnigraph.lang.query.syntax.parser import parse
+from omnigraph.lang.query.syntax.parser import Declined, Driver, parse
 from omnigraph.lang.query.syntax.printer import render
 from tests.lang.query.fuzz_helpers import PIECES
 from tests.lang.query.query_trees import queries

@@ -5,7 +5,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.check.row_filter import ROW, compile_filter
+from omnigraph.lang.query.check.check import ROW, compile_filter
 from omnigraph.types import PropType, Scalar
 
 SCHEMA = """

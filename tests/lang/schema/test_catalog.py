@@ -5,8 +5,8 @@ import pytest
 
 from omnigraph.lang.schema import compile_schema, create, evolve
 from omnigraph.lang.schema.catalog_of import catalog_of
-from omnigraph.lang.schema.declared import Check, Embed, Range
 from omnigraph.lang.schema.indexes import declared_indexes, index_kind
+from omnigraph.lang.schema.shape import Check, Embed, Range
 from omnigraph.types import PropType, Scalar
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

@@ -2,8 +2,7 @@ import pytest
 
 from omnigraph.errors import CatalogError, ParseError
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.declared import Annotation, Check, Embed, Range
-from omnigraph.lang.schema.shape import Group
+from omnigraph.lang.schema.shape import Annotation, Check, Embed, Group, Range
 
 
 def shape(text):

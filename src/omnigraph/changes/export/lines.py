@@ -21,12 +21,10 @@ from omnigraph.changes.export.pinned_export import ExportedType
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.runner.protocol import Through
 from omnigraph.storage.tables.blobs.carry import is_external
-from omnigraph.types import PropType, Scalar, column_to_json_text, json_string_texts
+from omnigraph.types import TEXT, PropType, column_to_json_text, json_string_texts
 
 ADDRESS: Final = "_rowaddr"
 """Where a row is in its table, by which its blobs are read."""
-
-_TEXT: Final = PropType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +50,9 @@ class LineEncoder:
         opening = f'{{"{"edge" if isinstance(entity, EdgeType) else "type"}":{_quoted(entity.name)}'
         fields = []
         if isinstance(entity, EdgeType):
-            fields += [_Field(f'{opening},"from":', "src", _TEXT), _Field(',"to":', "dst", _TEXT)]
+            fields += [_Field(f'{opening},"from":', "src", TEXT), _Field(',"to":', "dst", TEXT)]
             opening = ""
-        fields.append(_Field(f'{opening},"data":{{"id":', "id", _TEXT))
+        fields.append(_Field(f'{opening},"data":{{"id":', "id", TEXT))
         for name, prop in entity.properties.items():
             column = exported.pinned.column_of(name)
             fields.append(_Field(f",{_quoted(name)}:", column, prop.type))

@@ -20,13 +20,11 @@ from omnigraph.read.output.frames import pandas_frame, polars_frame
 from omnigraph.read.view.pinned_table import pin_table
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.fragment_groups import scan_windows
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
-
-_TEXT = PropType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +150,7 @@ def stream_columns(
 
     ``ends`` are the columns before the properties: their names in the stream and in the table.
     """
-    known = {name: StreamColumn(name, stored, _TEXT) for name, stored in ends.items()}
+    known = {name: StreamColumn(name, stored, TEXT) for name, stored in ends.items()}
     known |= {name: StreamColumn(name, name, prop.type) for name, prop in entity.properties.items()}
     if wanted is None:
         return [column for column in known.values() if not column.type.is_blob]

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
-from omnigraph.lang.schema.declared import (
+from omnigraph.lang.schema.shape import (
     IMPLICIT_COLUMNS,
     Annotation,
     Cardinality,
@@ -19,7 +19,7 @@ from omnigraph.lang.schema.declared import (
     Embed,
     Range,
 )
-from omnigraph.types import Member, PropType, Scalar, tuple_id_column
+from omnigraph.types import TEXT, Member, PropType, tuple_id_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
 ENDS = ("src", "dst")
-_TEXT = PropType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,7 +166,7 @@ class EdgeType(EntityType):
         assert self.identity is not None
         named = [self.properties[name] for name in self.identity if name not in ENDS]
         named.sort(key=lambda prop: prop.property_id)
-        members = [Member(end, _TEXT, columns(end)) for end in ENDS]
+        members = [Member(end, TEXT, columns(end)) for end in ENDS]
         members += [Member(prop.property_id, prop.type, columns(prop.name)) for prop in named]
         return tuple_id_column(self.type_id, members)
 

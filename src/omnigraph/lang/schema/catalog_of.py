@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
-from omnigraph.lang.schema.declared import Check, Range
 from omnigraph.lang.schema.ir import Ir, TypeIr
-from omnigraph.lang.schema.shape import Group
+from omnigraph.lang.schema.shape import Check, Group, Range
 from omnigraph.lang.schema.syntax.ast import GroupKind
 
 

@@ -6,10 +6,9 @@ from dataclasses import dataclass, field
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import IdentityError
-from omnigraph.lang.schema.declared import KINDS, Kind
 from omnigraph.lang.schema.ir import MAX_ID, Ir, TypeIr
 from omnigraph.lang.schema.lint import Diagnostic
-from omnigraph.lang.schema.shape import Hint, PropertyShape, Shape, TypeShape
+from omnigraph.lang.schema.shape import KINDS, Hint, Kind, PropertyShape, Shape, TypeShape
 from omnigraph.spans import Span
 
 _Key = tuple[Kind, str]

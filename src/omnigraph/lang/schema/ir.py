@@ -12,11 +12,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.lang.schema.declared import Check, Kind, Range
 from omnigraph.lang.schema.shape import (
+    Check,
     Constraint,
     Group,
+    Kind,
     PropertyShape,
+    Range,
     Shape,
     TypeShape,
     annotations_json,

@@ -15,22 +15,20 @@ from reprlib import repr as brief
 from typing import Any, NoReturn, TypeVar, cast
 
 from omnigraph.errors import IdentityError
-from omnigraph.lang.schema.declared import (
+from omnigraph.lang.schema.ir import IR_VERSION, MAX_ID, SECTIONS, Ir, TypeIr
+from omnigraph.lang.schema.shape import (
     ENDPOINT_ROLES,
     IMPLICIT_COLUMNS,
     ROW_COLUMNS,
     Annotation,
     Cardinality,
     Check,
-    Embed,
-    Kind,
-    Range,
-)
-from omnigraph.lang.schema.ir import IR_VERSION, MAX_ID, SECTIONS, Ir, TypeIr
-from omnigraph.lang.schema.shape import (
     Constraint,
+    Embed,
     Group,
+    Kind,
     PropertyShape,
+    Range,
     TypeShape,
     annotation_order,
     constraint_json,

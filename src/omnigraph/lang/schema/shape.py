@@ -1,4 +1,4 @@
-"""The shape: what a source means, without identities.
+"""The shape: what a source means, without identities; and the small records it shares with IR and catalog.
 
 Order, comments, spelling of constraints, rename hints, and whether a property is written on the
 node or injected by an interface do not change the meaning: two sources with the same meaning have
@@ -11,13 +11,71 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, get_args
 
-from omnigraph.lang.schema.declared import Annotation, Cardinality, Check, Embed, Kind, Range
 from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
 from omnigraph.lang.source import Source
 from omnigraph.spans import Span
 from omnigraph.types import PropType
+
+Kind = Literal["interface", "node", "edge"]
+
+KINDS: tuple[Kind, ...] = get_args(Kind)
+ENDPOINT_ROLES = ("src", "dst")
+
+IMPLICIT_COLUMNS: dict[Kind, tuple[str, ...]] = {
+    "interface": (),
+    "node": ("id",),
+    "edge": ("id", *ENDPOINT_ROLES),
+}
+"""The columns every table of a kind has before its properties; no property may take their names."""
+
+ROW_COLUMNS = frozenset(
+    {"_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version"}
+)
+"""The columns Lance adds to every table; no property may take their names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation:
+    """A stored annotation: its positional value and keywords, all as text."""
+
+    name: str
+    value: str | None = None
+    keywords: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Embed:
+    """The `@embed` binding of a vector property."""
+
+    source: str
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """`@range`: inclusive bounds, either may be open."""
+
+    property: str
+    min: int | float | None
+    max: int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`@check`: an RE2 pattern that must be found in the value."""
+
+    property: str
+    pattern: str
+
+
+@dataclass(frozen=True, slots=True)
+class Cardinality:
+    """`@card`: how many edges of the type one source node may have."""
+
+    min: int = 0
+    max: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from random import Random
 from typing import Any, Final
 
-from omnigraph.read.search.terms import Terms
+from omnigraph.read.search.text_match import Terms
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.indexing.full_text import text_hits
 from omnigraph.storage.tables.indexing.index_health import IndexPart, index_parts

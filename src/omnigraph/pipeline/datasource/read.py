@@ -34,9 +34,8 @@ from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
-_TEXT = PropType(Scalar.STRING)
 _BLOB_BATCH_ROWS = 32
 """Blobs are read whole, so a batch holds only a few of them."""
 
@@ -109,7 +108,7 @@ def pin_source(
 
 def _columns(pinned: PinnedTable, ends: Ends) -> list[SourceColumn]:
     first = [
-        SourceColumn(shown, _TEXT, stored)
+        SourceColumn(shown, TEXT, stored)
         for shown, stored in end_columns(pinned.entity, ends).items()
     ]
     return first + [
@@ -128,10 +127,10 @@ def _property_column(prop: Property, stored: str | None, table: Table) -> Source
 
 
 def _row_filter(entity: Entity, columns: Sequence[SourceColumn], text: str) -> RowFilter:
-    from omnigraph.lang.query.check.row_filter import compile_filter
+    from omnigraph.lang.query.check.check import compile_filter
 
     properties = {
-        column.name: entity.properties.get(column.name) or Property(column.name, _TEXT, 0)
+        column.name: entity.properties.get(column.name) or Property(column.name, TEXT, 0)
         for column in columns
     }
     stored = {column.name: column.stored for column in columns}

@@ -42,9 +42,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     required_names,
     shown_value,
 )
-from omnigraph.types import PropType, Scalar, Unfit, blob_to_text, derive_id_column
-
-_STRING = PropType(Scalar.STRING)
+from omnigraph.types import TEXT, PropType, Unfit, blob_to_text, derive_id_column
 
 
 def frame_blocks(
@@ -237,10 +235,10 @@ def _texts(
         array = plain(array)
         if integers and pa.types.is_integer(array.type):
             return Cast(array.cast(pa.utf8()), {})
-        return cast_column(_STRING, array)
+        return cast_column(TEXT, array)
 
     try:
-        return _cast(batch, places.get(end.name, -1), _STRING, read, integers=integers)
+        return _cast(batch, places.get(end.name, -1), TEXT, read, integers=integers)
     except Unfit as unfit:
         raise Unfit(f'the column "{end.name}": {unfit}') from None
 
@@ -287,7 +285,7 @@ def _shown_row(
         if name not in places or (name == "id" and column[at].as_py() is None):
             continue
         prop = entity.properties.get(name)
-        stored = shown_value(_STRING if prop is None else prop.type, column.slice(at, 1))
+        stored = shown_value(TEXT if prop is None else prop.type, column.slice(at, 1))
         values[names.get(name, name)] = _cell(batch, places[name], at) if stored is None else stored
     return reject_of_row(entity, values)
 

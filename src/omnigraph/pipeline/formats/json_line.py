@@ -27,11 +27,10 @@ from omnigraph.pipeline.formats.typed_batch import (
     stored_column,
 )
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import PropType, Scalar, Unfit, from_json, is_unicode, key_text, shown
+from omnigraph.types import TEXT, PropType, Unfit, from_json, is_unicode, key_text, shown
 
 _NODE_KEYS = ("type", "data")
 _EDGE_KEYS = ("edge", "from", "to", "data")
-_STRING = PropType(Scalar.STRING)
 
 
 class Record(NamedTuple):
@@ -263,7 +262,7 @@ def _endpoint(
 
 
 def _text(value: object, what: str) -> str:
-    text: str = _read(_STRING, value, what)
+    text: str = _read(TEXT, value, what)
     return text
 
 

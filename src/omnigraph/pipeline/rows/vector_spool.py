@@ -23,7 +23,7 @@ from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import ProviderError
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.types.vectors import vector_column
+from omnigraph.types.columns import vector_column
 
 DIGEST_BYTES = 16
 _ASKED_AT_ONCE = 500

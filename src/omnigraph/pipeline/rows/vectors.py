@@ -16,7 +16,7 @@ from omnigraph.pipeline.rows.stored_rows import drop_losers
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.types.vectors import put_values
+from omnigraph.types.columns import put_values
 
 FILLED_BYTES = 32 << 20
 """About so many bytes of vectors are put into rows at a time."""

@@ -22,7 +22,7 @@ from omnigraph.pipeline.datasource.option_values import (
     whole_number,
 )
 from omnigraph.pipeline.datasource.options import end_columns, find_type
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType, Scalar
 
 FEED: Final = "feed"
 """The option that makes a read one of the change feed; its value is the branch."""
@@ -133,21 +133,20 @@ def _start(text: str) -> str:
 
 # ------------------------------------------------------------------ columns
 
-_TEXT: Final = PropType(Scalar.STRING)
-_MAYBE: Final = _TEXT.as_nullable(True)
+_MAYBE: Final = TEXT.as_nullable(True)
 
 _ROWS: Final = tuple(
     FeedColumn(name, kind, name)
     for name, kind in (
-        ("op", _TEXT),
-        ("kind", _TEXT),
-        ("type", _TEXT),
-        ("id", _TEXT),
+        ("op", TEXT),
+        ("kind", TEXT),
+        ("type", TEXT),
+        ("id", TEXT),
         ("before", _MAYBE),
         ("after", _MAYBE),
         ("from", _MAYBE),
         ("to", _MAYBE),
-        ("graph_commit_id", _TEXT),
+        ("graph_commit_id", TEXT),
         ("actor_id", _MAYBE),
         ("authored_at", PropType(Scalar.DATETIME)),
     )
@@ -165,7 +164,7 @@ def _type_of(catalog: Catalog, options: FeedOptions) -> Entity:
 
 
 def _typed(entity: Entity, options: FeedOptions) -> tuple[FeedColumn, ...]:
-    own = [FeedColumn(name, _TEXT, name) for name in ("op", "id", "graph_commit_id")]
+    own = [FeedColumn(name, TEXT, name) for name in ("op", "id", "graph_commit_id")]
     ends = {shown: end for shown, end in end_columns(entity, options.ends).items() if end != "id"}
     own += [FeedColumn(shown, _MAYBE, _ENDS[end]) for shown, end in ends.items()]
     taken = {column.name for column in own}

@@ -16,7 +16,7 @@ import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts
 from omnigraph.read.match.candidates import Candidates
-from omnigraph.read.match.totals import Totals, concatenated
+from omnigraph.read.match.wanted import Totals, concatenated
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ import numpy as np
 
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats, Mask
 from omnigraph.read.match.measures import TOO_MANY, times
-from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.wanted import Totals
 from omnigraph.read.values.numbers import MAX_COUNT, too_many
 
 Aligned = TypeVar("Aligned", Codes, Counts, Floats)

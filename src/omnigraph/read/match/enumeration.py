@@ -23,7 +23,7 @@ from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, pieces
 from omnigraph.read.match.merging import common_counts, expand_merged
-from omnigraph.read.match.order.steps import (
+from omnigraph.read.match.steps import (
     Close,
     Expand,
     Given,

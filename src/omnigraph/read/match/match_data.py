@@ -17,8 +17,8 @@ from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.match.trace import Trace
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.thresholds import MatchThresholds
+from omnigraph.read.values.column import Space
 from omnigraph.read.values.predicates import Rows, holds, mask_of
-from omnigraph.read.values.space import Space
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import Topology
 from omnigraph.read.view.view import View

@@ -23,8 +23,7 @@ from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.values.column import Column
-from omnigraph.read.values.numbers import MAX_COUNT, sortable, too_many
-from omnigraph.read.values.wide_sums import products
+from omnigraph.read.values.numbers import MAX_COUNT, products, sortable, too_many
 
 Entries = npt.NDArray[Any]
 """One entry per code, row or group. Wide entries are 2-D, one row per limb: the last axis is the

@@ -1,12 +1,20 @@
-"""Negated blocks: which rows have a match of `not { … }` and are therefore dropped.
+"""Negated blocks, in two ways: which rows they drop, and how many matches they leave.
 
-A block is solved once for all rows: the distinct codes of its outer variables are the seed, and every
-row of the answer names the seed it extends.
+To find out which rows have a match of `not { … }`, a block is solved once for all of them: the distinct codes of its
+outer variables are the seed, and every row of the answer names the seed it extends.
 
     $a: [0, 1, 0]   not { $a knows $b }   seed {"a": [0, 1]}   only 0 knows someone   -> [T, F, T]
 
 Solving a block is solving a match, so ``solve`` hands itself in, and ``mask_in_match`` for a block about one
 variable.
+
+`not { $a knows $c }` asks for pairs that are not joined, and `$a.name != $c.name` for pairs of different nodes, so
+their rows would have to be enumerated. A count needs no rows (``signed``): it is the number of matches without the
+clause, less that of matches with its opposite, and summing away counts both.
+
+    3 people, 2 of the 9 pairs know each other:   count($a, $c: not { $a knows $c })  =  9 - 2
+
+Every row has a sign. A group whose signed rows add up to zero is left out.
 """
 
 from __future__ import annotations
@@ -16,11 +24,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.read.kernels.arrays import Codes, Index, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.match_data import MatchData
-from omnigraph.read.match.pattern import Negation, Pattern
+from omnigraph.read.match.pattern import Negation, Pattern, merged
 from omnigraph.read.match.wanted import Wanted
 
 # Combinations are marked in an array if there are at most this many for each row, and some more.
@@ -91,3 +101,110 @@ def _distinct(
         seeds[name] = (keys % size).astype(np.int32)
         keys = keys // size
     return seeds, which
+
+
+def signed(
+    pattern: Pattern, wanted: Wanted, catalog: Catalog, most_blocks: int
+) -> list[tuple[int, Pattern]]:
+    """Patterns whose counts, added with these signs, give that of the pattern.
+
+    Up to ``most_blocks`` negated blocks are taken apart.
+    """
+    blocks = [one for one in pattern.negations if _is_joined(one) and not one.outer <= wanted.kept]
+    blocks = blocks[:most_blocks]
+    others = tuple(one for one in pattern.negations if one not in blocks)
+    terms: list[tuple[int, Pattern]] = []
+    for sign, one in _without_blocks(replace(pattern, negations=others), blocks, 1):
+        for term in _without_inequality(one, wanted, catalog, sign):
+            _add(terms, *term)
+    return terms
+
+
+def _add(terms: list[tuple[int, Pattern]], sign: int, pattern: Pattern) -> None:
+    """Add a term, unless there is the same one with the other sign: then both are left out.
+
+    `not { $r has $s }` rules out `$s = $t` where `$r has $t`, so the inequality adds nothing.
+    """
+    once = tuple(sorted(set(pattern.traversals), key=repr))
+    if len(once) < len(pattern.traversals) and all(one.edge_var is None for one in once):
+        pattern = replace(pattern, traversals=once)
+    for at, (other, known) in enumerate(terms):
+        if other == -sign and _is_same(known, pattern):
+            del terms[at]
+            return
+    terms.append((sign, pattern))
+
+
+def _is_same(one: Pattern, two: Pattern) -> bool:
+    ordered = replace(two, traversals=one.traversals)
+    return set(one.traversals) == set(two.traversals) and one == ordered
+
+
+def _without_blocks(
+    pattern: Pattern, blocks: list[Negation], sign: int
+) -> Iterator[tuple[int, Pattern]]:
+    if not blocks:
+        yield sign, pattern
+        return
+    first, *rest = blocks
+    yield from _without_blocks(pattern, rest, sign)
+    joined = replace(pattern, traversals=pattern.traversals + first.pattern.traversals)
+    yield from _without_blocks(joined, rest, -sign)
+
+
+def _without_inequality(
+    pattern: Pattern, wanted: Wanted, catalog: Catalog, sign: int
+) -> Iterator[tuple[int, Pattern]]:
+    """Pairs of different nodes are all pairs, less those that have one node twice."""
+    asked = wanted.kept | {one.arg.var for one in wanted.totals.values()}
+    for join in pattern.joins:
+        pair = _keys_differ(join, pattern, catalog)
+        free = [name for name in pair if name not in asked and name not in pattern.given]
+        if free:
+            old = free[0]
+            new = pair[1] if old == pair[0] else pair[0]
+            rest = replace(pattern, joins=tuple(one for one in pattern.joins if one is not join))
+            yield sign, rest
+            yield -sign, merged(rest, old, new)
+            return
+    yield sign, pattern
+
+
+def _keys_differ(join: ir.Compare, pattern: Pattern, catalog: Catalog) -> tuple[str, ...]:
+    """The variables whose whole keys an inequality compares, if it does."""
+    left, right = join.left, join.right
+    if (
+        join.op != "!="
+        or not isinstance(left, ir.PropertyOf)
+        or not isinstance(right, ir.PropertyOf)
+    ):
+        return ()
+    if left.var not in pattern.nodes or right.var not in pattern.nodes:
+        return ()
+    kind = pattern.nodes[left.var]
+    whole = catalog.nodes[kind].key == (left.property,)
+    if not whole or left.property != right.property or pattern.nodes[right.var] != kind:
+        return ()
+    return left.var, right.var
+
+
+def _is_joined(negation: Negation) -> bool:
+    """Whether the block is nothing but one traversal between two variables of the row."""
+    inner = negation.pattern
+    if len(inner.traversals) != 1 or inner.tests or inner.joins or inner.conditions:
+        return False
+    (traversal,) = inner.traversals
+    return (
+        not inner.negations
+        and traversal.is_single_hop
+        and traversal.edge_var is None
+        and traversal.ends == inner.given == negation.outer
+        and len(traversal.ends) == 2
+    )
+
+
+def negative(batch: Bindings) -> Bindings:
+    """The same rows, to be subtracted; their totals are counts."""
+    weights = np.ones(batch.count, np.int64) if batch.weights is None else batch.weights
+    totals = {at: entry.each(lambda _, counts: -counts) for at, entry in batch.totals.items()}
+    return Bindings(batch.count, batch.codes, -weights, totals)

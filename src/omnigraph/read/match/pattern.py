@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.plan_text import ARROWS
+from omnigraph.lang.query.describe import ARROWS
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.types import key_text
 

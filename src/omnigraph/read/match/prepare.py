@@ -17,7 +17,7 @@ import numpy as np
 
 from omnigraph.cancel import look
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.plan_text import predicate_text
+from omnigraph.lang.query.describe import predicate_text
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.match.candidates import Candidates, distinct
 from omnigraph.read.match.links.edge_link import EdgeLink
@@ -26,9 +26,8 @@ from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.negations import Negations
 from omnigraph.read.match.pattern import Negation, Pattern, Traversal, key_of, variables_of
 from omnigraph.read.match.sum_away import VariableGraph
-from omnigraph.read.match.totals import Totals
 from omnigraph.read.match.trace import StepRun, traced
-from omnigraph.read.match.wanted import Wanted
+from omnigraph.read.match.wanted import Totals, Wanted
 
 
 @dataclass(frozen=True, slots=True)

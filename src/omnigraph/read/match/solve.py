@@ -16,18 +16,17 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.plan_text import predicate_text
+from omnigraph.lang.query.describe import predicate_text
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.enumeration import Enumeration
+from omnigraph.read.match.join_order import order_of, steps_of
 from omnigraph.read.match.links.same_end import narrow_to_same_end
 from omnigraph.read.match.match_data import MatchData
 from omnigraph.read.match.negations import SEED, Negations
-from omnigraph.read.match.order.cheapest import order_of, steps_of
-from omnigraph.read.match.order.estimates import Estimates
-from omnigraph.read.match.order.steps import RowTest, Step
 from omnigraph.read.match.pattern import Negation, Pattern, variables_of
 from omnigraph.read.match.prepare import Prepared, prepare
+from omnigraph.read.match.steps import Estimates, RowTest, Step
 from omnigraph.read.match.sum_away import VariableGraph
 from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.values.predicates import Rows, holds

@@ -21,7 +21,13 @@ from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.match.measures import COUNT, Argument
-from omnigraph.read.output.aggregate_functions import FUNCTIONS, Measured, Result, measures_of
+from omnigraph.read.output.aggregate_functions import (
+    FUNCTIONS,
+    Measured,
+    Result,
+    WholeSums,
+    measures_of,
+)
 from omnigraph.read.output.grouping import (
     Amounts,
     Lines,
@@ -31,12 +37,10 @@ from omnigraph.read.output.grouping import (
     reduced,
 )
 from omnigraph.read.output.selection import Integers, Key, best, in_order
-from omnigraph.read.output.whole_sums import WholeSums
 from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
-from omnigraph.read.values.column import Column
+from omnigraph.read.values.column import Column, Space
 from omnigraph.read.values.numbers import unsortable
 from omnigraph.read.values.predicates import is_worth_all
-from omnigraph.read.values.space import Space
 from omnigraph.types import from_integers
 
 Measures = dict[Slot, Amounts]

@@ -20,8 +20,7 @@ from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.match.measures import COUNT, Measure
 from omnigraph.read.output.selection import permutation
-from omnigraph.read.values.numbers import MAX_COUNT, too_many
-from omnigraph.read.values.wide_sums import settled
+from omnigraph.read.values.numbers import MAX_COUNT, settled, too_many
 
 Amounts = npt.NDArray[Any] | None
 Integers = npt.NDArray[np.integer]

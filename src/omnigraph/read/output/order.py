@@ -25,10 +25,9 @@ from omnigraph.read.output.projection import project
 from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
 from omnigraph.read.search.ranking import Ranked
 from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
-from omnigraph.read.values.column import Column
+from omnigraph.read.values.column import Column, Space
 from omnigraph.read.values.numbers import sortable
 from omnigraph.read.values.predicates import is_worth_all
-from omnigraph.read.values.space import Space
 
 MAX_ROWS = 2**32
 """An answer of more rows is refused."""

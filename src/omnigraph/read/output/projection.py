@@ -19,8 +19,8 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.limits import ReadLimits
 from omnigraph.read.thresholds import OutputThresholds
+from omnigraph.read.values.column import Space
 from omnigraph.read.values.predicates import is_worth_all
-from omnigraph.read.values.space import Space
 
 
 def project(

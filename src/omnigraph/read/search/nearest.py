@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.cancel import look
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Floats
-from omnigraph.read.search.terms import own_index
+from omnigraph.read.search.text_match import own_index
 from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import Column
 from omnigraph.read.view.nodes import NodeSpace

@@ -24,7 +24,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
 from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
-from omnigraph.read.search.terms import own_index
+from omnigraph.read.search.text_match import own_index
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.indexing.full_text import analysed, text_hits

@@ -3,11 +3,13 @@
 For example:
 
     values ["b", null, "a", "b"]   ->   dictionary ["a", "b"], codes [1, -1, 0, 1], valid [T, F, T, T]
+
+A ``Space`` is what a variable ranges over: entities numbered from 0, each property of which is a column.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -248,3 +250,32 @@ def _ranked_lists(column: Column) -> tuple[Codes, pa.Array]:
     _, first, ranks = np.unique(ranks, return_index=True, return_inverse=True)
     codes = _spread(ranks.astype(np.int32), valid, len(column.array))
     return codes, lists.take(pa.array(first))
+
+
+class Space(Protocol):
+    """The entities a variable ranges over, numbered from 0: the nodes of a type, or stored edges."""
+
+    @property
+    def size(self) -> int:
+        """How many there are."""
+        ...
+
+    def column(self, name: str) -> Column:
+        """A property of all entities, by code. A property the table lacks is null everywhere."""
+        ...
+
+    def has_column(self, name: str) -> bool:
+        """Whether that property of all entities is kept in memory now."""
+        ...
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these entities, repeats included; reads no more than it must."""
+        ...
+
+    def ids(self, codes: Codes) -> pa.StringArray:
+        """The ids of these entities."""
+        ...
+
+    def ranks(self, codes: Codes) -> npt.NDArray[np.integer]:
+        """Numbers in the order of the ids of these entities; equal only for equal ids."""
+        ...

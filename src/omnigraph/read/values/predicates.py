@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Mask
-from omnigraph.read.values.column import Column
+from omnigraph.read.values.column import Column, Space
 from omnigraph.read.values.comparison import (
     ARROW,
     among,
@@ -35,9 +35,8 @@ from omnigraph.read.values.comparison import (
     texts_with,
 )
 from omnigraph.read.values.numbers import MIRRORED, compare_numbers
-from omnigraph.read.values.space import Space
 from omnigraph.storage.filters import OPERATORS, ComparisonOp
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
 Numbers = npt.NDArray[Any]
 
@@ -47,7 +46,6 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "substring": operator.contains,
     "prefix": bytes.startswith,
 }
-_TEXT = PropType(Scalar.STRING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +182,7 @@ def _id(operand: ir.NodeId, rows: Rows) -> _Read:
     from omnigraph.read.values.column import Column
 
     space, codes = rows.spaces[operand.var], rows.codes[operand.var]
-    return _Read(Column(_TEXT, space.ids(_all(space) if codes is None else codes)), None)
+    return _Read(Column(TEXT, space.ids(_all(space) if codes is None else codes)), None)
 
 
 def _ids_by_rank(left: str, right: str, rows: Rows) -> tuple[Numbers, Numbers] | None:
@@ -296,7 +294,7 @@ def _joint_ranks(left: Column, right: Column) -> tuple[Codes, Codes]:
     from omnigraph.read.values.column import Column
 
     texts = [column.dictionary.cast(pa.large_string()) for column in (left, right)]
-    ranks = Column(_TEXT, pa.concat_arrays(texts)).codes
+    ranks = Column(TEXT, pa.concat_arrays(texts)).codes
     middle = len(texts[0])
     # One place more, at the end: where a null (-1) looks its rank up.
     nothing = np.array([-1], np.int32)

@@ -1,14 +1,24 @@
-"""What reads keep in memory: built once per key, dropped by bytes when there is too much of it."""
+"""What reads keep in memory: built once per key, dropped by bytes when there is too much of it, or when it is outdated.
+
+After each commit a reader numbers another state of the tables that were written. The older ones are of no
+use, unless somebody reads the past: without ``drop_outdated`` they would stay until the whole cache is full of them.
+
+    open snapshots pin version 8; numbered are 5, 7 and 8; columns are there of 5 and 8
+    -> 5 and 7 leave the cache
+
+Of what is cached about a table the newest state stays in any case, because the next one is derived from it.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from omnigraph.cancel import wait_for
+from omnigraph.read.view.pinned_table import Identity, PinnedTable
 
 T = TypeVar("T")
 
@@ -123,3 +133,94 @@ class ByteCache:
         while self._total > self.budget and self._entries:
             _, dropped = self._entries.popitem(last=False)
             self._total -= dropped.nbytes
+
+
+class NodesKey(NamedTuple):
+    """The ids of a node table."""
+
+    table: Identity
+
+
+class EdgesKey(NamedTuple):
+    """The edges of a table between the nodes of two others, whose ordinals they use."""
+
+    table: Identity
+    sources: Identity
+    targets: Identity
+
+
+class NodeChangesKey(NamedTuple):
+    """What changed in a node table since an older state that is numbered."""
+
+    table: Identity
+    kind: Literal["changed nodes"] = "changed nodes"  # Keys of one content would be equal.
+
+
+class EdgeChangesKey(NamedTuple):
+    """What changed in an edge table since an older state that is numbered."""
+
+    table: Identity
+    kind: Literal["changed edges"] = "changed edges"  # Keys of one content would be equal.
+
+
+def nodes_key(pinned: PinnedTable) -> NodesKey:
+    """What the ids of a node table are cached under."""
+    return NodesKey(pinned.identity)
+
+
+def edges_key(pinned: PinnedTable, sources: PinnedTable, targets: PinnedTable) -> EdgesKey:
+    """What the edges of a table are cached under."""
+    return EdgesKey(pinned.identity, sources.identity, targets.identity)
+
+
+def drop_outdated(cache: ByteCache, needed: Iterable[Identity]) -> None:
+    """Drop what is cached about states other than the needed ones, those that others build on excepted."""
+    keys = cache.kept()
+    newest = _newest(keys)
+    wanted = frozenset(needed)
+    used = set(wanted)
+    for key in keys:
+        if isinstance(key, EdgesKey | NodeChangesKey | EdgeChangesKey) and (
+            key in newest or wanted.issuperset(identities(key))
+        ):
+            # What a state is made of stays with it: its nodes, or the state that its changes begin at.
+            used.update(identities(key))
+            changes = None if isinstance(key, EdgesKey) else cache.peek(key)
+            if changes is not None:
+                used.update(identities((changes.base,)))
+    for key in keys:
+        mentioned = set(identities(key))
+        if mentioned and key not in newest and not mentioned <= used:
+            cache.drop(key)
+
+
+def identities(key: Hashable) -> Iterator[Identity]:
+    """Yield the states that a key is about."""
+    if isinstance(key, Identity):
+        yield key
+    elif isinstance(key, tuple):
+        for part in key:
+            yield from identities(part)
+
+
+def _newest(keys: Iterable[Hashable]) -> set[Hashable]:
+    """Return the newest of the keys that differ by versions alone."""
+    found: dict[Any, Hashable] = {}
+    for key in keys:
+        group = _without_versions(key)
+        known = found.get(group)
+        if known is None or _versions(key) >= _versions(known):
+            found[group] = key
+    return set(found.values())
+
+
+def _versions(key: Hashable) -> list[int]:
+    return [state.version for state in identities(key)]
+
+
+def _without_versions(key: Hashable) -> Hashable:
+    if isinstance(key, Identity):
+        return key.lineage
+    if isinstance(key, tuple):
+        return type(key), *map(_without_versions, key)
+    return key

@@ -11,11 +11,8 @@ import numpy as np
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
-from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.edges import EdgeList
-from omnigraph.read.view.ends import Ends
-from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.numbered import (
+from omnigraph.read.view.byte_cache import (
+    ByteCache,
     EdgeChangesKey,
     EdgesKey,
     NodeChangesKey,
@@ -23,10 +20,12 @@ from omnigraph.read.view.numbered import (
     edges_key,
     nodes_key,
 )
-from omnigraph.read.view.on_disk.kept_states import KeptStates
-from omnigraph.read.view.overlay.chain import edge_states, node_states
-from omnigraph.read.view.overlay.edge_changes import EdgeChanges
-from omnigraph.read.view.overlay.node_changes import NodeChanges
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.ends import Ends
+from omnigraph.read.view.kept_states import KeptStates
+from omnigraph.read.view.nodes import NodeIds, NodeSpace
+from omnigraph.read.view.overlay import edge_states, node_states
+from omnigraph.read.view.overlay_changes import EdgeChanges, NodeChanges
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.row_changes import changes_since
 

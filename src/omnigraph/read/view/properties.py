@@ -16,7 +16,7 @@ from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
 from omnigraph.storage.tables.transactions import content_fingerprint
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
 ID = "id"
 # About what a fingerprint takes in the cache, with its key.
@@ -165,7 +165,7 @@ class Properties:
 def type_of(pinned: PinnedTable, name: str) -> PropType:
     """The type of a property, or of a column that every table of its kind has."""
     if name in pinned.entity.implicit_columns:
-        return PropType(Scalar.STRING)
+        return TEXT
     return pinned.entity.properties[name].type
 
 

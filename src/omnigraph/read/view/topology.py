@@ -20,7 +20,7 @@ from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import ID, Properties
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT
 
 __all__ = ["Csr", "EdgeSpace", "MultiCsr", "Topology"]
 
@@ -72,7 +72,7 @@ class EdgeSpace:
     def ranks(self, codes: Codes) -> Codes:
         """The ranks of their ids among those of these edges."""
         distinct, places = np.unique(codes, return_inverse=True)
-        ranks = Column(PropType(Scalar.STRING), self.ids(distinct.astype(np.int32))).codes
+        ranks = Column(TEXT, self.ids(distinct.astype(np.int32))).codes
         found: Codes = ranks[places]
         return found
 

@@ -18,22 +18,26 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.kept.kept_files import KeptFiles
 from omnigraph.read.thresholds import DEFAULTS, Thresholds
-from omnigraph.read.view.byte_cache import ByteCache
+from omnigraph.read.view.byte_cache import ByteCache, NodesKey, drop_outdated, edges_key, nodes_key
 from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.kept_states import KeptStates
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.numbered import NodesKey, edges_key, nodes_key
 from omnigraph.read.view.numbering import (
     edge_list,
     has_older_state,
     node_ids,
     numbered_states,
 )
-from omnigraph.read.view.on_disk.kept_states import KeptStates
-from omnigraph.read.view.outdated import drop_outdated
-from omnigraph.read.view.overlay.chain import edge_changes, is_too_much, node_changes
-from omnigraph.read.view.overlay.overlaid import KnownCodes, OverlaidEdges, OverlaidNodes
+from omnigraph.read.view.overlay import (
+    KnownCodes,
+    OverlaidEdges,
+    OverlaidNodes,
+    edge_changes,
+    is_too_much,
+    node_changes,
+)
 from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable, pin_table
-from omnigraph.read.view.same_rows import rows_identity, same_states
+from omnigraph.read.view.row_changes import rows_identity, same_states
 from omnigraph.read.view.topology import EdgeSpace, Topology
 
 # About what a node takes on disk, and an edge in one direction.

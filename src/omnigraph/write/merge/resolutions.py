@@ -25,10 +25,10 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.blob_policy import BlobPolicy
 from omnigraph.types import (
+    TEXT,
     ExternalBlob,
     FileBlob,
     PropType,
-    Scalar,
     Unfit,
     derive_id,
     from_json,
@@ -43,7 +43,6 @@ Key = tuple[str, str]
 Resolve = str | Mapping[Key, Any] | None
 """What a caller gives: a word, or for each entity an image, a word, a word with changes, or None to delete it."""
 
-_TEXT: Final = PropType(Scalar.STRING)
 _ENDS: Final = {"from": "src", "to": "dst"}
 _TAKE: Final = "$take"
 
@@ -267,7 +266,7 @@ def _changes(
     for end, value in ends.items():
         if end not in _ENDS:
             raise Unfit(f'the ends of an edge are "from" and "to", not {shown(end)}')
-        found[_ENDS[end]] = (_TEXT, value)
+        found[_ENDS[end]] = (TEXT, value)
     return found
 
 
@@ -349,7 +348,7 @@ def _endpoints(entity: Entity, given: object) -> dict[str, str]:
     values = {}
     for end, column in _ENDS.items():
         try:
-            values[column] = from_json(_TEXT, ends[end])
+            values[column] = from_json(TEXT, ends[end])
         except Unfit as unfit:
             raise Unfit(f"{end}: {unfit}") from None
     return values

@@ -31,7 +31,7 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import columns_by_key
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.types.vectors import put_values
+from omnigraph.types.columns import put_values
 from omnigraph.validate.change_set import ChangeSet
 from omnigraph.validate.committed import Committed
 from omnigraph.write.merge.cells import compare_cells, show_cells

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.check.literals import assigned_constant, compatible, constant
-from omnigraph.lang.query.check.operands import NOW, TEXT
+from omnigraph.lang.query.check.operands import NOW, assigned_constant, compatible, constant
 from omnigraph.lang.query.check.scope import Context, leading
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import PropType
+from omnigraph.types import TEXT, PropType
 
 ENDPOINTS = ("from", "to")
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from omnigraph.cancel import look
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.aggregates import AGGREGATES
-from omnigraph.lang.query.check.literals import constant
 from omnigraph.lang.query.check.operands import (
     INSTANT,
     NOW,
-    TEXT,
+    constant,
     readable_parameter,
     readable_property,
 )
@@ -20,7 +19,7 @@ from omnigraph.lang.query.check.scope import Context, Scope
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.foreign import for_bare_word
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType, Scalar
 
 F64 = PropType(Scalar.F64)
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.check.literals import (
+from omnigraph.lang.query.check.operands import (
+    NOW,
     check_enum,
     compatible,
     constant,
     date_hint,
     describe,
     describe_one,
-)
-from omnigraph.lang.query.check.operands import (
-    NOW,
     integer_argument,
     operand,
     text_field,

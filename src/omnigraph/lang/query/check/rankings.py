@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.check.literals import vector_constant
-from omnigraph.lang.query.check.operands import TEXT, integer_argument, text_field, text_query
+from omnigraph.lang.query.check.operands import (
+    integer_argument,
+    text_field,
+    text_query,
+    vector_constant,
+)
 from omnigraph.lang.query.check.scope import Context, Scope, property_of
 from omnigraph.lang.query.syntax import ast
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType, Scalar
 
 DEFAULT_K = ir.Const(60, PropType(Scalar.I64))
 

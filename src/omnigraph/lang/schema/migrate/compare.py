@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from omnigraph.lang.schema.declared import KINDS, Annotation, Cardinality, Check, Range
+from omnigraph.lang.schema.annotations import METADATA
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import (
     DROP_EDGE,
@@ -31,11 +31,15 @@ from omnigraph.lang.schema.migrate.steps import (
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
 )
-from omnigraph.lang.schema.resolve.annotations import METADATA
 from omnigraph.lang.schema.shape import (
+    KINDS,
+    Annotation,
+    Cardinality,
+    Check,
     Constraint,
     Group,
     PropertyShape,
+    Range,
     annotations_json,
     constraint_order,
 )

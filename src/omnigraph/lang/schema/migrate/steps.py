@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Literal
 
-from omnigraph.lang.schema.declared import Kind
 from omnigraph.lang.schema.lint import CODES, REQUIRED_PROPERTY_ADDED, TYPE_CHANGED
+from omnigraph.lang.schema.shape import Kind
 
 Mode = Literal["soft", "hard"]
 

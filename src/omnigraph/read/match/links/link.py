@@ -20,7 +20,7 @@ import numpy as np
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.measures import COUNT, Entries, Measure
-from omnigraph.read.match.totals import Totals
+from omnigraph.read.match.wanted import Totals
 
 
 @dataclass(frozen=True, slots=True)

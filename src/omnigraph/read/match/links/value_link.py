@@ -15,14 +15,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.plan_text import predicate_text
+from omnigraph.lang.query.describe import predicate_text
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.kernels.csr import Csr, csr_of
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
-from omnigraph.read.values.column import Column
-from omnigraph.read.values.space import Space
+from omnigraph.read.values.column import Column, Space
 
 
 def joins_by_value(join: ir.Compare) -> bool:

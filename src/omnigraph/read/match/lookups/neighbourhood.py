@@ -23,7 +23,7 @@ from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.ends import Ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.overlay.overlaid import FoundEdges, KnownCodes, OverlaidNodes
+from omnigraph.read.view.overlay import FoundEdges, KnownCodes, OverlaidNodes
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Properties
 from omnigraph.read.view.topology import EdgeSpace, Topology

@@ -16,13 +16,14 @@ from itertools import count
 from omnigraph.cancel import look
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link
-from omnigraph.read.match.order.estimates import Estimates, LinkEstimate
-from omnigraph.read.match.order.steps import (
+from omnigraph.read.match.steps import (
     Close,
+    Estimates,
     Expand,
     Given,
     Intersect,
     Judge,
+    LinkEstimate,
     RowTest,
     Scan,
     Step,

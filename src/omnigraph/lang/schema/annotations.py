@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from omnigraph.lang.schema.declared import Annotation, Embed, Kind
-from omnigraph.lang.schema.shape import Hint, annotation_order
+from omnigraph.lang.schema.shape import Annotation, Embed, Hint, Kind, annotation_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.spans import Span

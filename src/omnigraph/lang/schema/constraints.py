@@ -6,8 +6,15 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
-from omnigraph.lang.schema.declared import ENDPOINT_ROLES, Check, Kind, Range
-from omnigraph.lang.schema.shape import Constraint, Group, constraint_order
+from omnigraph.lang.schema.shape import (
+    ENDPOINT_ROLES,
+    Check,
+    Constraint,
+    Group,
+    Kind,
+    Range,
+    constraint_order,
+)
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.spans import Span

@@ -14,29 +14,29 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kept.kept_file import Facts, KeptFile, Untrusted, sizes_of
 from omnigraph.read.kept.kept_files import KeptFiles, KeptName
 from omnigraph.read.thresholds import ViewThresholds
-from omnigraph.read.view.byte_cache import ByteCache
+from omnigraph.read.view.byte_cache import ByteCache, EdgesKey, NodesKey
 from omnigraph.read.view.edges import ENDS, EdgeList
 from omnigraph.read.view.ends import Ends, write_ends
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
-from omnigraph.read.view.numbered import EdgesKey, NodesKey
-from omnigraph.read.view.on_disk.edge_files import Disk, EdgeFiles, ends_sizes, is_of_edges
-from omnigraph.read.view.on_disk.node_file import (
+from omnigraph.read.view.pinned_table import PinnedTable
+from omnigraph.read.view.state_files import (
     NODES,
-    is_of_nodes,
-    node_arrays,
-    node_ids,
-    whole_node_ids,
-)
-from omnigraph.read.view.on_disk.state_key import (
+    Disk,
+    EdgeFiles,
     State,
+    ends_sizes,
     folder_of,
+    is_of_edges,
+    is_of_nodes,
     key_of,
     lineage_digest,
     main_of,
     name_of,
+    node_arrays,
+    node_ids,
     read_states,
+    whole_node_ids,
 )
-from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.storage.tables.transactions import content_fingerprint
 
 # This many kept states of a table are looked at.

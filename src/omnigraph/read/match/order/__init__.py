@@ -1,1 +1,0 @@
-"""In which order the variables of a match are bound, and by which steps."""
