@@ -16,7 +16,7 @@ from omnigraph.read.match.measures import (
     LEAST,
     WHOLE_SUM,
     WIDE_SUM,
-    Argument,
+    ArgumentRows,
 )
 from omnigraph.read.match.wanted import Totals, concatenated
 from omnigraph.read.output.grouping import Lines, merged, reduced
@@ -162,10 +162,10 @@ def test_groups_of_batches_are_the_groups_of_all_rows(name, data):
         codes = np.array([code for code, _, _ in part], np.int32)
         weights = np.array([w for *_, w in part], np.int64) if has_weights else None
         if by_code or name == "String":  # The ranks of texts must be the same in all batches.
-            argument = Argument.of(column, codes, weights)
+            argument = ArgumentRows.of(column, codes, weights)
         else:
             by_row = column_of(kind, [stored[code] for code in codes])
-            argument = Argument.of(by_row, None, weights)
+            argument = ArgumentRows.of(by_row, None, weights)
         keys = [np.array([key for _, key, _ in part], np.int32)]
         entries = {(0, one): one.of_rows(argument) for one in measures}
         return Lines(len(part), keys, weights, entries)
@@ -220,7 +220,7 @@ def test_what_is_carried_groups_like_rows(values, data):
     column = column_of(KINDS["String"][0], values)
     codes = np.array(data.draw(st.lists(st.integers(0, len(values) - 1), max_size=6)), np.int32)
     totals = Totals.of_codes(column, (LEAST, GREATEST), codes)
-    argument = Argument.of(column, codes, None)
+    argument = ArgumentRows.of(column, codes, None)
     for measure in (LEAST, GREATEST):
         carried = measure.of_carried(totals.measures[measure])
         assert carried.tolist() == measure.of_rows(argument).tolist()

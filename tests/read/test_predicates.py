@@ -15,7 +15,7 @@ from omnigraph.lang.query import ir
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.comparison import compared
 from omnigraph.read.values.numbers import compare_numbers, sortable, unsortable
-from omnigraph.read.values.predicates import Rows, holds, mask_of
+from omnigraph.read.values.predicates import OperandRows, holds, mask_of
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
 from tests.read.space_helpers import ArrowSpace, codes_of
@@ -70,7 +70,7 @@ def check(op: str, left: tuple[PropType, list[Any]], right: tuple[PropType, list
 
     across = ir.Compare(ir.PropertyOf("x", "l", left_type), op, ir.PropertyOf("y", "r", right_type))
     xs, ys = np.indices((len(lefts), len(rights)), np.int32).reshape(2, -1)
-    rows = Rows({"x": space, "y": space}, {"x": xs, "y": ys}, {}, len(xs))
+    rows = OperandRows({"x": space, "y": space}, {"x": xs, "y": ys}, {}, len(xs))
     expected = [satisfied(across, lefts[x], rights[y]) for x, y in zip(xs, ys, strict=True)]
     assert holds(across, rows).tolist() == expected
 
@@ -80,7 +80,7 @@ def check(op: str, left: tuple[PropType, list[Any]], right: tuple[PropType, list
         for _ in range(2):
             assert mask_of([here], space, {"p": value}).tolist() == expected
             _ = space.columns["l"].codes
-        few = Rows({"x": space}, {"x": codes_of(at)}, {"p": value}, 1)
+        few = OperandRows({"x": space}, {"x": codes_of(at)}, {"p": value}, 1)
         assert holds(here, few).tolist() == expected[at : at + 1]
     for value in lefts:
         here = ir.Compare(ir.ParamRef("p", left_type), op, compare.right)
@@ -155,7 +155,7 @@ def test_values_alone_are_compared_once_for_all_rows():
     for given_value, expected in ((2.0**53, False), (None, False), (2.0**53 + 2, True)):
         compare = ir.Compare(ir.Const(2**53 + 1, number), "<", ir.ParamRef("p", real))
         assert mask_of([compare], space, {"p": given_value}).tolist() == [expected] * 2
-        rows = Rows({}, {}, {"p": given_value}, 1)
+        rows = OperandRows({}, {}, {"p": given_value}, 1)
         assert holds(compare, rows).tolist() == [expected]
 
 
@@ -193,7 +193,7 @@ def test_ids_compare_within_a_space_and_across_two(pairs: list[tuple[int, int]])
         compare = ir.Compare(ir.NodeId("x"), op, ir.NodeId("y"))
         expected = [COMPARE[op](names[x].encode(), names[y].encode()) for x, y in pairs]
         for right in (one, other):
-            rows = Rows({"x": one, "y": right}, codes, {}, len(pairs))
+            rows = OperandRows({"x": one, "y": right}, codes, {}, len(pairs))
             assert holds(compare, rows).tolist() == expected
     named = ir.Compare(ir.NodeId("x"), "=", ir.Const("b", PropType(Scalar.STRING)))
     assert mask_of([named], one, {}).tolist() == [False, True, False, False]
@@ -213,7 +213,7 @@ def test_many_rows_of_two_text_columns_compare_by_joint_ranks(op: str):
     one, other = (ArrowSpace("1234", {"p": (kind, texts)}) for texts in (lefts, rights))
     xs, ys = (grid.ravel() for grid in np.indices((4, 4), np.int32))
     compare = ir.Compare(ir.PropertyOf("x", "p", kind), op, ir.PropertyOf("y", "p", kind))
-    rows = Rows({"x": one, "y": other}, {"x": xs, "y": ys}, {}, 16)
+    rows = OperandRows({"x": one, "y": other}, {"x": xs, "y": ys}, {}, 16)
     expected = [satisfied(compare, a, b) for a in lefts for b in rights]
     assert holds(compare, rows).tolist() == expected
     assert one.columns["p"].has_codes
@@ -223,7 +223,7 @@ def test_few_rows_read_few_values():
     kind = PropType(Scalar.I64)
     space = ArrowSpace([str(n) for n in range(100)], {"p": (kind, range(100))})
     compare = ir.Compare(ir.PropertyOf("x", "p", kind), ">", ir.Const(5, kind))
-    rows = Rows({"x": space}, {"x": codes_of(9, 3)}, {}, 2)
+    rows = OperandRows({"x": space}, {"x": codes_of(9, 3)}, {}, 2)
     assert holds(compare, rows).tolist() == [True, False]
     assert space.read == ["2 of p"]
 

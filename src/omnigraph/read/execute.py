@@ -36,7 +36,7 @@ from omnigraph.read.values.column import Space
 from omnigraph.read.view.view import View
 
 
-class Answer(NamedTuple):
+class ReadAnswer(NamedTuple):
     """The rows that are shown, and how many there are in all if the limits asked for that."""
 
     table: pa.Table
@@ -63,13 +63,13 @@ def run_within(
     *,
     embedder: Embedder | None = None,
     profile: Profile | None = None,
-) -> Answer:
+) -> ReadAnswer:
     """The answer of a plan as far as the limits let it through."""
     # Floats follow IEEE: a sum that is too large is infinite, and nobody is warned of it.
     with np.errstate(over="ignore", invalid="ignore"), view.reading():
         run = _Run(view, plan, params, embedder, profile, limits)
         table = run.answer()
-        return Answer(table, None if limits.max_rows is None else run.found)
+        return ReadAnswer(table, None if limits.max_rows is None else run.found)
 
 
 class _Run:

@@ -33,7 +33,9 @@ def row_violations(entity: Entity, rows: pa.Table, limit: int | None = SHOWN) ->
         column = rows.column(prop.name).combine_chunks()
         rules = _rules(entity, prop, column, bounds.get(prop.name, ()), checks.get(prop.name, ()))
         for kind, bad, text in rules:
-            found += _violations(entity, prop, column, places, kind, bad, text, limit)
+            found += _violations(
+                entity, prop, column, places, kind=kind, bad=bad, text=text, limit=limit
+            )
     return sorted(found, key=lambda violation: violation.record or 0)
 
 
@@ -139,6 +141,7 @@ def _violations(
     prop: Property,
     column: pa.Array,
     rows: pa.Table,
+    *,
     kind: ViolationKind,
     bad: Mask,
     text: Callable[[object], str],

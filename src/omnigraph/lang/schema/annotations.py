@@ -16,7 +16,7 @@ _ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, "embed", "rename_from"}
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class AnnotationTarget:
     """The type or property that has an annotation, as messages name it."""
 
     kind: Kind
@@ -42,7 +42,9 @@ class Notes:
     embed_span: Span | None = None
 
 
-def read_type(source: Source, target: Target, annotations: Sequence[ast.Annotation]) -> Notes:
+def read_type(
+    source: Source, target: AnnotationTarget, annotations: Sequence[ast.Annotation]
+) -> Notes:
     """The annotations of a node or edge type."""
     _check_repeats(source, target, annotations)
     for annotation in annotations:
@@ -56,7 +58,7 @@ def read_type(source: Source, target: Target, annotations: Sequence[ast.Annotati
     return Notes(_stored(source, target, annotations), _hint(source, target, annotations))
 
 
-def read_property(source: Source, target: Target, prop: ast.Property) -> Notes:
+def read_property(source: Source, target: AnnotationTarget, prop: ast.Property) -> Notes:
     """The annotations of a property, wherever it is declared."""
     annotations = prop.annotations
     _check_repeats(source, target, annotations)
@@ -86,7 +88,9 @@ def read_property(source: Source, target: Target, prop: ast.Property) -> Notes:
     )
 
 
-def _check_repeats(source: Source, target: Target, annotations: Sequence[ast.Annotation]) -> None:
+def _check_repeats(
+    source: Source, target: AnnotationTarget, annotations: Sequence[ast.Annotation]
+) -> None:
     seen: set[str] = set()
     for annotation in annotations:
         if annotation.name in _ONCE and annotation.name in seen:
@@ -99,7 +103,7 @@ def _check_repeats(source: Source, target: Target, annotations: Sequence[ast.Ann
 
 
 def _refuse_bare_constraint(
-    source: Source, target: Target, prop: ast.Property, annotation: ast.Annotation
+    source: Source, target: AnnotationTarget, prop: ast.Property, annotation: ast.Annotation
 ) -> None:
     example = "0..100" if annotation.name == "range" else '"^[a-z]+$"'
     source.fail(
@@ -109,7 +113,9 @@ def _refuse_bare_constraint(
     )
 
 
-def _embed(source: Source, target: Target, type_: PropType, annotation: ast.Annotation) -> Embed:
+def _embed(
+    source: Source, target: AnnotationTarget, type_: PropType, annotation: ast.Annotation
+) -> Embed:
     if target.kind == "edge":
         source.fail(
             f"`@embed` cannot stand on {target}: edge properties are not embedded",
@@ -140,7 +146,9 @@ def _embed(source: Source, target: Target, type_: PropType, annotation: ast.Anno
     return Embed(annotation.value.text, model)
 
 
-def _hint(source: Source, target: Target, annotations: Sequence[ast.Annotation]) -> Hint | None:
+def _hint(
+    source: Source, target: AnnotationTarget, annotations: Sequence[ast.Annotation]
+) -> Hint | None:
     for annotation in annotations:
         if annotation.name == "rename_from":
             value = annotation.value
@@ -155,7 +163,7 @@ def _hint(source: Source, target: Target, annotations: Sequence[ast.Annotation])
 
 
 def _stored(
-    source: Source, target: Target, annotations: Sequence[ast.Annotation]
+    source: Source, target: AnnotationTarget, annotations: Sequence[ast.Annotation]
 ) -> tuple[Annotation, ...]:
     kept = []
     for annotation in annotations:

@@ -24,7 +24,7 @@ from omnigraph.types import PropType
 _MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1
 
 
-class Owner:
+class ConstrainedType:
     """The type whose constraints are checked: its properties, and the source for messages."""
 
     def __init__(

@@ -122,9 +122,11 @@ def _type(kind: Kind, body: dict[str, Any]) -> TypeIr:
         properties,
         () if kind == "interface" else _sorted(body, "annotations", _annotation, annotation_order),
         _sorted(body, "implements", _ref_name, str) if kind == "node" else (),
-        endpoints,
-        cardinality,
-        () if kind == "interface" else _sorted(body, "constraints", _constraint, constraint_order),
+        endpoints=endpoints,
+        cardinality=cardinality,
+        constraints=()
+        if kind == "interface"
+        else _sorted(body, "constraints", _constraint, constraint_order),
     )
     incarnation = None if kind == "interface" else _number(body, "table_incarnation_id", MAX_ID)
     ids = {prop.name: property_id for _, property_id, prop in read}

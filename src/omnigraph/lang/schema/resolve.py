@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from omnigraph.errors import CatalogError
-from omnigraph.lang.schema.annotations import Notes, Target, read_property, read_type
-from omnigraph.lang.schema.constraints import Owner
+from omnigraph.lang.schema.annotations import AnnotationTarget, Notes, read_property, read_type
+from omnigraph.lang.schema.constraints import ConstrainedType
 from omnigraph.lang.schema.shape import (
     IMPLICIT_COLUMNS,
     ROW_COLUMNS,
@@ -148,7 +148,7 @@ class _Effective:
 
 def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) -> TypeShape:
     name = node.name.text
-    notes = read_type(source, Target("node", name), node.annotations)
+    notes = read_type(source, AnnotationTarget("node", name), node.annotations)
     interfaces = _implemented(source, node, known)
     properties = _node_properties(source, node, interfaces)
     own: list[ast.Constraint] = []
@@ -160,9 +160,11 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
         for bundled in interface.properties:
             if properties[bundled.name.text].direct:
                 # The node's annotations replace the interface's, except for the constraints.
-                target = Target("node", name, bundled.name.text, interface.name.text)
+                target = AnnotationTarget("node", name, bundled.name.text, interface.name.text)
                 inherited.extend(read_property(source, target, bundled).groups)
-    owner = Owner(source, "node", name, {key: p.written.type for key, p in properties.items()})
+    owner = ConstrainedType(
+        source, "node", name, {key: p.written.type for key, p in properties.items()}
+    )
     constraints = owner.constraints([*own, *node.constraints], inherited)
     for prop in properties.values():
         _check_embed_source(source, name, prop, properties)
@@ -206,7 +208,7 @@ def _node_properties(
     effective = {
         name: _Effective(
             prop,
-            read_property(source, Target("node", node.name.text, name), prop),
+            read_property(source, AnnotationTarget("node", node.name.text, name), prop),
             tuple(providers.get(name, ())),
         )
         for name, prop in declared.items()
@@ -243,7 +245,7 @@ def _inject(
     providers: Mapping[str, list[str]],
 ) -> None:
     name, type_name = bundled.name.text, node.name.text
-    target = Target("node", type_name, name, interface.name.text)
+    target = AnnotationTarget("node", type_name, name, interface.name.text)
     notes = read_property(source, target, bundled)
     injected = _Effective(bundled, notes, tuple(providers[name]), direct=False)
     earlier = effective.get(name)
@@ -289,7 +291,7 @@ def _edge(
     source: Source, edge: ast.Edge, nodes: set[str], interfaces: Mapping[str, ast.Interface]
 ) -> TypeShape:
     name = edge.name.text
-    notes = read_type(source, Target("edge", name), edge.annotations)
+    notes = read_type(source, AnnotationTarget("edge", name), edge.annotations)
     for endpoint in (edge.from_type, edge.to_type):
         if endpoint.text not in nodes:
             hint = did_you_mean(endpoint.text, nodes)
@@ -303,10 +305,14 @@ def _edge(
                 entity=f"edge:{name}",
             )
     properties = [
-        _Effective(prop, read_property(source, Target("edge", name, prop.name.text), prop))
+        _Effective(
+            prop, read_property(source, AnnotationTarget("edge", name, prop.name.text), prop)
+        )
         for prop in edge.properties
     ]
-    owner = Owner(source, "edge", name, {p.written.name.text: p.written.type for p in properties})
+    owner = ConstrainedType(
+        source, "edge", name, {p.written.name.text: p.written.type for p in properties}
+    )
     groups = [group for prop in properties for group in prop.notes.groups]
     card = edge.cardinality
     return TypeShape(
@@ -324,12 +330,12 @@ def _edge(
 
 def _interface(source: Source, interface: ast.Interface) -> TypeShape:
     name = interface.name.text
-    owner = Owner(
+    owner = ConstrainedType(
         source, "interface", name, {prop.name.text: prop.type for prop in interface.properties}
     )
     properties = []
     for prop in interface.properties:
-        notes = read_property(source, Target("interface", name, prop.name.text), prop)
+        notes = read_property(source, AnnotationTarget("interface", name, prop.name.text), prop)
         for group in notes.groups:
             owner.check_group(group)
         properties.append(

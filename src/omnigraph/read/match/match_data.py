@@ -18,13 +18,13 @@ from omnigraph.read.match.trace import Trace
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.values.column import Space
-from omnigraph.read.values.predicates import Rows, holds, mask_of
+from omnigraph.read.values.predicates import OperandRows, holds, mask_of
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import Topology
 from omnigraph.read.view.view import View
 
 
-class Source(Protocol):
+class EntitySource(Protocol):
     """Where a match finds its nodes and edges."""
 
     def nodes(self, type_name: str) -> NodeSpace:
@@ -61,7 +61,7 @@ class MatchData:
     """Nodes and edges of one match; ``params`` are bound parameters, `now()` included."""
 
     def __init__(
-        self, source: Source, params: Mapping[str, Any], thresholds: MatchThresholds
+        self, source: EntitySource, params: Mapping[str, Any], thresholds: MatchThresholds
     ) -> None:
         self.source = source
         self.params = params
@@ -132,6 +132,8 @@ class MatchData:
         return EdgeLink(traversal, topology, mask, self.thresholds)
 
 
-def _rows_of(test: ir.Compare, space: Space, codes: Codes, params: Mapping[str, Any]) -> Rows:
+def _rows_of(
+    test: ir.Compare, space: Space, codes: Codes, params: Mapping[str, Any]
+) -> OperandRows:
     names = [one.var for one in (test.left, test.right) if isinstance(one, ir.PropertyOf)]
-    return Rows(dict.fromkeys(names, space), dict.fromkeys(names, codes), params, len(codes))
+    return OperandRows(dict.fromkeys(names, space), dict.fromkeys(names, codes), params, len(codes))

@@ -33,7 +33,7 @@ TOO_MANY = float(2**63)
 
 
 @dataclass(frozen=True, slots=True)
-class Argument:
+class ArgumentRows:
     """The argument of an aggregate in every row of a batch.
 
     ``column`` has the values by code, or by row where ``codes`` is None. ``valid`` says in which rows there is
@@ -46,7 +46,7 @@ class Argument:
     weights: Counts | None
 
     @classmethod
-    def of(cls, column: Column, codes: Codes | None, weights: Counts | None) -> Argument:
+    def of(cls, column: Column, codes: Codes | None, weights: Counts | None) -> ArgumentRows:
         """The argument with the values of a column."""
         valid = column.valid
         if valid is not None and codes is not None:
@@ -125,7 +125,7 @@ class Measure(ABC):
     # -------------------------------------------------------------- grouped: one entry per row
 
     @abstractmethod
-    def of_rows(self, argument: Argument) -> Entries | None:
+    def of_rows(self, argument: ArgumentRows) -> Entries | None:
         """The entries of rows; None where every row counts with its weight."""
 
     def of_carried(self, entries: Entries) -> Entries:
@@ -175,7 +175,7 @@ class _Count(_Additive):
     def repeated(self, entries: Entries, weights: Counts) -> Entries:
         return times(entries, weights)
 
-    def of_rows(self, argument: Argument) -> Entries | None:
+    def of_rows(self, argument: ArgumentRows) -> Entries | None:
         valid, weights = argument.valid, argument.weights
         return valid if valid is None or weights is None else np.where(valid, weights, 0)
 
@@ -193,7 +193,7 @@ class _Sum(_Additive):
         numbers: Entries = column.numbers[codes].astype(self._kind)
         return numbers
 
-    def of_rows(self, argument: Argument) -> Entries:
+    def of_rows(self, argument: ArgumentRows) -> Entries:
         amounts = argument.numbers.astype(self._kind)
         if argument.weights is not None:
             with np.errstate(over="ignore"):
@@ -207,7 +207,7 @@ class _Sum(_Additive):
 class _WideSum(_Sum):
     """The sum of integers in 128 bits (``wide_sums``), which is made of rows and never carried."""
 
-    def of_rows(self, argument: Argument) -> Entries:
+    def of_rows(self, argument: ArgumentRows) -> Entries:
         return products(argument.numbers, argument.weights)
 
 
@@ -240,7 +240,7 @@ class _Extreme(Measure):
         self._pick.at(out, index[known], entries[known])
         return np.where(out == self._no_code, -1, out).astype(np.int32)
 
-    def of_rows(self, argument: Argument) -> Entries:
+    def of_rows(self, argument: ArgumentRows) -> Entries:
         return self._or_no_value(argument.sortable, argument.valid)
 
     def of_carried(self, entries: Entries) -> Entries:

@@ -136,9 +136,9 @@ def _pattern(
         given,
         tests,
         traversals,
-        tuple(joins),
-        tuple(conditions),
-        negations,
+        joins=tuple(joins),
+        conditions=tuple(conditions),
+        negations=negations,
     )
 
 
@@ -174,9 +174,9 @@ def _traversal(step: ir.Expand, equal: Mapping[str, str]) -> Traversal:
         end_type,
         step.edge_type,
         direction,
-        step.min_hops,
-        step.max_hops,
-        step.edge_var,
+        min_hops=step.min_hops,
+        max_hops=step.max_hops,
+        edge_var=step.edge_var,
     )
 
 

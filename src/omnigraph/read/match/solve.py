@@ -29,7 +29,7 @@ from omnigraph.read.match.prepare import Prepared, prepare
 from omnigraph.read.match.steps import Estimates, RowTest, Step
 from omnigraph.read.match.sum_away import VariableGraph
 from omnigraph.read.match.wanted import Wanted
-from omnigraph.read.values.predicates import Rows, holds
+from omnigraph.read.values.predicates import OperandRows, holds
 
 # About which part of the rows passes a comparison of two variables.
 _SHARES = {"=": 0.05, "!=": 0.95}
@@ -155,7 +155,7 @@ def mask_in_match(data: MatchData, pattern: Pattern, var: str, among: Codes | No
 
 def _conditions_hold(data: MatchData, pattern: Pattern, negations: Negations) -> bool:
     """Whether everything is satisfied that does not depend on any variable."""
-    rows = Rows({}, {}, data.params, 1)
+    rows = OperandRows({}, {}, data.params, 1)
     if not all(bool(holds(condition, rows)[0]) for condition in pattern.conditions):
         return False
     return not any(negations.any_match(one) for one in pattern.negations if not one.outer)
@@ -181,7 +181,7 @@ def _compared(data: MatchData, pattern: Pattern, predicate: ir.Compare) -> RowTe
 
     def holds_for(rows: Bindings) -> Mask:
         spaces = {name: data.space_of(pattern, name) for name in names}
-        return holds(predicate, Rows(spaces, rows.codes, data.params, rows.count))
+        return holds(predicate, OperandRows(spaces, rows.codes, data.params, rows.count))
 
     share = _SHARES.get(predicate.op, 0.5)
     return RowTest(names, holds_for, predicate_text(predicate), share=share)

@@ -20,7 +20,7 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings, joined
-from omnigraph.read.match.measures import COUNT, Argument
+from omnigraph.read.match.measures import COUNT, ArgumentRows
 from omnigraph.read.output.aggregate_functions import (
     FUNCTIONS,
     Measured,
@@ -160,7 +160,7 @@ class Aggregator:
             return {(at, measure): measure.of_carried(entries) for measure, entries in carried}
         codes = batch.codes[arg.var]
         column, by_code = self._column(arg, codes, few)
-        argument = Argument.of(column, codes if by_code else None, batch.weights)
+        argument = ArgumentRows.of(column, codes if by_code else None, batch.weights)
         entries: Measures = {(at, COUNT): COUNT.of_rows(argument)}
         for needed in measures_of(self._aggregates[at]):
             self._sums.watch(at, needed, column)

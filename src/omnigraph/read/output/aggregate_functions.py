@@ -186,7 +186,7 @@ class OneValue(Result):
 
 
 @dataclass(frozen=True, slots=True)
-class Values(Result):
+class GroupValues(Result):
     """A value per group, as a sortable integer, and what makes values of such integers."""
 
     integers: Counts
@@ -203,7 +203,7 @@ class Values(Result):
         return values if values.type == kind else values.cast(kind)
 
 
-class AggregateFunction(ABC):
+class Aggregator(ABC):
     """One function: the measures it needs, and its result."""
 
     @abstractmethod
@@ -219,7 +219,7 @@ class AggregateFunction(ABC):
         """The result for a constant or parameter that is there ``counts`` times; ``value`` may be null."""
 
 
-class _Count(AggregateFunction):
+class _Count(Aggregator):
     """`count`: how often the argument is there."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
@@ -232,7 +232,7 @@ class _Count(AggregateFunction):
         return Numbers(counts)
 
 
-class _Sum(AggregateFunction):
+class _Sum(Aggregator):
     """`sum`: of integers exact or refused, of floats as floats add; null for no value."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:
@@ -252,7 +252,7 @@ class _Sum(AggregateFunction):
         return Numbers(counts * (value if counts.any() else 0), counts > 0)
 
 
-class _Average(AggregateFunction):
+class _Average(Aggregator):
     """`avg`: a float, added as floats; null for no value."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
@@ -266,7 +266,7 @@ class _Average(AggregateFunction):
         return OneNumber(counts * float(value or 0) / np.maximum(counts, 1), counts > 0)
 
 
-class _Extreme(AggregateFunction):
+class _Extreme(Aggregator):
     """`min` or `max`: a value of the argument; null for no value."""
 
     def __init__(self, measure: Measure) -> None:
@@ -277,13 +277,13 @@ class _Extreme(AggregateFunction):
 
     def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:  # noqa: ARG002
         integers = measured.measures[self._measure]
-        return Values(integers, measured.counts > 0, measured.values_of)
+        return GroupValues(integers, measured.counts > 0, measured.values_of)
 
     def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:  # noqa: ARG002
         return OneValue(value, counts > 0)
 
 
-FUNCTIONS: Mapping[str, AggregateFunction] = {
+FUNCTIONS: Mapping[str, Aggregator] = {
     "count": _Count(),
     "sum": _Sum(),
     "avg": _Average(),

@@ -118,9 +118,9 @@ class Collector:
             self._params,
             rows.codes,
             rows.length,
-            rows.scores,
-            self._thresholds,
-            self._limits,
+            scores=rows.scores,
+            thresholds=self._thresholds,
+            limits=self._limits,
         )
 
     # -------------------------------------------------------------- keeping rows

@@ -29,6 +29,7 @@ def project(
     params: Mapping[str, Any],
     codes: Mapping[str, Codes],
     length: int,
+    *,
     scores: Floats | None,
     thresholds: OutputThresholds,
     limits: ReadLimits,

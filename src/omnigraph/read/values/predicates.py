@@ -49,7 +49,7 @@ _FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class OperandRows:
     """What operands are read from. ``codes`` of a variable may be None: all of its space, in order.
 
     ``params`` are stored values by name, `now()` among them.
@@ -70,7 +70,9 @@ def mask_of(compares: Sequence[ir.Compare], space: Space, params: Mapping[str, A
             for operand in (compare.left, compare.right)
             if isinstance(operand, ir.PropertyOf | ir.NodeId)
         ]
-        rows = Rows(dict.fromkeys(names, space), dict.fromkeys(names, None), params, space.size)
+        rows = OperandRows(
+            dict.fromkeys(names, space), dict.fromkeys(names, None), params, space.size
+        )
         held = holds(compare, rows)
         mask = held if mask is None else mask & held
         if not mask.any():
@@ -78,7 +80,7 @@ def mask_of(compares: Sequence[ir.Compare], space: Space, params: Mapping[str, A
     return np.ones(space.size, np.bool_) if mask is None else mask
 
 
-def holds(compare: ir.Compare, rows: Rows) -> Mask:
+def holds(compare: ir.Compare, rows: OperandRows) -> Mask:
     """Which rows satisfy the comparison."""
     if isinstance(compare.left, ir.NodeId) and isinstance(compare.right, ir.NodeId):
         ids = _ids_by_rank(compare.left.var, compare.right.var, rows)
@@ -153,7 +155,7 @@ class _Read:
         return ranks if self.codes is None else ranks[self.codes]
 
 
-def _operand(operand: ir.Operand, rows: Rows) -> _Given | _Read:
+def _operand(operand: ir.Operand, rows: OperandRows) -> _Given | _Read:
     match operand:
         case ir.Const() | ir.ParamRef():
             return _Given(ir.value_of(operand, rows.params), operand.type)
@@ -163,7 +165,7 @@ def _operand(operand: ir.Operand, rows: Rows) -> _Given | _Read:
             return _id(operand, rows)
 
 
-def _property(operand: ir.PropertyOf, rows: Rows) -> _Read:
+def _property(operand: ir.PropertyOf, rows: OperandRows) -> _Read:
     from omnigraph.read.values.column import Column
 
     space, codes = rows.spaces[operand.var], rows.codes[operand.var]
@@ -178,14 +180,14 @@ def is_worth_all(rows: int, size: int) -> bool:
     return rows * 8 >= size
 
 
-def _id(operand: ir.NodeId, rows: Rows) -> _Read:
+def _id(operand: ir.NodeId, rows: OperandRows) -> _Read:
     from omnigraph.read.values.column import Column
 
     space, codes = rows.spaces[operand.var], rows.codes[operand.var]
     return _Read(Column(TEXT, space.ids(_all(space) if codes is None else codes)), None)
 
 
-def _ids_by_rank(left: str, right: str, rows: Rows) -> tuple[Numbers, Numbers] | None:
+def _ids_by_rank(left: str, right: str, rows: OperandRows) -> tuple[Numbers, Numbers] | None:
     """Numbers that compare like the ids of two variables; None when these share no space."""
     space = rows.spaces[left]
     if space is not rows.spaces[right]:

@@ -19,7 +19,7 @@ from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.pinned_table import PinnedTable
-from omnigraph.read.view.row_changes import RowChanges
+from omnigraph.read.view.row_changes import TableChanges
 
 Find = Callable[[pa.ChunkedArray], Codes]
 
@@ -31,7 +31,7 @@ class Ends(NamedTuple):
     dst: Codes
     row_ids: npt.NDArray[np.uint64]
 
-    def after(self, changes: RowChanges, sources: NodeSpace, targets: NodeSpace) -> Ends:
+    def after(self, changes: TableChanges, sources: NodeSpace, targets: NodeSpace) -> Ends:
         """The edges after these changes."""
         now = self
         if changes.updated.num_rows:

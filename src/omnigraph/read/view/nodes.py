@@ -25,7 +25,7 @@ from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.id_index import IdIndex
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
-from omnigraph.read.view.row_changes import RowChanges
+from omnigraph.read.view.row_changes import TableChanges
 
 # If the highest row id is below this many times the number of rows, a lookup table is kept; otherwise
 # ids are searched for.
@@ -146,7 +146,7 @@ class NodeIds:
 
         return aside(in_order, items=rows.num_rows)
 
-    def after(self, base: Identity, changes: Sequence[RowChanges]) -> NodeIds:
+    def after(self, base: Identity, changes: Sequence[TableChanges]) -> NodeIds:
         """The ids of a later state, derived from these, which are those of ``base``."""
         now, moves = self, None
         for change in changes:
@@ -164,7 +164,7 @@ class NodeIds:
         changed = np.unique(now.rows.codes(np.concatenate(touched)))
         return NodeIds(now.id_array, now.rows.row_ids, Origin(base, moves, changed[changed >= 0]))
 
-    def _after(self, changes: RowChanges) -> tuple[NodeIds, Codes]:
+    def _after(self, changes: TableChanges) -> tuple[NodeIds, Codes]:
         """The ids after these changes, and for each old ordinal the new one (-1: deleted)."""
         size = len(self.id_array)
         kept = np.ones(size, np.bool_)

@@ -33,7 +33,7 @@ from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.overlay_changes import EdgeChanges, NodeChanges, is_kept
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import take_values, type_of
-from omnigraph.read.view.row_changes import RowChanges, base_of, changes_since
+from omnigraph.read.view.row_changes import TableChanges, base_of, changes_since
 
 Changes = NodeChanges | EdgeChanges
 C = TypeVar("C", NodeChanges, EdgeChanges)
@@ -159,7 +159,7 @@ def _kept(cache: ByteCache, pinned: PinnedTable, kind: type[K]) -> Iterator[K]:
 
 def _later(
     state: Identity, pinned: PinnedTable, thresholds: ViewThresholds
-) -> list[RowChanges] | None:
+) -> list[TableChanges] | None:
     """What changed after a state, with the values that are kept; None where it cannot be told."""
     columns = [field.name for field in pinned.schema if is_kept(field.type)]
     found = changes_since(state, pinned, columns, thresholds.overlaid_changes)

@@ -23,7 +23,7 @@ from omnigraph.read.view.byte_cache import EdgesKey
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, columns_by_key
-from omnigraph.read.view.row_changes import RowChanges
+from omnigraph.read.view.row_changes import TableChanges
 
 # What an entry costs beside its values: two dict entries, a tuple, the texts and numbers they hold.
 _NODE_BYTES: Final = 512
@@ -90,7 +90,7 @@ class NodeChanges:
         """About the bytes of the changed rows."""
         return self._values_nbytes + _NODE_BYTES * len(self.changed)
 
-    def after(self, changes: Sequence[RowChanges], base: NodeIds) -> NodeChanges:
+    def after(self, changes: Sequence[TableChanges], base: NodeIds) -> NodeChanges:
         """These changes and later ones; ``base`` are the ids of the numbered state."""
         size, nbytes = self.size, self._values_nbytes
         changed, ids = dict(self.changed), dict(self._ids)
@@ -115,7 +115,7 @@ class NodeChanges:
                         ids[row_ids[place]] = name
         return NodeChanges(self.base, size, changed, ids, nbytes)
 
-    def as_rows(self, base: NodeIds) -> RowChanges:
+    def as_rows(self, base: NodeIds) -> TableChanges:
         """The same changes for numbering this state out of the base: ids and row ids."""
         now = [(name, row.row_id) for name, row in self.changed.items() if row is not None]
         row_ids = np.array([row_id for _, row_id in now], np.uint64)
@@ -127,7 +127,7 @@ class NodeChanges:
         known[known] = before == ids[known]
         replaced = base.find(pa.array(list(self.changed), base.id_array.type))
         gone = np.setdiff1d(base.rows.row_ids[replaced[replaced >= 0]], row_ids[known])
-        return RowChanges(
+        return TableChanges(
             _node_rows(ids[~known], row_ids[~known]),
             _node_rows(ids[known], row_ids[known]),
             gone,
@@ -185,7 +185,7 @@ class EdgeChanges:
         """About the bytes of the changed edges."""
         return _EDGE_BYTES * self.count
 
-    def after(self, changes: Sequence[RowChanges], base: EdgeList) -> EdgeChanges:
+    def after(self, changes: Sequence[TableChanges], base: EdgeList) -> EdgeChanges:
         """These changes and later ones; ``base`` are the edges of the numbered state."""
         size, hidden = self.size, [self.hidden]
         fresh, (by_src, by_dst) = dict(self.fresh), map(dict, self.by_end)
@@ -210,7 +210,7 @@ class EdgeChanges:
         touched = set(base.src[gone].tolist()), set(base.dst[gone].tolist())
         return EdgeChanges(self.base, size, gone, touched, fresh, (by_src, by_dst))
 
-    def as_rows(self, base: EdgeList) -> RowChanges:
+    def as_rows(self, base: EdgeList) -> TableChanges:
         """The same changes for numbering this state out of the base: ends and row ids."""
         row_ids = np.array(list(self.fresh), np.uint64)
         ends = list(self.fresh.values())
@@ -218,7 +218,7 @@ class EdgeChanges:
         dst = np.array([two for _, two in ends], object)
         known = base.rows.codes(row_ids) >= 0
         gone = np.setdiff1d(base.rows.row_ids[self.hidden], row_ids[known])
-        return RowChanges(
+        return TableChanges(
             _edge_rows(src[~known], dst[~known], row_ids[~known]),
             _edge_rows(src[known], dst[known], row_ids[known]),
             gone,

@@ -124,7 +124,7 @@ def _field_ids(table: Table) -> dict[int | str, int]:
 _ONLY_INSERTS: Final = OF_FILES | {Operation.APPEND}
 
 
-class RowChanges(NamedTuple):
+class TableChanges(NamedTuple):
     """Rows inserted and updated (as they are now), and the row ids of those that are gone.
 
     ``columns_too``: columns got other values in rows that are not listed here, so cached ones are stale.
@@ -153,7 +153,7 @@ def base_of(
 
 def changes_since(
     base: Identity, pinned: PinnedTable, columns: Sequence[str], limit: int
-) -> list[RowChanges] | None:
+) -> list[TableChanges] | None:
     """The changes that lead from an earlier state to this one, in order.
 
     None when more than ``limit`` rows were inserted, updated or deleted, or when Lance cannot tell.
@@ -188,7 +188,7 @@ def _steps(base: Identity, pinned: PinnedTable) -> Iterator[tuple[Table, int]]:
         yield pinned.table, since
 
 
-def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> RowChanges | None:
+def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> TableChanges | None:
     made_by = transactions_after(table, since, table.version)
     if any(transaction.operation not in TRACKED for transaction in made_by):
         return None
@@ -202,12 +202,12 @@ def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> Ro
 
 def _read_delta(
     delta: Delta, columns: Sequence[str], limit: int, *, only_new: bool, columns_too: bool
-) -> RowChanges | None:
+) -> TableChanges | None:
     inserted = _rows(delta.inserted(), [*columns, "_rowid"], limit)
     if inserted is None:
         return None
     if only_new:
-        return RowChanges(inserted, inserted[:0], np.empty(0, np.uint64), columns_too)
+        return TableChanges(inserted, inserted[:0], np.empty(0, np.uint64), columns_too)
     updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
     lost = delta.count_deleted(inserted.num_rows)
     if updated is None or (lost is not None and lost > limit):
@@ -218,7 +218,7 @@ def _read_delta(
         if found is None:
             return None
         gone = found.column("_rowid").to_numpy()
-    return RowChanges(inserted, updated, gone, columns_too)
+    return TableChanges(inserted, updated, gone, columns_too)
 
 
 def _rows(reader: pa.RecordBatchReader, columns: list[str], limit: int) -> pa.Table | None:

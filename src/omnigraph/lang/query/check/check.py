@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 from omnigraph.errors import BadRequest, SourceError
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.mutations import mutation
-from omnigraph.lang.query.check.output import Output, output
+from omnigraph.lang.query.check.output import CheckedOutput, output
 from omnigraph.lang.query.check.patterns import Resolved, match_block
 from omnigraph.lang.query.check.predicates import comparison
-from omnigraph.lang.query.check.scope import ANONYMOUS, Context, Scope, Variable
+from omnigraph.lang.query.check.scope import ANONYMOUS, BoundVariable, Context, Scope
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog, NodeType, Property
@@ -33,7 +33,7 @@ class CheckedRead:
     params: tuple[ir.ParamSpec, ...]
     clauses: tuple[Resolved, ...]
     variables: tuple[ir.Variable, ...]
-    output: Output
+    output: CheckedOutput
 
 
 Checked = CheckedRead | ir.MutationPlan
@@ -96,7 +96,7 @@ def compile_filter(
     try:
         queries = parse(source.text).queries
         scope = Scope()
-        scope.variables[ROW] = Variable(ROW, "node", type_name)
+        scope.variables[ROW] = BoundVariable(ROW, "node", type_name)
         context = Context(queries[0], catalog, source)
         return tuple(_comparison(context, scope, clause) for clause in _clauses(queries))
     except SourceError as error:

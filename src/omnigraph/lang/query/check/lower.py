@@ -12,7 +12,13 @@ from collections.abc import Iterator
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.check import Checked, CheckedRead
-from omnigraph.lang.query.check.patterns import Bound, Hop, Negation, Resolved, Test
+from omnigraph.lang.query.check.patterns import (
+    BoundNode,
+    Resolved,
+    ResolvedHop,
+    ResolvedNegation,
+    Test,
+)
 
 FLIPPED = {
     ir.Direction.OUT: ir.Direction.IN,
@@ -57,11 +63,11 @@ class _Block:
         self.outer = outer
         self.fresh = fresh
         self.available = set(outer)
-        self.hops = [clause for clause in clauses if isinstance(clause, Hop)]
+        self.hops = [clause for clause in clauses if isinstance(clause, ResolvedHop)]
         self.filters: dict[str, tuple[ir.Predicate, ...]] = {}
         self.types: dict[str, str] = {}
         for clause in clauses:
-            if isinstance(clause, Bound):
+            if isinstance(clause, BoundNode):
                 self.filters[clause.var] = self.filters.get(clause.var, ()) + clause.filters
                 self.types[clause.var] = clause.type_name
 
@@ -75,19 +81,19 @@ class _Block:
         pending = list(self.hops)
         out += self._expand(pending)
         for clause in self.clauses:
-            if isinstance(clause, Bound) and clause.var not in self.available:
+            if isinstance(clause, BoundNode) and clause.var not in self.available:
                 out += self._start(clause.var, clause.type_name, pending)
-            elif isinstance(clause, Hop) and clause in pending:
+            elif isinstance(clause, ResolvedHop) and clause in pending:
                 root, type_name = self._root(clause)
                 out += self._start(root, type_name, pending)
         out += [ir.Filter(clause.predicate) for clause in self.clauses if isinstance(clause, Test)]
         for clause in self.clauses:
-            if isinstance(clause, Negation):
+            if isinstance(clause, ResolvedNegation):
                 inner, _ = _block(clause.clauses, frozenset(self.available), self.fresh)
                 out.append(ir.AntiJoin(clause.outer, inner))
         return tuple(out)
 
-    def _root(self, first: Hop) -> tuple[str, str]:
+    def _root(self, first: ResolvedHop) -> tuple[str, str]:
         """Where a component without an outer variable starts: its first binding, if it has one."""
         members = {first.src, first.dst}
         grown = True
@@ -105,12 +111,12 @@ class _Block:
                 return var, type_name
         return first.src, first.src_type
 
-    def _start(self, var: str, type_name: str, pending: list[Hop]) -> Iterator[ir.Step]:
+    def _start(self, var: str, type_name: str, pending: list[ResolvedHop]) -> Iterator[ir.Step]:
         self.available.add(var)
         yield ir.NodeScan(var, type_name, self.filters.get(var, ()))
         yield from self._expand(pending)
 
-    def _expand(self, pending: list[Hop]) -> Iterator[ir.Step]:
+    def _expand(self, pending: list[ResolvedHop]) -> Iterator[ir.Step]:
         """Emit, in source order, every pending traversal that has an end available."""
         while True:
             ready = (
@@ -122,7 +128,7 @@ class _Block:
             pending.remove(hop)
             yield from self._expansion(hop)
 
-    def _expansion(self, hop: Hop) -> Iterator[ir.Step]:
+    def _expansion(self, hop: ResolvedHop) -> Iterator[ir.Step]:
         inverse = hop.src not in self.available
         start, end = (hop.dst, hop.src) if inverse else (hop.src, hop.dst)
         start_type, end_type = (

@@ -25,7 +25,7 @@ F64 = PropType(Scalar.F64)
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
+class CheckedOutput:
     """Everything after the match."""
 
     columns: tuple[ir.Column, ...]
@@ -34,7 +34,7 @@ class Output:
     limit: int | None
 
 
-def output(context: Context, scope: Scope, body: ast.ReadBody) -> Output:
+def output(context: Context, scope: Scope, body: ast.ReadBody) -> CheckedOutput:
     """Resolve the output of a read query (T6, T8, T9, T17, T18, T23, T24, T28)."""
     columns = _columns(context, scope, body.items)
     first = _first_key_ranking(body)
@@ -46,7 +46,7 @@ def output(context: Context, scope: Scope, body: ast.ReadBody) -> Output:
                 "a score can be returned only when the same call is the first sort key",
                 item.span,
             )
-    return Output(columns, rank, keys, body.limit)
+    return CheckedOutput(columns, rank, keys, body.limit)
 
 
 # ------------------------------------------------------------------ columns

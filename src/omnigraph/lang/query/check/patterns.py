@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.predicates import comparison, inline_entry, text_match
-from omnigraph.lang.query.check.scope import ANONYMOUS, Context, Scope, Variable
+from omnigraph.lang.query.check.scope import ANONYMOUS, BoundVariable, Context, Scope
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.spans import Span
@@ -15,7 +15,7 @@ from omnigraph.spelling import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundNode:
     """A binding: the variable's type and its inline filters."""
 
     var: str
@@ -24,7 +24,7 @@ class Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Hop:
+class ResolvedHop:
     """A resolved traversal; `direction` leads from `src` to `dst` as written."""
 
     src: str
@@ -46,14 +46,14 @@ class Test:
 
 
 @dataclass(frozen=True, slots=True)
-class Negation:
+class ResolvedNegation:
     """A `not` block and the outer variables it mentions."""
 
     clauses: tuple[Resolved, ...]
     outer: tuple[str, ...]
 
 
-Resolved = Bound | Hop | Test | Negation
+Resolved = BoundNode | ResolvedHop | Test | ResolvedNegation
 
 
 def match_block(
@@ -78,7 +78,7 @@ def _clause(context: Context, scope: Scope, clause: ast.Clause) -> Resolved:
 # ------------------------------------------------------------------ bindings
 
 
-def _binding(context: Context, scope: Scope, clause: ast.Binding) -> Bound:
+def _binding(context: Context, scope: Scope, clause: ast.Binding) -> BoundNode:
     node = context.catalog.nodes.get(clause.type_name)
     if node is None:
         hint = did_you_mean(clause.type_name, context.catalog.nodes)
@@ -91,7 +91,7 @@ def _binding(context: Context, scope: Scope, clause: ast.Binding) -> Bound:
     var = context.hidden() if clause.var == ANONYMOUS else clause.var
     _introduce(context, scope, var, node.name, clause.span)
     filters = tuple(inline_entry(context, scope, var, node, entry) for entry in clause.entries)
-    return Bound(var, node.name, filters)
+    return BoundNode(var, node.name, filters)
 
 
 def _introduce(context: Context, scope: Scope, var: str, type_name: str, span: Span) -> None:
@@ -100,7 +100,7 @@ def _introduce(context: Context, scope: Scope, var: str, type_name: str, span: S
     known = scope.get(var)
     if known is None:
         _refuse_used_in_not(context, scope, var, span)
-        scope.variables[var] = Variable(var, "node", type_name)
+        scope.variables[var] = BoundVariable(var, "node", type_name)
     elif known.kind == "edge":
         context.fail("T23", f"`${var}` is an edge variable and cannot be bound as a node", span)
     elif known.type_name != type_name:
@@ -134,7 +134,7 @@ def _refuse_used_in_not(context: Context, scope: Scope, var: str, span: Span) ->
 # ------------------------------------------------------------------ traversals
 
 
-def _traversal(context: Context, scope: Scope, clause: ast.Traversal) -> Hop:
+def _traversal(context: Context, scope: Scope, clause: ast.Traversal) -> ResolvedHop:
     edge = context.catalog.edge(clause.word)
     if edge is None:
         words = [name[0].lower() + name[1:] for name in context.catalog.edges]
@@ -150,8 +150,18 @@ def _traversal(context: Context, scope: Scope, clause: ast.Traversal) -> Hop:
     src = _endpoint(context, scope, clause.src, src_type)
     dst = _endpoint(context, scope, clause.dst, dst_type)
     if edge_var is not None:
-        scope.variables[edge_var] = Variable(edge_var, "edge", edge.name)
-    return Hop(src, dst, edge.name, direction, src_type, dst_type, low, high, edge_var)
+        scope.variables[edge_var] = BoundVariable(edge_var, "edge", edge.name)
+    return ResolvedHop(
+        src,
+        dst,
+        edge.name,
+        direction,
+        src_type,
+        dst_type,
+        min_hops=low,
+        max_hops=high,
+        edge_var=edge_var,
+    )
 
 
 def _hops(context: Context, clause: ast.Traversal) -> tuple[int, int]:
@@ -231,7 +241,7 @@ def _is_forward(scope: Scope, clause: ast.Traversal, edge: EdgeType) -> bool:
 def _endpoint(context: Context, scope: Scope, var: ast.Var, type_name: str) -> str:
     if var.name == ANONYMOUS:
         hidden = context.hidden()
-        scope.variables[hidden] = Variable(hidden, "node", type_name)
+        scope.variables[hidden] = BoundVariable(hidden, "node", type_name)
         return hidden
     _introduce(context, scope, var.name, type_name, var.span)
     return var.name
@@ -261,7 +271,7 @@ def _edge_variable(
 # ------------------------------------------------------------------ negation
 
 
-def _negation(context: Context, scope: Scope, clause: ast.Not) -> Negation:
+def _negation(context: Context, scope: Scope, clause: ast.Not) -> ResolvedNegation:
     inner = Scope(scope)
     clauses = match_block(context, inner, clause.clauses)
     if not inner.mentioned:
@@ -274,4 +284,4 @@ def _negation(context: Context, scope: Scope, clause: ast.Not) -> Negation:
     for name in (*inner.variables, *inner.inner_only):
         if not name.startswith("#"):
             scope.inner_only.setdefault(name, clause.span)
-    return Negation(clauses, tuple(sorted(inner.mentioned)))
+    return ResolvedNegation(clauses, tuple(sorted(inner.mentioned)))

@@ -19,7 +19,7 @@ ANONYMOUS = "_"
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class BoundVariable:
     """A bound variable: a node or an edge of one type."""
 
     name: str
@@ -51,7 +51,7 @@ class Context:
         """The node type of that name; it must exist."""
         return self.catalog.nodes[name]
 
-    def entity(self, variable: Variable) -> Entity:
+    def entity(self, variable: BoundVariable) -> Entity:
         """The type of a bound variable."""
         if variable.kind == "node":
             return self.catalog.nodes[variable.type_name]
@@ -81,11 +81,11 @@ class Scope:
 
     def __init__(self, outer: Scope | None = None) -> None:
         self.outer = outer
-        self.variables: dict[str, Variable] = {}
+        self.variables: dict[str, BoundVariable] = {}
         self.mentioned: set[str] = set()
         self.inner_only: dict[str, Span] = {}
 
-    def get(self, name: str) -> Variable | None:
+    def get(self, name: str) -> BoundVariable | None:
         """The variable of that name, here or further out; outer ones are noted as mentioned."""
         found = self.variables.get(name)
         if found is None and self.outer is not None:
@@ -107,7 +107,7 @@ def leading(span: Span, name: str) -> Span:
 
 def property_of(
     context: Context, scope: Scope, ref: ast.PropRef, rule: str = "T6"
-) -> tuple[Variable, Property]:
+) -> tuple[BoundVariable, Property]:
     """The variable and property behind `$x.p`; T6 (or the caller's rule) names what is missing."""
     variable = scope.get(ref.var)
     if variable is None:

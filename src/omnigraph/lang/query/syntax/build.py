@@ -239,8 +239,8 @@ class Builder:
             edge.undirected,
             None if var is None else _variable(var),
             hops,
-            cover(src, dst),
-            cover(edge.word),
+            span=cover(src, dst),
+            word_span=cover(edge.word),
         )
 
     def property_destination(self, src: Token, edge: _Edge, dst: Token, name: Token) -> NoReturn:

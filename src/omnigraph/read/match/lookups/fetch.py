@@ -17,7 +17,7 @@ import pyarrow as pa
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.read.match.lookups.neighbourhood import Asked, Neighbourhood, TooWide, read_where
+from omnigraph.read.match.lookups.neighbourhood import LookedAt, Neighbourhood, TooWide, read_where
 from omnigraph.read.match.pattern import Pattern, Traversal, key_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.view import View
@@ -29,7 +29,7 @@ def fetch(
     view: View,
     pattern: Pattern,
     params: Mapping[str, Any],
-    asked: Asked,
+    asked: LookedAt,
 ) -> Neighbourhood:
     """Fetch the part of the snapshot that a match can touch; raises ``TooWide`` when it is not small."""
     part = Neighbourhood(view, asked)

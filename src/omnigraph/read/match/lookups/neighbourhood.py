@@ -35,7 +35,7 @@ class TooWide(Exception):
     """The match cannot be answered by few look-ups."""
 
 
-class Asked(Protocol):
+class LookedAt(Protocol):
     """What a query looks at."""
 
     @property
@@ -52,7 +52,7 @@ class Asked(Protocol):
 class Neighbourhood:
     """The fetched part of a snapshot, as the source of a match."""
 
-    def __init__(self, view: View, asked: Asked) -> None:
+    def __init__(self, view: View, asked: LookedAt) -> None:
         self.view = view
         self.asked = asked
         self.catalog: Catalog = view.catalog
