@@ -337,9 +337,9 @@ class CountedLooks(Cancel):
 
     looks = 0
 
-    def check(self):
+    def _look(self):
         self.looks += 1
-        super().check()
+        super()._look()
 
 
 @pytest.mark.parametrize(
