@@ -126,7 +126,7 @@ def test_large_input_is_loaded_here_and_the_command_line_says_why(uri, tmp_path)
     data.write_text(RECORD, "utf-8")
     load = ("-m", "omnigraph", "load", "--mode", "merge", "--data", str(data))
     done = run(environment, *load, uri)
-    assert done.stdout.startswith("loaded 1 rows into branch main (merge, local)\n")
+    assert done.stdout.startswith("loaded 1 row into branch main (merge, local)\n")
     assert "this load ran on the local engine: Spark did not start on" in done.stderr
     summary = json.loads(run(environment, *load, "--json", uri).stdout)
     assert summary["engine"] == "local"

@@ -72,7 +72,7 @@ RULES = {
 }
 """The rules that the model can do without, each with a scenario in which that is noticed."""
 
-ELSEWHERE = ("init.", "branch.", "tag.", "purge.", "cleanup.", "stream.")
+ELSEWHERE = ("init.", "branch.", "tag.", "purge.", "cleanup.", "stream.", "relocate.")
 """Failpoints of what is no commit of tables, and so not in the model."""
 
 
