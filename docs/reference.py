@@ -20,11 +20,9 @@ from typing import Any
 import omnigraph as og
 from omnigraph import spark
 from omnigraph.graph.facets.blobs import Blobs
-from omnigraph.graph.facets.branches import Branches
-from omnigraph.graph.facets.changes import Changes
-from omnigraph.graph.facets.commits import Commits
+from omnigraph.graph.facets.branches import Branches, Tags
+from omnigraph.graph.facets.commits import Changes, Commits
 from omnigraph.graph.facets.schema import Schema
-from omnigraph.graph.facets.tags import Tags
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.load_options import LoadOptions
 

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 import omnigraph as og
+from examples import charts
 from examples.demo_load import QUERIES, QUESTIONS, Clock, chosen, edge, network, node
-from omnigraph.display import charts
 
 SOCIAL = Path(__file__).parent / "social"
 LOST = "query lost() { match { $p: Person  $p.agee = 30 } return { $p.handle } }"

@@ -42,8 +42,8 @@ OF_THE_PROCESS = {
 """Of modules. Lance's own caches are found by directory and number: ``lance_import.admits`` watches over them."""
 
 OF_A_HANDLE = {
-    "graph/accepted_schema.py self._known": "the hash of the schema",
-    "graph/plan_cache.py self._known": "the text, valid for one catalog object",
+    "graph/caches.py self._schemas": "the hash of the schema",
+    "graph/caches.py self._plans": "the text, valid for one catalog object",
     "read/view/byte_cache.py self._entries": "the keys below",
     "read/view/view.py self._views": "the commit id, which is unique for ever",
 }

@@ -269,7 +269,9 @@ def test_a_graph_shows_its_api_and_nothing_else(tmp_path):
 def test_pages_for_developers_name_files_that_exist(page):
     """A file is named by the end of its path: `match/solve.py`. `NEW.py` is the reader's own."""
     places = [
-        place for root in ("src", "tests", "benchmarks") for place in (ROOT / root).rglob("*.*")
+        place
+        for root in ("src", "tests", "benchmarks", "examples")
+        for place in (ROOT / root).rglob("*.*")
     ]
     known = ["/" + place.as_posix() for place in places]
     named = set(re.findall(r"`([\w/]+\.(?:py|lark|json))`", page.read_text("utf-8")))

@@ -16,7 +16,7 @@ from benchmarks.bulk.costs import processor_seconds
 from benchmarks.bulk.records import SCHEMA, SPARK_SCHEMA
 from benchmarks.bulk.watch import peaks
 from omnigraph.cores import usable_cores
-from omnigraph.graph import loads
+from omnigraph.graph import writes
 from omnigraph.graph.session import access_of
 
 WITHOUT_INDEXES = str(10**12)
@@ -44,7 +44,7 @@ def load(
         place = Path(directory, f"graph-{os.getpid()}-{run}")
         with peaks() as memory, og.init(place, SCHEMA) as graph:
             start, busy = time.perf_counter(), time.process_time()
-            result = loads.load_gathered(
+            result = writes.load_gathered(
                 access_of(graph),
                 lambda inputs: gather(inputs, lines, columns),
                 mode="append",

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import sys
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +22,9 @@ import numpy as np
 import numpy.typing as npt
 
 import omnigraph as og
-from omnigraph.display.charts import bars, network
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from charts import bars, network
 
 HERE = Path(__file__).parent
 QUERIES = HERE / "queries.gq"

@@ -12,12 +12,15 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import sys
 from pathlib import Path
 
 from chain import chain, new_prices
 
 import omnigraph as og
-from omnigraph.display.charts import bars, lines, network
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from charts import bars, lines, network
 
 HERE = Path(__file__).parent
 QUERIES = HERE / "queries.gq"

@@ -4,3 +4,8 @@ __version__ = "0.1.0"
 
 INTERNAL_SCHEMA_VERSION = 2
 """The format of graphs on disk; `manifest/migrations.py` raises older ones to it."""
+
+
+def version_text() -> str:
+    """Return the two lines of `omnigraph version`."""
+    return f"omnigraph {__version__}\ninternal-schema {INTERNAL_SCHEMA_VERSION}"

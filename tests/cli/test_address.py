@@ -3,7 +3,7 @@
 import pytest
 from typer.main import get_command
 
-from omnigraph.cli.app import MODULES, build
+from omnigraph.cli.app import build
 from omnigraph.cli.command import COMMANDS
 
 
@@ -243,7 +243,6 @@ def test_every_command_is_in_the_table():
         }
 
     assert names(get_command(build())) == COMMANDS.keys()
-    assert MODULES.keys() == {name.partition(" ")[0] for name in COMMANDS}
 
 
 def test_every_command_has_its_capability():

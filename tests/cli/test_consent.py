@@ -6,8 +6,8 @@ import pty
 import pytest
 
 from omnigraph.cli.address import Store
+from omnigraph.cli.call import require_consent
 from omnigraph.cli.command import Flags
-from omnigraph.cli.consent import require_consent
 from omnigraph.errors import BadRequest
 
 REMOTE = Store("s3://bucket/g", is_local=False)

@@ -6,7 +6,7 @@ import shlex
 import subprocess
 import sys
 
-from omnigraph.cli.local.examples import example_folders
+from omnigraph.cli.commands.product import example_folders
 
 
 def test_every_example_is_written_and_its_files_agree(omnigraph, place):

@@ -19,7 +19,7 @@ import pytest
 from typer.main import get_command
 
 from omnigraph.cli.app import build
-from omnigraph.cli.operator.config import SCOPE_KINDS, Alias, Defaults, Operator, Profile
+from omnigraph.cli.operator.config import SCOPE_KINDS, Alias, Defaults, NamedGraph, Operator
 from omnigraph.cli.process import ENDING, SIGNALLED
 from omnigraph.errors import OmniGraphError
 from tests.cli.running import environment
@@ -100,7 +100,7 @@ def test_the_flags_of_every_command_are_listed():
 
 def test_every_key_of_the_operators_file_is_in_its_section():
     text = sections()["Files of your own"]
-    keys = {field.name for kind in (Defaults, Profile, Alias) for field in fields(kind)}
+    keys = {field.name for kind in (Defaults, NamedGraph, Alias) for field in fields(kind)}
     top = {field.name for field in fields(Operator)} - {"path", "unknown", "faults", "actor"}
     known = keys - {"name", "bindings"} | {*top, *SCOPE_KINDS, "operator", "actor", "url", "root"}
     assert known <= set(re.findall(r"\w+", " ".join(re.findall(r"`([^`\n]+)`", text))))

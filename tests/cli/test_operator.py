@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from omnigraph.cli.local.alias import bind_params
+from omnigraph.cli.operator.commands import bind_params
 from omnigraph.cli.operator.config import Alias
 
 SERVER = "servers: { prod: { url: https://graphs.example.org/base/ } }\n"
@@ -291,6 +291,6 @@ class TestAlias:
         assert said in result.stderr
 
     def test_later_parameters_win(self):
-        alias = Alias("a", "s", None, "q", ("x", "y"), {"x": 0, "z": 0}, None)
+        alias = Alias("a", "s", "q", args=("x", "y"), params={"x": 0, "z": 0})
         assert bind_params(alias, ["1", "one"], None) == {"x": 1, "y": "one", "z": 0}
         assert bind_params(alias, ["[1]"], {"x": 2, "w": 3}) == {"x": 2, "z": 0, "w": 3}

@@ -56,7 +56,7 @@ class TestLoading:
             {
                 *("fastapi", "cedarpy", "mcp", "httpx2", "prompt_toolkit", "pyspark", "rich"),
                 *("pandas", "polars", "scipy", "numba", "duckdb", "lark", "ruamel", "networkx"),
-                *("omnigraph.cli.commands.load", "omnigraph.cli.local.completing"),
+                *("omnigraph.cli.commands.load", "omnigraph.cli.completion"),
             }
         )
 

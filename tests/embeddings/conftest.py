@@ -1,7 +1,6 @@
 import pytest
 
-from omnigraph.embeddings.call_limits import CallLimits
-from omnigraph.embeddings.pacing import Clock
+from omnigraph.embeddings.pacing import CallLimits, Clock
 
 
 class Pretended(Clock):

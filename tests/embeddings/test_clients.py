@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from omnigraph.embeddings.gemini import GeminiClient
-from omnigraph.embeddings.openai import OpenAiClient
+from omnigraph.embeddings.http_clients import GeminiClient, OpenAiClient
 from omnigraph.embeddings.pacing import Rate, pause_before_retry, retry_after
 from omnigraph.errors import ProviderError
 from tests.embeddings.server import (

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.graph.plan_cache import PlanCache
+from omnigraph.graph.caches import PlanCache
 from omnigraph.lang.schema import compile_schema
 
 SCHEMA = """

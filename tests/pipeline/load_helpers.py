@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from omnigraph.graph import loads
+from omnigraph.graph import writes
 from omnigraph.graph.session import access_of
 
 
 def load_gathered(graph, gather, **options):
     """Load what ``gather`` adds to the input."""
-    return loads.load_gathered(access_of(graph), gather, **options)
+    return writes.load_gathered(access_of(graph), gather, **options)

@@ -104,14 +104,14 @@ def _load_long_line(directory, kind):
         source = directory / f"notes.jsonl.{kind}"
         if kind == "stream":
             with gzip.open(directory / "notes.jsonl.gz") as stream:
-                from omnigraph.graph import loads
+                from omnigraph.graph import writes
                 from omnigraph.graph.session import access_of
 
                 def gather(inputs):
                     return inputs.stream(stream, "<stdin>")
 
                 return peak_of(
-                    lambda: loads.load_gathered(access_of(graph), gather, on_bad="skip").to_json()
+                    lambda: writes.load_gathered(access_of(graph), gather, on_bad="skip").to_json()
                 )
         return peak_of(lambda: graph.load(source, on_bad="skip").to_json())
 

@@ -160,7 +160,7 @@ def test_what_is_in_memory_is_told(graph, monkeypatch):
     graph.query(source)
     explained = graph.explain(source)
     assert [step.cached for step in explained.steps[:2]] == [True, True]
-    assert "    edge:Knows: 1 rows, in memory" in explained.text.splitlines()
+    assert "    edge:Knows: 1 row, in memory" in explained.text.splitlines()
 
 
 ORDERED = [
@@ -199,7 +199,8 @@ def test_the_order_is_the_one_that_runs(graph, monkeypatch, match, output):
     expected = [one.rows if one.estimated_rows is None else one.estimated_rows for one in ran]
     assert [one.estimated_rows for one in explained.order] == expected
     assert len(explained.to_json()["order"]) == len(ran)
-    assert f"run: {ran[0].name} (about {expected[0]} rows)" in explained.text.splitlines()
+    about = "1 row" if expected[0] == 1 else f"{expected[0]} rows"
+    assert f"run: {ran[0].name} (about {about})" in explained.text.splitlines()
     assert explained.to_json()["order_unknown"] is None
     without = graph.explain(source)
     assert (without.order, without.order_unknown) == (

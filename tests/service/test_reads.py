@@ -15,7 +15,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Decision
-from omnigraph.service import blobs, changes, export, history, lint, query, schema, states
+from omnigraph.service import blobs, history, loads, query, schema, states
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob?  taste: Vector(2)? }
@@ -107,20 +107,20 @@ def test_an_entity(graph, ids):
 def test_schemas(graph):
     assert schema.show_schema(graph) == {"schema_source": SCHEMA}
     wider = SCHEMA.replace("since: I32?", "since: I32?  how: String?")
-    request = schema.SchemaRequest(schema_source=wider)
+    request = schema.NewSchemaRequest(schema_source=wider)
     document = schema.plan_schema(graph, request, "u")
     assert list(document) == ["uri", "supported", "step_count", "steps"]
     assert [step["kind"] for step in document["steps"]] == ["add_property"]
-    smaller = schema.SchemaRequest(schema_source=SCHEMA.replace("age: I32?", ""))
+    smaller = schema.NewSchemaRequest(schema_source=SCHEMA.replace("age: I32?", ""))
     assert schema.plan_schema(graph, smaller, "u")["warnings"] != []
 
 
 def test_lint(graph):
-    request = lint.LintRequest(
+    request = query.LintRequest(
         source="query a() { match { $p: Person } return { $p } }\nquery b() { match { $g: Ghost } return { $g } }",
         query_path="q.gq",
     )
-    document = lint.lint(graph, request, "u")
+    document = query.lint(graph, request, "u")
     assert list(document) == [
         "status", "schema_source", "query_path", "queries_processed", "errors", "warnings", "infos",
         "results", "findings",
@@ -128,7 +128,7 @@ def test_lint(graph):
     assert document["schema_source"] == {"kind": "graph", "uri": "u"}
     assert [one["status"] for one in document["results"]] == ["ok", "error"]
     assert document["results"][1]["diagnostic"]["span"]["line"] == 2
-    against_a_file = lint.lint_with_schema("node Ghost { name: String @key }", "g.pg", request)
+    against_a_file = query.lint_with_schema("node Ghost { name: String @key }", "g.pg", request)
     assert against_a_file["schema_source"] == {"kind": "file", "path": "g.pg"}
     assert [one["status"] for one in against_a_file["results"]] == ["error", "ok"]
 
@@ -154,41 +154,41 @@ def test_histories(graph, ids):
 
 def test_a_diff_streams_and_pages_alike(graph):
     def request(**options):
-        return changes.DiffRequest(from_=Target.of("main"), to=Target.of("side"), **options)
+        return history.DiffRequest(from_=Target.of("main"), to=Target.of("side"), **options)
 
-    whole = changes.diff(graph, request()).collected()
+    whole = history.diff(graph, request()).collected()
     assert list(whole) == ["from", "to", "changes", "stats"]
     assert list(whole["from"]) == ["graph_commit_id", "branch", "version"]
     (change,) = whole["changes"]
     assert (change["op"], change["id"]) == ("update", "ann")
     assert change["after"]["properties"]["age"] == 31
-    assert changes.diff_page(graph, request())["changes"] == whole["changes"]
-    (bare,) = changes.diff(graph, request(images=False)).collected()["changes"]
+    assert history.diff_page(graph, request())["changes"] == whole["changes"]
+    (bare,) = history.diff(graph, request(images=False)).collected()["changes"]
     assert "properties" not in json.dumps(bare)
-    assert changes.diff(graph, request(kinds=("edge",))).collected()["changes"] == []
+    assert history.diff(graph, request(kinds=("edge",))).collected()["changes"] == []
     with pytest.raises(CursorRejected):
-        changes.diff_page(graph, request(page_token="x"))
+        history.diff_page(graph, request(page_token="x"))
     with pytest.raises(BadRequest):
-        changes.diff(graph, request(limit=0))
+        history.diff(graph, request(limit=0))
 
 
 def test_the_changes_of_a_commit_are_joined_from_pages(graph, ids):
     def request(**options):
-        return changes.CommitChangesRequest(graph_commit_id=ids[1], **options)
+        return history.CommitChangesRequest(graph_commit_id=ids[1], **options)
 
-    page = changes.commit_changes_page(graph, request(limit=3))
+    page = history.commit_changes_page(graph, request(limit=3))
     assert list(page) == ["cause", "changes", "next_page_token"]
-    whole = changes.commit_changes(graph, request(limit=3)).collected()
+    whole = history.commit_changes(graph, request(limit=3)).collected()
     assert list(whole) == ["cause", "changes"]
     assert [change["id"] for change in whole["changes"]] == ["ann", "bob", "cy", "e1"]
-    rest = changes.commit_changes_page(graph, request(limit=3, page_token=page["next_page_token"]))
+    rest = history.commit_changes_page(graph, request(limit=3, page_token=page["next_page_token"]))
     assert [change["id"] for change in rest["changes"]] == ["e1"]
 
 
 def test_a_poll_gives_whole_commits(graph, ids):
-    request = changes.PollRequest(branch="side", start="beginning", limit=3)
-    assert "next_page_token" in changes.poll_page(graph, request)
-    document = changes.poll(graph, request)
+    request = history.FeedRequest(branch="side", start="beginning", limit=3)
+    assert "next_page_token" in history.poll_page(graph, request)
+    document = history.poll(graph, request)
     assert [block["cause"]["graph_commit_id"] for block in document["blocks"]] == [ids[1]]
     assert [change["id"] for change in document["blocks"][0]["changes"]] == [
         "ann",
@@ -196,15 +196,15 @@ def test_a_poll_gives_whole_commits(graph, ids):
         "cy",
         "e1",
     ]
-    following = changes.poll(graph, changes.PollRequest(branch="side", cursor=document["cursor"]))
+    following = history.poll(graph, history.FeedRequest(branch="side", cursor=document["cursor"]))
     assert [len(block["changes"]) for block in following["blocks"]] == [1]
     assert following["caught_up"] is True
 
 
 def test_a_baseline_and_an_export(graph, ids, tmp_path):
     out = tmp_path / "lines.jsonl"
-    request = changes.BaselineRequest(branch="side", kinds=("node",))
-    document = changes.baseline(graph, request, out)
+    request = history.BaselineRequest(branch="side", kinds=("node",))
+    document = history.baseline(graph, request, out)
     assert document["snapshot_commit_id"] == ids[0]
     assert [json.loads(line)["data"]["id"] for line in out.read_text("utf-8").splitlines()] == [
         "ann",
@@ -212,13 +212,13 @@ def test_a_baseline_and_an_export(graph, ids, tmp_path):
         "cy",
     ]
     written = io.BytesIO()
-    exported = export.export(graph, export.ExportRequest(type_names=("Knows",)), written)
+    exported = loads.export(graph, loads.ExportRequest(type_names=("Knows",)), written)
     assert exported["graph_commit_id"] == ids[1]
     assert exported["leased"] is True
     assert [json.loads(line)["edge"] for line in written.getvalue().splitlines()] == ["Knows"]
     empty = io.BytesIO()
     with pytest.raises(BadRequest):
-        export.export(graph, export.ExportRequest(type_names=("Ghost",)), empty)
+        loads.export(graph, loads.ExportRequest(type_names=("Ghost",)), empty)
     assert empty.getvalue() == b""
 
 
@@ -267,8 +267,8 @@ class Nobody:
 def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
     text = "query q() { match { $p: Person } return { $p.name } }"
     blob = blobs.BlobRequest(kind="node", type="Person", id="ann", property="photo")
-    sides = changes.DiffRequest(from_=Target.of("main"), to=Target.of("side"))
-    one = changes.CommitChangesRequest(graph_commit_id=ids[0])
+    sides = history.DiffRequest(from_=Target.of("main"), to=Target.of("side"))
+    one = history.CommitChangesRequest(graph_commit_id=ids[0])
     out, baseline = io.BytesIO(), tmp_path / "baseline"
     operations = {
         "read": [
@@ -281,21 +281,21 @@ def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
                 at, states.EntityRequest(kind="node", type="Person", id="ann")
             ),
             schema.show_schema,
-            lambda at: schema.plan_schema(at, schema.SchemaRequest(schema_source=SCHEMA), "u"),
-            lambda at: lint.lint(at, lint.LintRequest(source=text), "u"),
+            lambda at: schema.plan_schema(at, schema.NewSchemaRequest(schema_source=SCHEMA), "u"),
+            lambda at: query.lint(at, query.LintRequest(source=text), "u"),
             lambda at: history.history(at, history.HistoryRequest()),
             lambda at: history.list_commits(at, history.CommitsRequest()),
             lambda at: history.show_commit(at, ids[0]),
-            lambda at: changes.diff(at, sides),
-            lambda at: changes.diff_page(at, sides),
-            lambda at: changes.commit_changes(at, one),
-            lambda at: changes.poll(at, changes.PollRequest()),
+            lambda at: history.diff(at, sides),
+            lambda at: history.diff_page(at, sides),
+            lambda at: history.commit_changes(at, one),
+            lambda at: history.poll(at, history.FeedRequest()),
             lambda at: blobs.stat_blob(at, blob),
             lambda at: blobs.read_blob(at, blob, out),
         ],
         "export": [
-            lambda at: changes.baseline(at, changes.BaselineRequest(), baseline),
-            lambda at: export.export(at, export.ExportRequest(), out),
+            lambda at: history.baseline(at, history.BaselineRequest(), baseline),
+            lambda at: loads.export(at, loads.ExportRequest(), out),
         ],
     }
     policy = Nobody()

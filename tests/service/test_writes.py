@@ -16,13 +16,11 @@ from omnigraph.errors import (
     PreconditionFailed,
     SchemaConflict,
 )
-from omnigraph.service.writes import branches, maintenance, merging, tags
-from omnigraph.service.writes.blobs import PutBlobRequest, put_blob
-from omnigraph.service.writes.create import InitRequest, init
-from omnigraph.service.writes.embed import EmbedRequest, embed
-from omnigraph.service.writes.loads import STREAM, LoadRequest, TypedFile, load
-from omnigraph.service.writes.mutate import MutateRequest, mutate
-from omnigraph.service.writes.schema import ApplyRequest, apply_schema
+from omnigraph.service import branches, maintenance
+from omnigraph.service.blobs import PutBlobRequest, put_blob
+from omnigraph.service.loads import STREAM, FillRequest, LoadRequest, TypedFile, embed, load
+from omnigraph.service.query import MutateRequest, mutate
+from omnigraph.service.schema import ApplyRequest, InitRequest, apply_schema, init
 from tests.pipeline.embedders import Recording
 
 SCHEMA = """
@@ -176,7 +174,7 @@ def test_a_merge_its_plan_and_a_revert(graph):
     set_age(graph, "bob", 1, "other")
     ours = set_age(graph, "bob", 2)["commit"]["graph_commit_id"]
     request = {"source": "other", "target": " main "}
-    plan = merging.merge(graph, merging.MergeRequest(**request, dry_run=True, images=True))
+    plan = branches.merge(graph, branches.MergeRequest(**request, dry_run=True, images=True))
     assert list(plan) == [
         *("source", "target", "dry_run", "outcome", "base_commit_id", "source_commit_id"),
         *("target_commit_id", "commit", "stats", "conflicts", "conflict_count"),
@@ -185,14 +183,14 @@ def test_a_merge_its_plan_and_a_revert(graph):
     assert plan["conflict_count"] == 1
     assert plan["conflicts"][0]["kind"] == "divergent_update"
     with pytest.raises(MergeConflicts):
-        merging.merge(graph, merging.MergeRequest(**request))
+        branches.merge(graph, branches.MergeRequest(**request))
     with pytest.raises(BadRequest, match="dry run"):
-        merging.merge(graph, merging.MergeRequest(**request, dry_run=True, delete_branch=True))
+        branches.merge(graph, branches.MergeRequest(**request, dry_run=True, delete_branch=True))
     chosen = [{"table_key": "node:Person", "row_id": "bob", "take": "theirs"}]
-    asked = merging.MergeRequest(
+    asked = branches.MergeRequest(
         **request, resolve=chosen, delete_branch=True, operation_id=new_ulid()
     )
-    done = merging.merge(graph, asked)
+    done = branches.merge(graph, asked)
     assert done["commit"]["operation_id"] == asked.operation_id
     assert list(done) == [
         *("source", "target", "outcome", "base_commit_id", "actor_id", "commit", "stats"),
@@ -204,11 +202,11 @@ def test_a_merge_its_plan_and_a_revert(graph):
         True,
     )
     undone = f" {done['commit']['graph_commit_id']} "
-    planned = merging.revert(graph, merging.RevertRequest(graph_commit_id=undone, dry_run=True))
+    planned = branches.revert(graph, branches.RevertRequest(graph_commit_id=undone, dry_run=True))
     assert (planned["dry_run"], planned["conflicts"], planned["commit"]) == (True, [], None)
-    request = merging.RevertRequest(graph_commit_id=undone, operation_id=new_ulid())
-    reverted = merging.revert(graph, request)
-    assert merging.revert(graph, request) == {**reverted, "replayed": True}
+    request = branches.RevertRequest(graph_commit_id=undone, operation_id=new_ulid())
+    reverted = branches.revert(graph, request)
+    assert branches.revert(graph, request) == {**reverted, "replayed": True}
     assert list(reverted) == [
         *("reverted", "target", "outcome", "base_commit_id", "actor_id", "commit", "stats"),
     ]
@@ -217,13 +215,13 @@ def test_a_merge_its_plan_and_a_revert(graph):
 
 
 def test_tags(graph):
-    request = tags.CreateTagRequest(name=" v1 ", target=og.at(branch="main"))
-    made = tags.create_tag(graph, request)
+    request = branches.CreateTagRequest(name=" v1 ", target=og.at(branch="main"))
+    made = branches.create_tag(graph, request)
     names = ["name", "graph_commit_id", "branch", "manifest_version", "actor_id", "created_at"]
     assert list(made) == names
     assert (made["name"], made["branch"], made["actor_id"]) == ("v1", None, "act-ann")
-    assert tags.list_tags(graph) == {"tags": [made]}
-    assert tags.delete_tag(graph, " v1 ") == {
+    assert branches.list_tags(graph) == {"tags": [made]}
+    assert branches.delete_tag(graph, " v1 ") == {
         "name": "v1",
         "graph_commit_id": made["graph_commit_id"],
         "actor_id": "act-ann",
@@ -245,7 +243,7 @@ def test_vectors_are_filled_as_far_as_the_limit_goes(graph):
     for slug in "ab":
         note = {"type": "Note", "data": {"slug": slug, "body": slug}}
         load(graph, LoadRequest(mode="append", data=(json.dumps(note).encode(),)), URI)
-    request = EmbedRequest(types=("Note",), limit=1, operation_id=new_ulid())
+    request = FillRequest(types=("Note",), limit=1, operation_id=new_ulid())
     with og.open(graph.uri, embedder=Recording()) as embedding:
         document = embed(embedding, request, URI)
     assert list(document) == ["uri", "branch", "filled", "pending", "failed", "commit"]

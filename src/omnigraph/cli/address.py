@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from omnigraph import settings
 from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, flag_text
-from omnigraph.cli.operator.config import Operator, Profile, ScopeKind
+from omnigraph.cli.operator.config import NamedGraph, Operator, ScopeKind
 from omnigraph.errors import BadRequest
 
 GRAPH_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
@@ -180,7 +180,7 @@ def _configured(command: Command, flags: Flags, operator: Operator) -> Address |
     return scope(kind, target, graph, operator)
 
 
-def find_profile(operator: Operator, name: str) -> Profile:
+def find_profile(operator: Operator, name: str) -> NamedGraph:
     """Return the profile of this name; refuse an unknown one."""
     operator.refuse_faulty("profiles", name)
     if name not in operator.profiles:
@@ -188,7 +188,7 @@ def find_profile(operator: Operator, name: str) -> Profile:
     return operator.profiles[name]
 
 
-def binding_of(profile: Profile) -> tuple[ScopeKind, str]:
+def binding_of(profile: NamedGraph) -> tuple[ScopeKind, str]:
     """Return what a profile names; refuse one that does not name exactly one thing."""
     if len(profile.bindings) != 1:
         has = " and ".join(profile.bindings) or "none of them"

@@ -1,4 +1,4 @@
-"""The command line as a tree of commands, one module per group.
+"""The command line as a tree of commands.
 
 A process loads the module of the command it runs, and all of them only for the help of the whole.
 """
@@ -6,66 +6,28 @@ A process loads the module of the command it runs, and all of them only for the 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
-from importlib import import_module
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 
-from omnigraph.cli.command import COMMANDS, LEGACY, LEGEND, SCOPE_FLAGS, flag_text
-from omnigraph.cli.local.product import version_text
+from omnigraph.cli.command import COMMANDS, GROUPS, LEGACY, LEGEND, SCOPE_FLAGS, WORDS, flag_text
 from omnigraph.cli.output import put
-from omnigraph.cli.register import HelpingGroup, take_flags
+from omnigraph.cli.register import HelpingGroup, add, group, take_flags
+from omnigraph.version import version_text
 
 ABOUT: Final = "A typed property graph that branches, merges and time-travels like Git."
-MODULES: Final[Mapping[str, str]] = {
-    "init": "commands.init",
-    "load": "commands.load",
-    "ingest": "commands.load",
-    "mutate": "commands.mutate",
-    "blob": "commands.blob",
-    "embed": "commands.embed",
-    "query": "commands.query",
-    "explain": "commands.explain",
-    "shell": "shell.command",
-    "export": "commands.export",
-    "status": "commands.status",
-    "snapshot": "commands.snapshot",
-    "schema": "commands.schema",
-    "branch": "commands.branch",
-    "tag": "commands.history.tag",
-    "commit": "commands.commit",
-    "log": "commands.history.log",
-    "changes": "commands.history.changes",
-    "diff": "commands.history.diff",
-    "optimize": "maintenance.optimize",
-    "ensure-indices": "maintenance.ensure_indices",
-    "repair": "maintenance.repair",
-    "cleanup": "maintenance.cleanup",
-    "verify": "maintenance.verify",
-    "lint": "commands.lint",
-    "alias": "local.alias",
-    "profile": "local.profile",
-    "login": "local.login",
-    "logout": "local.login",
-    "examples": "local.examples",
-    "completion": "local.completion",
-    "version": "local.version",
-}
-"""The module of each command or group, in the order of the help."""
-
 VALUED: Final = frozenset(map(flag_text, SCOPE_FLAGS))
 """The shared flags that take a value."""
 
 
 class _Root(HelpingGroup):
-    """The commands and groups in the order of ``MODULES``; typer would list the groups last."""
+    """The commands and groups in the order of ``COMMANDS``; typer would list the groups last."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         """Return the words that the help lists."""
-        known = list(MODULES)
         return sorted(
-            super().list_commands(ctx), key=lambda word: known.index(word) if word in MODULES else 0
+            super().list_commands(ctx), key=lambda word: WORDS.index(word) if word in WORDS else 0
         )
 
 
@@ -83,9 +45,13 @@ def build(arguments: Sequence[str] | None = None) -> typer.Typer:
     take_flags(app, _version_option())
     word = "" if arguments is None else command_word(arguments) or ""
     word = LEGACY.get(word, word)
-    names = [MODULES[word]] if word in MODULES else dict.fromkeys(MODULES.values())
-    for name in names:
-        import_module(f"omnigraph.cli.{name}").register(app)
+    groups: dict[str, typer.Typer] = {}
+    for command in COMMANDS.values():
+        if word in WORDS and command.group != word:
+            continue
+        if command.group in GROUPS and command.group not in groups:
+            groups[command.group] = group(app, command.group, GROUPS[command.group])
+        add(groups.get(command.group, app), command)
     return app
 
 
@@ -105,9 +71,7 @@ def _legend() -> Iterator[str]:
     yield "Where commands work:"
     for capability, meaning in LEGEND.items():
         names = dict.fromkeys(
-            command.name.partition(" ")[0]
-            for command in COMMANDS.values()
-            if command.capability == capability and command.name.partition(" ")[0] in MODULES
+            command.group for command in COMMANDS.values() if command.capability == capability
         )
         yield f"{capability}: {meaning} ({', '.join(names)})"
 

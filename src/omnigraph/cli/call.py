@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,9 +10,8 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.cli.address import Cluster, Server, Store, refuse_unusable, resolve
 from omnigraph.cli.command import Command, Flags
-from omnigraph.cli.consent import require_consent
 from omnigraph.cli.operator.config import Operator, read_operator
-from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json, put_streamed
+from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json, put_streamed, readable
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.actors import check_actor
 from omnigraph.service.documents import Document, Streamed
@@ -19,11 +19,12 @@ from omnigraph.service.documents import Document, Streamed
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
 
+
 Answer = Document | Streamed
 
 
 @dataclass(frozen=True)
-class Call:
+class Invocation:
     """A command and the shared flags of this call."""
 
     command: Command
@@ -32,10 +33,10 @@ class Call:
     @cached_property
     def operator(self) -> Operator:
         """What the operator's own file says."""
-        found = read_operator()
-        for key in found.unknown:
-            note(f"warning: {found.path}: `{key}` is no setting of omnigraph and has no effect")
-        return found
+        operator = read_operator()
+        for key in operator.unknown:
+            note(f"warning: {operator.path}: `{key}` is no setting of omnigraph and has no effect")
+        return operator
 
     def check_flags(self) -> None:
         """Refuse the flags that this command can never use."""
@@ -79,18 +80,18 @@ class Call:
 
     def find_address(self, uri: str | None) -> Store | None:
         """Return the graph of this call, or None if neither flags nor the operator's file name one."""
-        found = resolve(self.command, self.flags, uri, self.operator)
-        if isinstance(found, Server):
+        address = resolve(self.command, self.flags, uri, self.operator)
+        if isinstance(address, Server):
             raise BadRequest(
-                f"{found.uri} is behind a server, which this version of omnigraph cannot reach; "
+                f"{address.uri} is behind a server, which this version of omnigraph cannot reach; "
                 "pass --store URI to open the storage of the graph"
             )
-        if isinstance(found, Cluster):
+        if isinstance(address, Cluster):
             raise BadRequest(
                 "this version of omnigraph cannot look into a cluster; pass --store "
-                f"{found.uri} to open the storage of one of its graphs"
+                f"{address.uri} to open the storage of one of its graphs"
             )
-        return found
+        return address
 
     def consent(self, address: Store, act: str) -> None:
         """Raise unless the user agrees to this act; call it before the graph is opened."""
@@ -135,3 +136,24 @@ class Call:
             text()
         else:
             put(text)
+
+
+def require_consent(flags: Flags, address: Store, act: str) -> None:
+    """Return for a local graph, with `--yes`, or if the user agrees at the terminal; else raise."""
+    if address.is_local or flags.yes:
+        return
+    if flags.json or not _at_terminal():
+        raise BadRequest(f"{act} on {address.uri} needs consent: pass --yes")
+    if not _agrees(f"{act} on {address.uri}? It cannot be undone. [yes/no] "):
+        raise BadRequest(f"{act} on {address.uri} was not agreed to; nothing was changed")
+
+
+def _at_terminal() -> bool:
+    return all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stderr))
+
+
+def _agrees(question: str) -> bool:
+    # Not input(), which would print the question to stdout if that is a terminal.
+    sys.stderr.write(readable(question))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in {"y", "yes"}

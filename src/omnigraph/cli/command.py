@@ -1,13 +1,15 @@
-"""What each command is: its capability, and which of the shared flags it can use.
+"""Every command: its words, its function, its capability, and which of the shared flags it can use.
 
-A flag that a command cannot use is refused with advice; none is silently ignored.
+A command of its own is one line of ``COMMANDS``, a function that the line names, and an operation of
+`service/`. A flag that a command cannot use is refused with advice; none is silently ignored.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Final, Literal
+from importlib import import_module
+from typing import Final, Literal, cast
 
 from omnigraph.errors import BadRequest
 
@@ -52,17 +54,34 @@ class Flags:
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A command: ``takes`` are the scope flags it can use, ``writes`` whether it changes a graph."""
+    """A command, and the home of its function: ``commands.query`` means `query` in `cli/commands/query.py`.
+
+    A function with another name than the command stands behind a colon. ``takes`` are the scope flags
+    it can use, ``writes`` whether it changes a graph; ``alias`` is another word for it in its group.
+    """
 
     name: str
+    home: str
     capability: Capability
     takes: frozenset[str]
     writes: bool = False
+    alias: str | None = None
+
+    @property
+    def group(self) -> str:
+        """The first word of the name, under which the commands of a group stand."""
+        return self.name.partition(" ")[0]
 
     @property
     def word(self) -> str:
         """The last word of the name, under which the command is registered in its group."""
         return self.name.rpartition(" ")[2]
+
+    def function(self) -> Callable[..., None]:
+        """Load the module of the command and return its function."""
+        module, _, name = self.home.partition(":")
+        loaded = import_module(f"omnigraph.cli.{module}")
+        return cast("Callable[..., None]", getattr(loaded, name or self.name.replace("-", "_")))
 
     def refusal(self, flag: str, why: str, instead: str) -> BadRequest:
         """Return the error about a flag that this command cannot use."""
@@ -75,61 +94,89 @@ class Command:
 _ANYWHERE: Final = frozenset({"store", "server", "graph", "profile"})
 _WRITERS: Final = _ANYWHERE | {"as_actor"}
 _STORAGE: Final = frozenset({"store", "cluster", "graph", "profile"})
-_NONE: Final[frozenset[str]] = frozenset()
+
+
+def _reads(name: str, home: str, alias: str | None = None) -> Command:
+    return Command(name, home, "any", _ANYWHERE, alias=alias)
+
+
+def _writes(name: str, home: str) -> Command:
+    return Command(name, home, "any", _WRITERS, writes=True)
+
+
+def _keeps(name: str, *, writes: bool = True) -> Command:
+    return Command(name, "commands.maintenance", "direct", _STORAGE, writes)
+
+
+def _local(name: str, home: str) -> Command:
+    return Command(name, home, "local", frozenset())
+
 
 COMMANDS: Final[Mapping[str, Command]] = {
     command.name: command
     for command in (
-        Command("init", "direct", _NONE, writes=True),
-        Command("load", "any", _WRITERS, writes=True),
-        Command("ingest", "any", _WRITERS, writes=True),
-        Command("mutate", "any", _WRITERS, writes=True),
-        Command("blob get", "any", _ANYWHERE),
-        Command("blob stat", "any", _ANYWHERE),
-        Command("blob put", "any", _WRITERS, writes=True),
-        Command("embed", "any", _WRITERS, writes=True),
-        Command("query", "any", _ANYWHERE),
-        Command("explain", "any", _ANYWHERE),
+        Command("init", "commands.schema", "direct", frozenset(), writes=True),
+        _writes("load", "commands.load"),
+        _writes("ingest", "commands.load"),
+        _writes("mutate", "commands.query"),
+        _reads("blob get", "commands.blob:get"),
+        _reads("blob stat", "commands.blob:stat"),
+        _writes("blob put", "commands.blob:put_blob"),
+        _writes("embed", "commands.load"),
+        _reads("query", "commands.query"),
+        _reads("explain", "commands.query"),
         # Each of its statements may write; it opens the graph for that itself.
-        Command("shell", "any", _WRITERS),
-        Command("export", "any", _ANYWHERE),
-        Command("status", "any", _ANYWHERE),
-        Command("snapshot", "any", _ANYWHERE),
-        Command("schema show", "any", _ANYWHERE),
-        Command("schema plan", "any", _ANYWHERE),
-        Command("schema apply", "any", _WRITERS, writes=True),
-        Command("branch create", "any", _WRITERS, writes=True),
-        Command("branch list", "any", _ANYWHERE),
-        Command("branch merge", "any", _WRITERS, writes=True),
-        Command("branch delete", "any", _WRITERS, writes=True),
-        Command("tag create", "any", _WRITERS, writes=True),
-        Command("tag list", "any", _ANYWHERE),
-        Command("tag delete", "any", _WRITERS, writes=True),
-        Command("commit list", "any", _ANYWHERE),
-        Command("commit show", "any", _ANYWHERE),
-        Command("commit changes", "any", _ANYWHERE),
-        Command("commit revert", "any", _WRITERS, writes=True),
-        Command("log", "any", _ANYWHERE),
-        Command("changes poll", "any", _ANYWHERE),
-        Command("changes baseline", "any", _ANYWHERE),
-        Command("diff", "any", _ANYWHERE),
-        Command("optimize", "direct", _STORAGE, writes=True),
-        Command("ensure-indices", "direct", _STORAGE, writes=True),
-        Command("repair", "direct", _STORAGE, writes=True),
-        Command("cleanup", "direct", _STORAGE, writes=True),
-        Command("verify", "direct", _STORAGE),
-        Command("lint", "any", _ANYWHERE | {"cluster"}),
-        Command("alias", "local", _NONE),
-        Command("profile list", "local", _NONE),
-        Command("profile show", "local", _NONE),
-        Command("login", "local", _NONE),
-        Command("logout", "local", _NONE),
-        Command("examples", "local", _NONE),
-        Command("completion", "local", _NONE),
-        Command("version", "local", _NONE),
+        Command("shell", "shell.running", "any", _WRITERS),
+        _reads("export", "commands.export"),
+        _reads("status", "commands.status"),
+        _reads("snapshot", "commands.status"),
+        _reads("schema show", "commands.schema:show_schema", alias="get"),
+        _reads("schema plan", "commands.schema:plan_schema"),
+        _writes("schema apply", "commands.schema:apply_schema"),
+        _writes("branch create", "commands.branch:create_branch"),
+        _reads("branch list", "commands.branch:list_branches"),
+        _writes("branch merge", "commands.history.merging:merge"),
+        _writes("branch delete", "commands.branch:delete_branch"),
+        _writes("tag create", "commands.branch:create_tag"),
+        _reads("tag list", "commands.branch:list_tags"),
+        _writes("tag delete", "commands.branch:delete_tag"),
+        _reads("commit list", "commands.history.log:list_commits"),
+        _reads("commit show", "commands.history.log:show_commit"),
+        _reads("commit changes", "commands.history.changes:commit_changes"),
+        _writes("commit revert", "commands.history.merging:revert"),
+        _reads("log", "commands.history.log"),
+        _reads("changes poll", "commands.history.changes:poll"),
+        _reads("changes baseline", "commands.history.changes:baseline"),
+        _reads("diff", "commands.history.changes"),
+        _keeps("optimize"),
+        _keeps("ensure-indices"),
+        _keeps("repair"),
+        _keeps("cleanup"),
+        _keeps("verify", writes=False),
+        Command("lint", "commands.query", "any", _ANYWHERE | {"cluster"}),
+        _local("alias", "operator.commands"),
+        _local("profile list", "operator.commands:list_profiles"),
+        _local("profile show", "operator.commands:show_profile"),
+        _local("login", "operator.commands"),
+        _local("logout", "operator.commands"),
+        _local("examples", "commands.product"),
+        _local("completion", "completion"),
+        _local("version", "commands.product"),
     )
 }
-"""Every command by its words."""
+"""Every command by its words, in the order of the help."""
+GROUPS: Final[Mapping[str, str]] = {
+    "blob": "Read, describe and write single blobs.",
+    "schema": "Look at the schema, and change it.",
+    "branch": "Make, list, merge and delete branches.",
+    "tag": "Name single commits, and keep them readable.",
+    "commit": "Look at the history, and undo a commit.",
+    "changes": "Follow what commits change.",
+    "profile": "Look at the profiles of config.yaml.",
+}
+"""What the commands under one word are for."""
+WORDS: Final = tuple(dict.fromkeys(command.group for command in COMMANDS.values()))
+"""The words that can stand first, in the order of the help."""
 LEGACY: Final[Mapping[str, str]] = {"read": "query", "change": "mutate", "check": "lint"}
 """Older spellings of commands."""
 

@@ -11,19 +11,17 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 from omnigraph.display.text import (
     MAX_COLUMN_WIDTH,
-    SEPARATOR,
     cell_text,
     counted,
     fitted,
-    padded,
+    grid,
+    natural_widths,
     printable,
-    width_of,
-    wrapped,
+    rule,
 )
 from omnigraph.service.documents import Document, Streamed, ascii_json
 
@@ -125,22 +123,9 @@ def _table(answer: Streamed, style: TableStyle) -> str:
     """Return the rows below each other; the widest columns give way until the screen holds them all."""
     names = list(map(printable, answer.head["columns"]))
     lines = [names, *(row for rows in _cells(answer) for row in rows)]
-    natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
-    widths = fitted(natural, style.screen, style.column)
-    head, *body = [list(_wrapped(row, widths)) if style.wraps else [row] for row in lines]
-    shown = [
-        [SEPARATOR.join(map(padded, line, widths)).rstrip() for row in part for line in row]
-        for part in ([head], body)
-    ]
-    rule = "-+-".join("-" * size for size in widths)
-    return "\n".join([_summary(answer.head), *shown[0], rule, *shown[1]]) + "\n"
-
-
-def _wrapped(row: Sequence[str], widths: Sequence[int]) -> Iterator[list[str]]:
-    """Return the lines of one row, as many as its longest value needs."""
-    pieces = [wrapped(text, width) for text, width in zip(row, widths, strict=True)]
-    for line in zip_longest(*pieces, fillvalue=""):
-        yield list(line)
+    widths = fitted(natural_widths(lines), style.screen, style.column)
+    head, body = (grid(part, widths, wraps=style.wraps) for part in (lines[:1], lines[1:]))
+    return "\n".join([_summary(answer.head), *head, rule(widths), *body]) + "\n"
 
 
 def _summary(head: Document) -> str:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any, Final
 
-from omnigraph.errors import OmniGraphError, SourceError, StorageError
+from omnigraph.display.text import printable
+from omnigraph.errors import BadRequest, OmniGraphError, SourceError, StorageError
 from omnigraph.service.documents import Document, Streamed, ascii_json
+
+if TYPE_CHECKING:
+    from omnigraph.cli.command import Flags
 
 WANTS_JSON: ContextVar[bool] = ContextVar("WANTS_JSON", default=False)
 """Whether the current command was given `--json`, according to the argument parser."""
+LEVELS: Final = ("debug", "info", "warning", "error")
 
 
 class OutputLost(StorageError):
@@ -85,7 +91,7 @@ def note(text: str) -> None:
     """Write a line for the person at the terminal to stderr, if stderr is open."""
     if sys.stderr is not None:
         with contextlib.suppress(OSError):
-            sys.stderr.write(f"{printable(text)}\n")
+            sys.stderr.write(f"{readable(text)}\n")
             sys.stderr.flush()
 
 
@@ -109,16 +115,9 @@ def in_colour() -> bool:
     return console.color_system is not None and not console.no_color
 
 
-def printable(text: str) -> str:
-    """Return the text with control characters escaped, so that data cannot control a terminal."""
-    return "".join(
-        char if char.isprintable() or char in "\n\t" else ascii(char)[1:-1] for char in text
-    )
-
-
-def one_line(text: str) -> str:
-    """Return the text on one line, so that data cannot look like lines of the program's own output."""
-    return printable(text).replace("\n", "\\n").replace("\t", "\\t")
+def readable(text: str) -> str:
+    """Return a text of several lines in which no data controls a terminal."""
+    return printable(text, keep="\n\t")
 
 
 def accept_every_character() -> None:
@@ -146,3 +145,25 @@ def made_commit(document: Document) -> str | None:
 def replayed(document: Document) -> str:
     """Say of a write that it had been made before, under the same operation id."""
     return " (made before, under this operation id)" if document.get("replayed") else ""
+
+
+def show_log(flags: Flags) -> None:
+    """Print the log of the package on stderr, from the level that the flags ask for.
+
+    Without these flags nothing is set up: warnings and errors appear as Python shows them by default.
+    """
+    asked = flags.log_level
+    if asked is None and not flags.verbose:
+        return
+    level = "info" if asked is None else asked.strip().lower()
+    if level not in LEVELS:
+        raise BadRequest(f"--log-level is `{asked}`; it is one of {', '.join(LEVELS)}")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(
+        logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s", "%H:%M:%S")
+    )
+    logger = logging.getLogger("omnigraph")
+    logger.addHandler(handler)
+    logger.setLevel(level.upper())
+    # The root logger would print warnings again.
+    logger.propagate = False

@@ -93,9 +93,11 @@ def _raise_on_signals() -> Iterator[None]:
 
     # Ignored signals stay ignored (nohup ignores SIGHUP on purpose). None stands for a handler that
     # was not installed from Python and could not be put back.
-    kept = (signal.SIG_IGN, None)
+    untouched = (signal.SIG_IGN, None)
     before = {
-        number: handler for number in ENDING if (handler := signal.getsignal(number)) not in kept
+        number: handler
+        for number in ENDING
+        if (handler := signal.getsignal(number)) not in untouched
     }
     try:
         for number in before:
@@ -110,12 +112,12 @@ def _dispatch(arguments: list[str]) -> int:
     """Answer `version` directly; pass everything else to the argument parser."""
     if arguments in VERSION:
         # Loading the argument parser takes longer than this answer.
-        from omnigraph.cli.local.product import version_text
+        from omnigraph.version import version_text
 
         put(version_text())
         return 0
     if arguments[:1] == [COMPLETE]:
-        from omnigraph.cli.local.completing import complete
+        from omnigraph.cli.completion import complete
 
         put_piece("".join(f"{word}\n" for word in complete(arguments[1:])))
         return 0
@@ -123,7 +125,7 @@ def _dispatch(arguments: list[str]) -> int:
     from typer.main import get_command
 
     from omnigraph.cli.app import build
-    from omnigraph.cli.words.misuse import misuse_text
+    from omnigraph.cli.words import misuse_text
 
     _show_warnings()
     command = get_command(build(arguments))

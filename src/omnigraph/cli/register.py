@@ -5,64 +5,19 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass
-from pathlib import Path
-from typing import Annotated, Any, NamedTuple, TypedDict, TypeGuard, get_args
+from dataclasses import fields, is_dataclass
+from typing import Annotated, Any, NamedTuple, TypeGuard, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from omnigraph.cli.call import Call
-from omnigraph.cli.command import COMMANDS, LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
-from omnigraph.cli.log_output import show_log
-from omnigraph.cli.output import WANTS_JSON, note, put
-from omnigraph.cli.words.positionals import GRAPH_HELP, Positionals
+from omnigraph.cli.call import Invocation
+from omnigraph.cli.command import LEGACY, LEGEND, SCOPE_FLAGS, Command, Flags
+from omnigraph.cli.output import WANTS_JSON, note, put, show_log
+from omnigraph.cli.words import Positionals
 from omnigraph.errors import OmniGraphError
 
 Function = Callable[..., None]
-
-UriArgument = Annotated[str | None, typer.Argument(metavar="URI", help=GRAPH_HELP)]
-UriOption = Annotated[str | None, typer.Option("--uri", metavar="URI", hidden=True)]
-"""An older spelling of ``--store``, of commands that take names."""
-BranchOption = Annotated[
-    str | None, typer.Option("--branch", metavar="NAME", help="The branch, `main` by default.")
-]
-MessageOption = Annotated[
-    str | None,
-    typer.Option(
-        "-m", "--message", metavar="TEXT", help="What the commit is for; the log shows it."
-    ),
-]
-OperationOption = Annotated[
-    str | None,
-    typer.Option("--operation-id", metavar="ULID", help="An id of yours to find the commit by."),
-]
-IfCommitOption = Annotated[
-    str | None,
-    typer.Option("--if-commit", metavar="ID", help="Only if the branch is at this commit."),
-]
-
-
-@dataclass(frozen=True, slots=True)
-class CommitFlags:
-    """What a command that makes a commit says about it."""
-
-    message: MessageOption = None
-    operation_id: OperationOption = None
-
-    def read(self) -> CommitValues:
-        """Return them as a request has them."""
-        return {"message": self.message, "operation_id": self.operation_id}
-
-
-class CommitValues(TypedDict):
-    """The arguments of a request that ``CommitFlags`` gives."""
-
-    message: str | None
-    operation_id: str | None
-
-
-SchemaOption = Annotated[Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg).")]
 
 
 def _shared(
@@ -161,18 +116,18 @@ def _print_help_as_result(option: Any) -> Any:
     return option
 
 
-def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = None) -> None:
-    """Register the function of a command in ``COMMANDS``; its first parameter is the ``Call``.
+def add(app: typer.Typer, command: Command) -> None:
+    """Register a command; the first parameter of its function is the ``Invocation``.
 
     A parameter whose type is a dataclass stands for the options that its fields declare. A command
     may give a shared flag another meaning after its name (`explain --profile`). A command with a
     parameter ``uri`` takes its graph as the first argument, too.
     """
-    command = COMMANDS[name]
+    function = command.function()
 
     def run(context: typer.Context, **values: Any) -> None:
         flags = Flags(**{parameter.name: values.pop(parameter.name) for parameter in shared})
-        call = Call(command, _inherited_flags(context).then(flags))
+        call = Invocation(command, _inherited_flags(context).then(flags))
         WANTS_JSON.set(call.flags.json)
         show_log(call.flags)
         if context.info_name in LEGACY:
@@ -189,7 +144,7 @@ def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = 
 
     own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
     options = [option for parameter in own for option in _options(parameter)]
-    words = Positionals.of(name, options)
+    words = Positionals.of(command.name, options)
     if words is not None:
         options = words.parsed(options)
     names = {option.name for option in options}
@@ -201,7 +156,7 @@ def add(app: typer.Typer, name: str, function: Function, *, alias: str | None = 
     epilog = f"{command.capability} command: {LEGEND[command.capability]}"
     app.command(command.word, cls=HelpingCommand, epilog=epilog)(run)
     older = [old for old, new in LEGACY.items() if new == command.name]
-    for other in (*older, *([] if alias is None else [alias])):
+    for other in (*older, *([] if command.alias is None else [command.alias])):
         app.command(other, cls=HelpingCommand, hidden=True)(run)
 
 

@@ -11,13 +11,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from omnigraph.display.text import (
-    SEPARATOR,
     cell_text,
     counted,
     fitted,
     fitting_columns,
+    grid,
+    natural_widths,
     padded,
     printable,
+    rule,
     screen_width,
     shortened,
     width_of,
@@ -96,7 +98,9 @@ class Panel:
             head = _html_row("th", map(_cell, self.columns), right)
             body = "".join(_html_row("td", map(_cell, row), right) for row in self.rows)
             parts.append(f"<table><thead>{head}</thead><tbody>{body}</tbody></table>")
-        parts += [f"<div{_align(False)}>{escape(_remark(one))}</div>" for one in self._remarks()]
+        parts += [
+            f"<div{_align(False)}>{escape(_remark(remark))}</div>" for remark in self._remarks()
+        ]
         return f"<div>{''.join(parts)}</div>"
 
     def _remarks(self) -> list[str]:
@@ -107,18 +111,11 @@ class Panel:
 
     def _table_lines(self, width: int) -> list[str]:
         lines = [list(map(_cell, line)) for line in (self.columns, *self.rows)]
-        natural = [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+        natural = natural_widths(lines)
         count = fitting_columns(natural, width)
         widths = fitted(natural[:count], width)
-        right = self._aligned_right()[:count]
-        head, *body = (
-            SEPARATOR.join(
-                padded(text, size, right=at)
-                for text, size, at in zip(line[:count], widths, right, strict=True)
-            ).rstrip()
-            for line in lines
-        )
-        drawn = [head, "-+-".join("-" * size for size in widths), *body]
+        head, *body = grid((line[:count] for line in lines), widths, self._aligned_right()[:count])
+        drawn = [head, rule(widths), *body]
         left_out = lines[0][count:]
         if left_out:
             drawn.append(f"{counted(len(left_out), 'column')} not shown: {', '.join(left_out)}")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from typing import Any, Final
 
 MAX_COLUMN_WIDTH: Final = 80
@@ -18,13 +19,13 @@ _JOINERS: Final = "\u200c\u200d"
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def printable(text: str) -> str:
-    """The text on one line, without anything that could steer a terminal."""
-    return text if text.isprintable() else "".join(map(_spelled, text))
+def printable(text: str, keep: str = "") -> str:
+    """The text without anything that could steer a terminal, on one line unless line breaks are kept."""
+    return text if text.isprintable() else "".join(_spelled(char, keep) for char in text)
 
 
-def _spelled(char: str) -> str:
-    if char.isprintable() or char in _JOINERS or unicodedata.category(char) == "Zs":
+def _spelled(char: str, keep: str) -> str:
+    if char.isprintable() or char in _JOINERS or char in keep or unicodedata.category(char) == "Zs":
         return char
     return char.encode("unicode_escape").decode("ascii")
 
@@ -73,6 +74,36 @@ def wrapped(text: str, width: int) -> list[str]:
     from rich.cells import chop_cells
 
     return chop_cells(text, width)
+
+
+def natural_widths(lines: Iterable[Sequence[str]]) -> list[int]:
+    """How wide each column is if no cell is cut."""
+    return [max(map(width_of, column)) for column in zip(*lines, strict=True)]
+
+
+def grid(
+    lines: Iterable[Sequence[str]],
+    widths: Sequence[int],
+    right: Sequence[bool] = (),
+    *,
+    gap: str = SEPARATOR,
+    wraps: bool = False,
+) -> Iterator[str]:
+    """The lines of a table, each cell as wide as its column; ``right`` says which are aligned right.
+
+    A longer cell is cut, or goes on below if it ``wraps``.
+    """
+    sides = right or (False,) * len(widths)
+    for line in lines:
+        below = zip_longest(*map(wrapped, line, widths), fillvalue="") if wraps else [line]
+        for cells in below:
+            sized = zip(cells, widths, sides, strict=True)
+            yield gap.join(padded(text, size, right=side) for text, size, side in sized).rstrip()
+
+
+def rule(widths: Iterable[int]) -> str:
+    """The line below the heading of a grid."""
+    return "-+-".join("-" * size for size in widths)
 
 
 def fitted(natural: Sequence[int], width: int | None, most: int = MAX_COLUMN_WIDTH) -> list[int]:

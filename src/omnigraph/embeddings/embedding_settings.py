@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from omnigraph import settings
-from omnigraph.embeddings.call_limits import CallLimits
 from omnigraph.embeddings.embedder import Role
-from omnigraph.embeddings.gemini import GeminiClient
+from omnigraph.embeddings.http_clients import GeminiClient, OpenAiClient
 from omnigraph.embeddings.local import MODEL as LOCAL_MODEL
-from omnigraph.embeddings.local import LocalClient
-from omnigraph.embeddings.mock import MockEmbedder
-from omnigraph.embeddings.openai import OpenAiClient
+from omnigraph.embeddings.local import LocalClient, MockEmbedder
+from omnigraph.embeddings.pacing import CallLimits
 from omnigraph.embeddings.pool import Client, shared_client
 from omnigraph.errors import ProviderError
 

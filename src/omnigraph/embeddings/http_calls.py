@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from omnigraph.embeddings.call_limits import CallLimits
-from omnigraph.embeddings.pacing import Clock, Rate, pause_before_retry, retry_after
+from omnigraph.embeddings.pacing import CallLimits, Clock, Rate, pause_before_retry, retry_after
 from omnigraph.errors import ProviderError
 
 if TYPE_CHECKING:

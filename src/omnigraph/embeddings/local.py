@@ -1,11 +1,12 @@
-"""A model that runs in this process, without a network: WordLlama, of the optional extra.
+"""Providers without a network: WordLlama, of the optional extra, and a mock for tests.
 
-The package carries its weights: vectors of words that are averaged, small and fast on a plain
+The package of WordLlama carries its weights: vectors of words that are averaged, small and fast on a plain
 processor. Its vectors may be cut to the first 64 or 128 of their 256 numbers.
 """
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,9 +14,12 @@ from typing import Any
 
 from omnigraph.embeddings.embedder import Role, Vectors
 from omnigraph.errors import ProviderError
+from omnigraph.storage.layout import fnv1a64
+from omnigraph.types import round_f32
 
 MODEL = "wordllama-l2-supercat"
 DIMENSIONS = (64, 128, 256)
+_MASK = (1 << 64) - 1
 
 
 class LocalClient:
@@ -68,3 +72,37 @@ def _load() -> Any:
     return wordllama.WordLlama.load(
         cache_dir=Path(wordllama.__file__).parent, disable_download=True
     )
+
+
+class MockEmbedder:
+    """The mock provider, accepted for every model that a schema records."""
+
+    model = "mock"
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        dimension: int,
+        role: Role = "document",  # noqa: ARG002 - a search for a text finds that text
+    ) -> list[list[float]]:
+        """Return deterministic unit vectors."""
+        return [mock_embedding(text, dimension) for text in texts]
+
+    def close(self) -> None:
+        """There is nothing to free."""
+
+
+def mock_embedding(text: str, dimension: int) -> list[float]:
+    """Return a vector of ``dimension`` float32 values, normalised to length 1."""
+    # A xorshift generator, seeded with a hash of the text.
+    state = fnv1a64(text.encode())
+    values = []
+    for _ in range(dimension):
+        state ^= (state << 13) & _MASK
+        state ^= state >> 7
+        state ^= (state << 17) & _MASK
+        values.append(round_f32(2.0 * (state / _MASK) - 1.0))
+    norm = math.sqrt(sum(value * value for value in values))
+    if norm == 0.0:
+        return values
+    return [round_f32(value / norm) for value in values]

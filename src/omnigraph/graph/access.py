@@ -139,20 +139,20 @@ class Access:
         if not target.is_prefix or target.snapshot is None:
             return target
         if self.state.gate.is_open:
-            found = find_by_prefix(self.state.workspace.manifest, target.snapshot)
-            return Target(snapshot=found.graph_commit_id)
+            commit = find_by_prefix(self.state.workspace.manifest, target.snapshot)
+            return Target(snapshot=commit.graph_commit_id)
         if self.actor is None:
             self.ask(action)
 
         may_read, manifest = self.readable(), self.state.workspace.manifest
         try:
-            found = find_by_prefix(
+            commit = find_by_prefix(
                 manifest, target.snapshot, lambda commit: may_read(commit.branch or MAIN)
             )
         except (NotFound, BadRequest):
             self.ask(action)
             raise
-        return Target(snapshot=found.graph_commit_id)
+        return Target(snapshot=commit.graph_commit_id)
 
     def _commit_of(self, target: Target, ask: Callable[[], None]) -> GraphCommit | Tag | None:
         """Return the commit that a question is about; None if there is no policy to be asked.

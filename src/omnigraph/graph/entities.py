@@ -1,7 +1,8 @@
-"""`graph.entity`: one node or edge at one state of the graph, found by its id."""
+"""`graph.entity`, `graph.nodes`, `graph.edges` and `graph.to_networkx`: the entities of one state of the graph."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest, EntityNotFound
@@ -9,11 +10,14 @@ from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.snapshot import Snapshot, Target
-from omnigraph.spelling import nearest_name
+from omnigraph.spelling import did_you_mean, nearest_name
 from omnigraph.types import is_unicode
 
 # Loaded by the first look: it needs numpy and pyarrow.
 if TYPE_CHECKING:
+    import networkx as nx
+
+    from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.changes.row_changes import Rows
     from omnigraph.changes.table_side import TableSide
 
@@ -72,7 +76,7 @@ def describe_entity(
         if isinstance(entity, EdgeType):
             types = {"from": entity.from_type, "to": entity.to_type}
             document["endpoints"] = {
-                end: {"type": types[end], "id": one} for end, one in image["endpoints"].items()
+                end: {"type": types[end], "id": name} for end, name in image["endpoints"].items()
             }
         return {**document, "graph_commit_id": snapshot.graph_commit_id}
 
@@ -131,12 +135,83 @@ def _blob_facts(side: TableSide, name: str, id: str) -> dict[str, Any]:
 
     column = side.pinned.column_of(name)
     with side.reading():
-        found = None if column is None else find_blob(side.table, column, id)
-    if found is None or found.facts is None:
+        blob = None if column is None else find_blob(side.table, column, id)
+    if blob is None or blob.facts is None:
         return {}
     facts = {
-        "size": found.facts.size,
-        "etag": found.facts.etag,
-        "uri": found.facts.external_uri,
+        "size": blob.facts.size,
+        "etag": blob.facts.etag,
+        "uri": blob.facts.external_uri,
     }
     return {key: value for key, value in facts.items() if value is not None}
+
+
+def node_stream(
+    state: GraphState, type_name: object, columns: object, target: Target
+) -> EntityStream:
+    """Return all nodes of a type at a target, as a stream that is read later."""
+    return _stream(state, "node", type_name, columns, ("from", "to"), target)
+
+
+def edge_stream(
+    state: GraphState,
+    type_name: object,
+    columns: object,
+    ends: tuple[str, str],
+    target: Target,
+) -> EntityStream:
+    """Return all edges of a type at a target; ``ends`` are the names of the columns of their ends."""
+    return _stream(state, "edge", type_name, columns, ends, target)
+
+
+def _stream(
+    state: GraphState,
+    kind: str,
+    type_name: object,
+    columns: object,
+    ends: tuple[str, str],
+    target: Target,
+) -> EntityStream:
+    from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
+    from omnigraph.pipeline.datasource.option_values import Ends
+    from omnigraph.pipeline.datasource.options import end_columns
+    from omnigraph.pipeline.formats.frame_layout import check_ends
+
+    check_ends(*ends, one_each=True)
+    wanted = _check_columns(columns)
+    snapshot, catalog = resolve(state, target)
+    entity = _entity_type(catalog, kind, type_name)
+    chosen = stream_columns(entity, end_columns(entity, Ends(*ends)), wanted)
+    return EntityStream(state.workspace, snapshot, entity, chosen)
+
+
+def _entity_type(catalog: Catalog, kind: str, name: object) -> Entity:
+    if not isinstance(name, str):
+        raise BadRequest(f"a type is named by a text, not by {name!r}")
+    entity: Entity | None = catalog.nodes.get(name) if kind == "node" else catalog.edge(name)
+    if entity is not None:
+        return entity
+    known: Iterable[str] = catalog.nodes if kind == "node" else catalog.edges
+    hint = did_you_mean(name, known)
+    if hint is None:
+        hint = f"its {kind} types are {', '.join(known)}" if known else f"it has no {kind} types"
+    raise BadRequest(f"the graph has no {kind} type `{name}`; {hint}", type=name)
+
+
+def _check_columns(columns: object) -> Sequence[str] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, str) or not isinstance(columns, Iterable):
+        raise BadRequest(f"columns is {columns!r}; give a list of names, or leave it out")
+    return [str(name) for name in columns]
+
+
+def networkx_graph(
+    state: GraphState, types: Sequence[str] | None, target: Target
+) -> nx.MultiDiGraph[Any]:
+    """Return the nodes and edges of a target as a graph of networkx."""
+    from omnigraph.changes.frames import networkx_graph as made
+
+    return retry_if_remade(
+        target, lambda: made.networkx_graph(state.workspace, *resolve(state, target), types)
+    )

@@ -96,9 +96,9 @@ def _query(
         plan.name,
         target,
         snapshot.graph_commit_id,
-        plan.node_types,
-        answer.total_rows,
-        find_graph,
+        node_types=plan.node_types,
+        total_rows=answer.total_rows,
+        find_graph=find_graph,
     )
 
 

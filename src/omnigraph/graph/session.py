@@ -7,21 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from omnigraph.cancel import Cancel, Timeout, token_of, within
-from omnigraph.graph import frames, loads, reads, writes
+from omnigraph.graph import entities, exports_and_diffs, reads, writes
 from omnigraph.graph.access import Access, target_of
-from omnigraph.graph.arguments import (
-    check_flag,
-    check_limits,
-    check_progress,
-    check_types,
-)
+from omnigraph.graph.arguments import check_flag, check_limits, check_progress, check_types
 from omnigraph.graph.facets.blobs import Blobs
-from omnigraph.graph.facets.branches import Branches
-from omnigraph.graph.facets.changes import Changes
-from omnigraph.graph.facets.commits import Commits
+from omnigraph.graph.facets.branches import Branches, Tags
+from omnigraph.graph.facets.commits import Changes, Commits
 from omnigraph.graph.facets.schema import Schema
-from omnigraph.graph.facets.tags import Tags
-from omnigraph.graph.history import diffs, exports
 from omnigraph.graph.state import Mode
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve
@@ -190,11 +182,9 @@ class Session:
         It has ``kind``, ``type``, ``id``, ``properties`` in the values of an export, the
         ``endpoints`` of an edge, and ``graph_commit_id``, the commit that was read.
         """
-        from omnigraph.graph.entities import find_entity
-
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
-            return find_entity(self._state, kind, type, id, wanted)
+            return entities.find_entity(self._state, kind, type, id, wanted)
 
     def nodes(
         self, type: str, columns: Iterable[str] | None = None, **target: Unpack[TargetKeywords]
@@ -204,7 +194,7 @@ class Session:
         Its columns are ``id`` and the properties, Blobs left out, or those that ``columns`` names.
         """
         wanted = self._access.reading(**target)
-        return frames.node_stream(self._state, type, columns, wanted)
+        return entities.node_stream(self._state, type, columns, wanted)
 
     def edges(
         self,
@@ -216,7 +206,7 @@ class Session:
     ) -> EntityStream:
         """Return all edges of a type as ``nodes`` does; two columns hold the ids of their ends."""
         wanted = self._access.reading(**target)
-        return frames.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
+        return entities.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
 
     def to_networkx(
         self,
@@ -234,7 +224,7 @@ class Session:
         """
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
-            return frames.networkx_graph(self._state, check_types(types), wanted)
+            return entities.networkx_graph(self._state, check_types(types), wanted)
 
     def diff(
         self,
@@ -264,7 +254,7 @@ class Session:
         with within(timeout, cancel):
             before = self._access.ask_read(Target.of_value(from_))
             after = self._access.ask_read(Target.of_value(to))
-            return diffs.diff(
+            return exports_and_diffs.diff(
                 self._state,
                 before,
                 after,
@@ -296,7 +286,7 @@ class Session:
         options are ``actor``, ``retries``, ``embed``, ``progress``, ``engine``, ``spark``,
         ``spark_master`` and ``spark_conf``.
         """
-        return loads.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
+        return writes.load_gathered(self._access, lambda inputs: inputs.json(source), **options)
 
     @overload
     def load_nodes(
@@ -311,7 +301,7 @@ class Session:
         The options are those of ``load``, and those of ``FrameOptions``: ``columns`` to rename columns,
         ``ignore_extra``, and for CSV files ``delimiter``, ``header``, ``names``, ``null``, ``encoding``.
         """
-        return loads.load_frame(
+        return writes.load_frame(
             self._access, lambda inputs, shape: inputs.nodes(type, frame, shape), **options
         )
 
@@ -346,7 +336,7 @@ class Session:
         Where the key of a node has several members, an end may be named by their columns: a list, or
         better a dict from each member to its column. The options are those of ``load_nodes``.
         """
-        return loads.load_frame(
+        return writes.load_frame(
             self._access,
             lambda inputs, shape: inputs.edges(type, frame, from_col, to_col, shape),
             **options,
@@ -379,7 +369,11 @@ class Session:
             source,
             name,
             params,
-            writes.MutateOptions(branch, if_commit, retries, operation_id, message),
+            branch=branch,
+            if_commit=if_commit,
+            retries=retries,
+            operation_id=operation_id,
+            message=message,
         )
 
     def embed(
@@ -425,7 +419,7 @@ class Session:
         """
         names, told = check_types(types), check_progress(progress)
         with within(timeout, cancel):
-            return exports.export(
+            return exports_and_diffs.export(
                 self._access, out, target_of(**target), names, engine, told, format=format
             )
 

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 from omnigraph.embeddings.pool import hold_clients
 from omnigraph.errors import BadRequest
-from omnigraph.graph.accepted_schema import AcceptedSchemas
-from omnigraph.graph.plan_cache import PlanCache
+from omnigraph.graph.caches import AcceptedSchemas, PlanCache
 from omnigraph.maintenance.upkeep.keeper import Keeper, UpkeepMode
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace

@@ -1,36 +1,136 @@
-"""`graph.mutate` and `graph.embed`: from what a caller asks for to a commit."""
+"""`graph.load`, `load_nodes`, `load_edges`, `mutate` and `embed`: from what a caller asks for to a commit."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
+from omnigraph.errors import BranchNotFound
 from omnigraph.graph.access import Access
-from omnigraph.graph.arguments import check_limit, check_progress, check_retries, check_types
+from omnigraph.graph.arguments import (
+    check_limit,
+    check_load_options,
+    check_progress,
+    check_retries,
+    check_types,
+)
+from omnigraph.graph.caches import AcceptedSchema
+from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
 from omnigraph.lang.query.params import bind, named_or_given
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
+from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.policy.checker import Action
 
+# What these need is imported inside the functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.manifest.manifest import BranchState
+    from omnigraph.pipeline.frame_options import FrameKeywords, FrameOptions
+    from omnigraph.pipeline.load_input import LoadInput
+    from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
+    from omnigraph.pipeline.request import LoadResult
     from omnigraph.write.embed import EmbedResult
     from omnigraph.write.mutate import MutationResult
 
 
-@dataclass(frozen=True, slots=True)
-class MutateOptions:
-    """Where a mutation writes, under which condition, and how often a lost race is run again."""
+def load_gathered(
+    access: Access, gather: Callable[[LoadInput], object], **options: Unpack[LoadKeywords]
+) -> LoadResult:
+    """Load what ``gather`` adds to an empty input, JSON lines and frames together, as one commit."""
+    state, asked = access.state, check_load_options(options)
+    if asked.check:
+        state.ensure_open()
+    else:
+        state.ensure_writable()
+    acting = access.acting(asked.actor)
+    asked = replace(asked, actor=acting.actor)
+    before_fork = _ask(acting, asked)
+    with load_input(state, asked.branch, asked.from_branch) as inputs:
+        gather(inputs)
+        return _run_load(state, inputs, asked, before_fork)
 
-    branch: str = MAIN
-    if_commit: str | None = None
-    retries: int | None = None
-    operation_id: str | None = None
-    message: str | None = None
+
+def _ask(access: Access, options: LoadOptions) -> Callable[[], None] | None:
+    """Ask whether the actor may make the branch, if it is missing, and write to it.
+
+    Returns what must be asked later: a branch that is there now may be deleted before it is written
+    to, and then the load makes it.
+    """
+
+    def may_fork() -> None:
+        access.ask(Action.BRANCH_CREATE, options.from_branch, options.branch)
+
+    later = None
+    if options.from_branch is not None and not access.state.gate.is_open:
+        if options.branch in refs.list_refs(access.state.workspace.manifest):
+            later = may_fork
+        else:
+            may_fork()
+    access.ask(Action.CHANGE, options.branch)
+    return later
+
+
+def load_frame(
+    access: Access,
+    add: Callable[[LoadInput, FrameOptions], object],
+    **options: Unpack[FrameKeywords],
+) -> LoadResult:
+    """Load the frame that ``add`` adds to an empty input, read as the options say."""
+    from omnigraph.pipeline.frame_options import split_options
+
+    shape, rest = split_options(options)
+    return load_gathered(access, lambda inputs: add(inputs, shape), **cast("LoadKeywords", rest))
+
+
+def load_input(state: GraphState, branch: str = MAIN, from_branch: str | None = None) -> LoadInput:
+    """Return an empty input, to be filled and loaded inside its ``with`` block.
+
+    Its records are checked against the schema of the branch they will be loaded into.
+    """
+    from omnigraph.pipeline.load_input import LoadInput
+
+    state.ensure_open()
+    catalog = _schema_for(state, branch, from_branch).catalog
+    return LoadInput(catalog, state.workspace.root.options)
+
+
+def _schema_for(state: GraphState, branch: str, from_branch: str | None) -> AcceptedSchema:
+    """Return the schema of a branch, or of the one it will be made from.
+
+    If neither exists the load is refused later, with what to do about it.
+    """
+    for name in (branch, from_branch):
+        if name is not None:
+            with suppress(BranchNotFound):
+                return state.schemas.of(name)
+    return state.schemas.of(MAIN)
+
+
+def _run_load(
+    state: GraphState,
+    inputs: LoadInput,
+    options: LoadOptions,
+    before_fork: Callable[[], None] | None,
+) -> LoadResult:
+    """Load an input as one commit, or change nothing."""
+    from omnigraph.pipeline.load import load
+    from omnigraph.pipeline.request import LoadRequest
+
+    def accepted() -> tuple[str, Catalog]:
+        schema = _schema_for(state, options.branch, options.from_branch)
+        return schema.ir_hash, schema.catalog
+
+    request = LoadRequest(
+        inputs, options, state.embedder, state.blob_policy, before_fork=before_fork
+    )
+    with TURNS.writing():
+        return load(state.workspace, accepted, request)
 
 
 def mutate(
@@ -38,7 +138,12 @@ def mutate(
     source: str | Path,
     name: str | Mapping[str, Any] | None,
     params: Mapping[str, Any] | None,
-    options: MutateOptions,
+    *,
+    branch: str,
+    if_commit: str | None,
+    retries: int | None,
+    operation_id: str | None,
+    message: str | None,
 ) -> MutationResult:
     """Run a mutation as one commit, or change nothing."""
     from omnigraph.commit.replays import WriteRequest
@@ -46,7 +151,7 @@ def mutate(
 
     state = access.state
     state.ensure_writable()
-    target = trim_written_branch(options.branch)
+    target = trim_written_branch(branch)
     access.ask(Action.CHANGE, target)
     name, params = named_or_given(name, params)
     text, filename = read_source(source)
@@ -60,11 +165,11 @@ def mutate(
         check,
         target,
         access.actor,
-        options.if_commit,
-        check_retries(options.retries),
-        state.embedder,
-        state.blob_policy,
-        WriteRequest.checked("mutate", options.operation_id, options.message),
+        if_commit,
+        check_retries(retries),
+        embedder=state.embedder,
+        blobs=state.blob_policy,
+        asked=WriteRequest.checked("mutate", operation_id, message),
     )
     with TURNS.writing():
         return mutate(state.workspace, request)

@@ -11,7 +11,7 @@ import numpy as np
 
 from omnigraph.cancel import look
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import printable
+from omnigraph.display.text import counted, printable
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.describe import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
@@ -67,7 +67,7 @@ class ExplainedStep:
         indent = " " * (len(self.text) - len(self.text.lstrip()) + 4)
         if self.table_key is not None:
             cached = ", in memory" if self.cached else ""
-            yield f"{indent}{self.table_key}: {self.rows} rows{cached}"
+            yield f"{indent}{self.table_key}: {counted(self.rows or 0, 'row')}{cached}"
         for index in self.indexes:
             yield f"{indent}index {index}"
 
@@ -108,7 +108,10 @@ class Explanation(Shown):
 
     def _how(self) -> list[str]:
         """The lines that say in which order and along which path it runs."""
-        order = [f"run: {one.text} (about {one.estimated_rows} rows)" for one in self.order or ()]
+        order = [
+            f"run: {one.text} (about {counted(one.estimated_rows, 'row')})"
+            for one in self.order or ()
+        ]
         if self.order_unknown is not None:
             order = [f"order: not known yet, {self.order_unknown}"]
         return [*order, f"path: {self.path}"]

@@ -1,15 +1,16 @@
-"""`blob get` and `blob stat`: the bytes of one Blob property, and what is known without them."""
+"""`blob get`, `blob stat` and `blob put`: the bytes of one Blob property."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
-from omnigraph.service.documents import Document
-from omnigraph.service.requests import TargetRequest
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.service.documents import Document, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
+    from omnigraph.write.blobs import BlobSourceLike
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,3 +43,35 @@ def read_blob(session: Session, request: BlobRequest, out: BinaryIO) -> int:
         out=out,
         **request.target,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PutBlobRequest:
+    """One Blob property of a node or edge, and the conditions under which it is written."""
+
+    kind: Literal["node", "edge"]
+    type: str
+    id: str
+    property: str
+    branch: str | None = None
+    if_match: str | None = None
+    if_commit: str | None = None
+    operation_id: str | None = None
+    message: str | None = None
+
+
+def put_blob(session: Session, request: PutBlobRequest, source: BlobSourceLike) -> Document:
+    """Replace a blob with the bytes of a file or stream, or clear it (None), as one commit."""
+    done = session.blobs.write(
+        request.kind,
+        request.type,
+        request.id,
+        request.property,
+        source,
+        branch=MAIN if request.branch is None else request.branch,
+        if_commit=request.if_commit,
+        if_match=request.if_match,
+        operation_id=request.operation_id,
+        message=request.message,
+    )
+    return done.to_json()

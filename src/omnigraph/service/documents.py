@@ -1,4 +1,9 @@
-"""Documents: plain dicts ready for JSON, and those with a list too long to be held.
+"""What operations take and give.
+
+A request is a frozen dataclass of plain values, flat as the body of an HTTP request: a read query on a
+tag is ``QueryRequest(query="query q() { … }", tag="v1")``.
+
+A document is a plain dict ready for JSON, or has a list that is too long to be held.
 
 The rows of a query come as JSON texts, some thousands at a time:
 
@@ -13,7 +18,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypedDict
 
 Document = dict[str, Any]
 
@@ -80,3 +85,38 @@ def ascii_json(text: str) -> str:
 
 def _escapes(characters: str) -> str:
     return json.dumps(characters)[1:-1]
+
+
+class TargetValues(TypedDict):
+    """The values that name one state of the graph; None where they are not given."""
+
+    branch: str | None
+    snapshot: str | None
+    tag: str | None
+    version: int | None
+    time: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRequest:
+    """A request about one state of the graph, the head of `main` unless it names another.
+
+    At most one of: ``branch``, alone or with ``version`` or ``time``; ``snapshot``, a commit id; ``tag``.
+    """
+
+    branch: str | None = None
+    snapshot: str | None = None
+    tag: str | None = None
+    version: int | None = None
+    time: str | None = None
+
+    @property
+    def target(self) -> TargetValues:
+        """The state, as the methods of a session take it."""
+        return {
+            "branch": self.branch,
+            "snapshot": self.snapshot,
+            "tag": self.tag,
+            "version": self.version,
+            "time": self.time,
+        }

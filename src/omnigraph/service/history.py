@@ -1,15 +1,23 @@
-"""`log`, `commit list` and `commit show`: which commits there are."""
+"""`log`, `commit list`, `commit show`, `diff`, `commit changes` and the change feed: what happened."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Any, TypedDict
 
-from omnigraph.manifest.branch_names import MAIN
-from omnigraph.service.documents import Document
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.service.documents import Document, Streamed
 
 if TYPE_CHECKING:
+    from omnigraph.changes.diff import Change
+    from omnigraph.changes.export.output import Out
     from omnigraph.graph.session import Session
+    from omnigraph.manifest.snapshot import Target
+
+CHANGES_A_PIECE = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,10 +47,188 @@ def history(session: Session, request: HistoryRequest) -> Document:
 def list_commits(session: Session, request: CommitsRequest) -> Document:
     """Return the commits of a branch, newest first."""
     branch = MAIN if request.branch is None else request.branch
-    found = session.commits.list(branch, request.filters, request.limit, request.before)
-    return {"commits": [commit.to_json() for commit in found]}
+    commits = session.commits.list(branch, request.filters, request.limit, request.before)
+    return {"commits": [commit.to_json() for commit in commits]}
 
 
 def show_commit(session: Session, graph_commit_id: str) -> Document:
     """Return one commit, from whichever branch holds it."""
     return session.commits.show(graph_commit_id.strip()).to_json()
+
+
+class FilterValues(TypedDict):
+    """The values that choose among changes; an empty one excludes nothing."""
+
+    kinds: tuple[str, ...]
+    types: tuple[str, ...]
+    ops: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FilterRequest:
+    """A request for changes: only nodes or edges, types and operations that it names, if it names any."""
+
+    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    ops: tuple[str, ...] = ()
+
+    @property
+    def filter(self) -> FilterValues:
+        """The filter, as the methods of a session take it."""
+        return {"kinds": self.kinds, "types": self.types, "ops": self.ops}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownRequest(FilterRequest):
+    """A request for changes to look at; without ``images`` the values of properties are not shown."""
+
+    images: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRequest(ShownRequest):
+    """Two states to compare; ``limit`` and ``page_token`` choose a page of the changes."""
+
+    from_: Target
+    to: Target
+    limit: int | None = None
+    page_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommitChangesRequest(ShownRequest):
+    """A page of what one commit changed."""
+
+    graph_commit_id: str
+    limit: int | None = None
+    page_token: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FeedRequest(ShownRequest):
+    """A page of the change feed of a branch, from one of ``start``, ``cursor`` and ``page_token``."""
+
+    branch: str | None = None
+    start: str | None = None
+    cursor: str | None = None
+    page_token: str | None = None
+    limit: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineRequest(FilterRequest):
+    """The newest state of a branch, and the cursor after it."""
+
+    branch: str | None = None
+
+
+def diff(session: Session, request: DiffRequest) -> Streamed:
+    """Return everything that changed, net, from one state to another, as it is found."""
+    from omnigraph.changes.diff_result import side_json
+    from omnigraph.changes.paging.pages import check_changes
+
+    check_changes(request.limit)
+    differing = session.diff(request.from_, request.to, images=request.images, **request.filter)
+    sides = {"from": side_json(differing.from_), "to": side_json(differing.to)}
+    return Streamed(
+        sides, "changes", _pieces(differing), lambda: {"stats": differing.stats.to_json()}
+    )
+
+
+def diff_page(session: Session, request: DiffRequest) -> Document:
+    """Return one page of what changed, net, from one state to another."""
+    differing = session.diff(request.from_, request.to, images=request.images, **request.filter)
+    return differing.page(request.limit, request.page_token).to_json()
+
+
+def commit_changes(session: Session, request: CommitChangesRequest) -> Streamed:
+    """Return everything that a commit changed against its first parent, page by page."""
+    first = commit_changes_page(session, request)
+    rest = {name: value for name, value in first.items() if name == "schema"}
+
+    def pieces() -> Iterator[list[str]]:
+        page = first
+        yield _texts(page["changes"])
+        while "next_page_token" in page:
+            following = replace(request, page_token=page["next_page_token"])
+            page = commit_changes_page(session, following)
+            yield _texts(page["changes"])
+
+    return Streamed({"cause": first["cause"]}, "changes", pieces(), rest)
+
+
+def commit_changes_page(session: Session, request: CommitChangesRequest) -> Document:
+    """Return one page of what a commit changed against its first parent."""
+    return session.commits.changes(
+        request.graph_commit_id.strip(),
+        limit=request.limit,
+        page_token=request.page_token,
+        images=request.images,
+        **request.filter,
+    ).to_json()
+
+
+def poll(session: Session, request: FeedRequest) -> Document:
+    """Return the next commits of a branch, each with all it changed, and the cursor after them.
+
+    The page may end inside the changes of a commit; the rest of that commit is read as well.
+    """
+    page = poll_page(session, request)
+    blocks = page["blocks"]
+    while "next_page_token" in page:
+        token = page["next_page_token"]
+        following = replace(request, start=None, cursor=None, page_token=token)
+        page = poll_page(session, following, max_commits=1)
+        for block in page["blocks"]:
+            if blocks and blocks[-1]["cause"] == block["cause"]:
+                blocks[-1]["changes"] += block["changes"]
+            else:
+                blocks.append(block)
+    return {**page, "blocks": blocks}
+
+
+def poll_page(
+    session: Session, request: FeedRequest, *, max_commits: int | None = None
+) -> Document:
+    """Return one page of the change feed: with a cursor, or with the token of the next page."""
+    return session.changes.poll(
+        MAIN if request.branch is None else request.branch,
+        start=request.start,
+        cursor=request.cursor,
+        page_token=request.page_token,
+        limit=request.limit,
+        max_commits=max_commits,
+        images=request.images,
+        **request.filter,
+    ).to_json()
+
+
+def baseline(
+    session: Session,
+    request: BaselineRequest,
+    out: Out,
+    progress: Callable[[int, int], object] | None = None,
+) -> Document:
+    """Write the newest state of a branch to a file, and return the cursor that goes on after it."""
+    from omnigraph.graph import exports_and_diffs
+    from omnigraph.graph.session import access_of
+
+    done = exports_and_diffs.baseline(
+        access_of(session),
+        out,
+        trim_branch_name(MAIN if request.branch is None else request.branch),
+        (request.kinds, request.types, request.ops),
+        progress=progress,
+        lease=True,  # a handle that only reads has to be told: cleanup must know about it
+    )
+    return done.to_json()
+
+
+def _pieces(changes: Iterable[Change]) -> Iterator[list[str]]:
+    waiting = iter(changes)
+    while piece := list(islice(waiting, CHANGES_A_PIECE)):
+        yield _texts(change.to_json() for change in piece)
+
+
+def _texts(changes: Iterable[dict[str, Any]]) -> list[str]:
+    return [json.dumps(change, ensure_ascii=False, separators=(",", ":")) for change in changes]

@@ -1,4 +1,4 @@
-"""`query` and `explain`: the rows of a read query, and how it comes by them."""
+"""`query`, `explain`, `mutate` and `lint`: what the text of a query asks for, or what is wrong with it."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
-from omnigraph.service.documents import Document, Streamed
-from omnigraph.service.requests import TargetRequest
+from omnigraph.service.documents import Document, Streamed, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
     from omnigraph.read.output.query_result import QueryResult
+
 
 MAX_ROWS = 100_000
 """The largest ``max_rows`` that may be asked for."""
@@ -91,10 +92,10 @@ def _schema(result: QueryResult) -> list[Document]:
     described = []
     for column in result.schema:
         value = describe_value(column.name, column.type)
-        one = {"name": column.name, "type": value["kind"], "nullable": value["nullable"]}
+        shown = {"name": column.name, "type": value["kind"], "nullable": value["nullable"]}
         if column.name in result.node_types:
-            one["entity"] = {"kind": "node", "type": result.node_types[column.name]}
-        described.append(one)
+            shown["entity"] = {"kind": "node", "type": result.node_types[column.name]}
+        described.append(shown)
     return described
 
 
@@ -102,3 +103,58 @@ def _check_max_rows(given: int | None) -> int | None:
     if given is None or (type(given) is int and 1 <= given <= MAX_ROWS):
         return given
     raise BadRequest(f"max_rows is {given!r}; give a whole number from 1 to {MAX_ROWS:,}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MutateRequest:
+    """A query text that writes, the name of one query where it has several, and parameters.
+
+    With ``if_commit`` it happens only if the branch is still at that commit.
+    """
+
+    query: str
+    name: str | None = None
+    params: Mapping[str, Any] | None = None
+    branch: str | None = None
+    if_commit: str | None = None
+    operation_id: str | None = None
+    message: str | None = None
+
+
+def mutate(session: Session, request: MutateRequest) -> Document:
+    """Run a mutation as one commit; ``commit`` is None if nothing matched."""
+    done = session.mutate(
+        request.query,
+        request.name,
+        request.params,
+        MAIN if request.branch is None else request.branch,
+        if_commit=request.if_commit,
+        operation_id=request.operation_id,
+        message=request.message,
+    )
+    return done.to_json()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LintRequest:
+    """Queries to check, and the name of the file they come from, if there is one."""
+
+    source: str
+    query_path: str | None = None
+
+
+def lint(session: Session, request: LintRequest, uri: str) -> Document:
+    """Check queries against the accepted schema of a graph; ``uri`` is how the caller knows it."""
+    return _document(session.schema.source, {"kind": "graph", "uri": uri}, request)
+
+
+def lint_with_schema(schema: str, schema_path: str, request: LintRequest) -> Document:
+    """Check queries against a schema that came from a file; no graph is needed."""
+    return _document(schema, {"kind": "file", "path": schema_path}, request)
+
+
+def _document(schema: str, schema_source: Document, request: LintRequest) -> Document:
+    from omnigraph.language import lint as check_queries
+
+    checked = check_queries(schema, request.source).to_json()
+    return {**checked, "schema_source": schema_source, "query_path": request.query_path}

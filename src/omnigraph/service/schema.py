@@ -1,18 +1,24 @@
-"""`schema show` and `schema plan`."""
+"""`init`, `schema show`, `schema plan` and `schema apply`: a graph from a schema, and to another one."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import BadRequest, SchemaConflict
 from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
 
+_PUBLISHED = "supported", "step_count", "steps", "applied", "manifest_version", "commit"
+_IN_CLUSTER = re.compile(r"(.+)/graphs/[^/]+\.omni")
+_LEDGER = "__cluster/state.json"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaRequest:
+class NewSchemaRequest:
     """A new schema. With ``allow_data_loss`` what it drops is removed from disk."""
 
     schema_source: str
@@ -24,7 +30,7 @@ def show_schema(session: Session) -> Document:
     return {"schema_source": session.schema.source}
 
 
-def plan_schema(session: Session, request: SchemaRequest, uri: str) -> Document:
+def plan_schema(session: Session, request: NewSchemaRequest, uri: str) -> Document:
     """Return the steps to a new schema; nothing is changed.
 
     ``warnings`` are there if the plan destroys data or has rename hints that do nothing.
@@ -32,3 +38,86 @@ def plan_schema(session: Session, request: SchemaRequest, uri: str) -> Document:
     plan = session.schema.plan(request.schema_source, request.allow_data_loss)
     document = {"uri": uri, **plan.to_json()}
     return {**document, "warnings": list(plan.warnings)} if plan.warnings else document
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApplyRequest(NewSchemaRequest):
+    """A new schema, which the graph gets."""
+
+    operation_id: str | None = None
+    message: str | None = None
+
+
+def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
+    """Give the graph a new schema as one commit; ``uri`` is how the caller knows the graph.
+
+    ``warnings`` are there if something was destroyed or is left to do.
+    """
+    cluster = cluster_of(session.uri)
+    if cluster is not None:
+        raise SchemaConflict(
+            f"the graph belongs to the cluster at {cluster}, which decides its schema; change the "
+            "file that its cluster.yaml names, and apply that",
+            root=cluster,
+        )
+    done = session.schema.apply(
+        request.schema_source,
+        request.allow_data_loss,
+        operation_id=request.operation_id,
+        message=request.message,
+    )
+    answer = done.to_json()
+    document = {"uri": uri, **{name: answer.pop(name) for name in _PUBLISHED}, **answer}
+    return {**document, "warnings": list(done.warnings)} if done.warnings else document
+
+
+def cluster_of(uri: str) -> str | None:
+    """Return the root of the cluster that a storage address is a place of: `ROOT/graphs/NAME.omni`."""
+    from omnigraph.storage.objects.stores import open_store
+    from omnigraph.storage.uris import Root
+
+    inside = _IN_CLUSTER.fullmatch(Root.parse(uri).canonical)
+    if inside is None or not open_store(Root.parse(inside[1])).exists(_LEDGER):
+        return None
+    return inside[1]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitRequest:
+    """The schema of a new graph. ``force`` replaces schema files that lie there without a graph."""
+
+    schema_source: str
+    force: bool = False
+    actor: str | None = None
+    message: str | None = None
+
+
+def init(request: InitRequest, uri: str) -> Document:
+    """Create a graph at a storage address and return its first commit.
+
+    ``warnings`` are there if the schema declares no types, so that nothing can be loaded.
+    """
+    import omnigraph
+
+    cluster = cluster_of(uri)
+    if cluster is not None:
+        raise BadRequest(
+            f"{uri} is a place in the cluster at {cluster}, which makes its own graphs; declare the "
+            "graph in its cluster.yaml and apply that, or choose another place",
+            root=cluster,
+        )
+    with omnigraph.init(
+        uri,
+        request.schema_source,
+        actor=request.actor,
+        force=request.force,
+        message=request.message,
+    ) as graph:
+        document: Document = {
+            "uri": uri,
+            "graph_commit_id": graph.snapshot().graph_commit_id,
+            "internal_schema_version": graph.internal_schema_version,
+        }
+        if not graph.schema.catalog.nodes:
+            document["warnings"] = ["the schema declares no types: nothing can be loaded"]
+        return document

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.service.documents import Document
-from omnigraph.service.requests import TargetRequest
+from omnigraph.service.documents import Document, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.cli.shell.completion import Vocabulary, complete
-from omnigraph.cli.shell.dots import DOTS
+from omnigraph.cli.shell.query_completion import Vocabulary, complete
+from omnigraph.cli.shell.statements import DOTS
 from omnigraph.language import parse_schema
 
 ROOT = Path(__file__).parents[3]
@@ -55,7 +55,16 @@ PLACES = {
     "query q() { match { $p: Person } return { count($p.|": (PERSON, COMPANY),
     "query q() { match { $p: Person } return { $p.| } }": (PERSON, COMPANY),
     "query q() { match { $p: Person } return { $p.name } |": (["order {", "limit "], []),
-    "query q() { match { } return { } order { |": (["bm25(", "desc"], []),
+    "query q() { match { $p: Person } return { $p.name |": (["as ", "$p"], ["insert ", "asc"]),
+    "query q() { match { $p: Person } return { $|": (["$p"], ["as "]),
+    "query q() { match { } return { } order { |": (["bm25("], ["desc", "as "]),
+    "query q() { match { $p: Person } return { $p.age as n } order { n |": (["asc", "desc"], ["as "]),
+    "query q() { match { $p: Person $p.name |": (["contains "], ["knows", "not {"]),
+    "query q() { match { $p: Person $p.age > |": (["$p", "true"], ["contains "]),
+    "query q() { match { not { $p: Person $p |": (["knows"], ["name"]),
+    "query q() { match { $p: Person { name: \"x\", |": (["age: "], ["$p", "contains "]),
+    "query q() { insert Person { name: |": (["true", 'date("'], ["name: "]),
+    "query q() { match { $p: Person } } |": ([], ["query "]),
     "query q() { insert |": ([*TYPES, "Knows"], []),
     "query q() { insert Knows { |": (["from: ", "to: ", "since: "], []),
     "query q() { update Person |": (["set {"], ["where "]),

@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.cli.address import Store
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.command import COMMANDS, Flags
 from omnigraph.cli.shell.shell import Shell
 from omnigraph.cli.shell.statements import Statement
@@ -75,7 +75,7 @@ REFUSED = {
 
 def test_what_is_refused(graph, place):
     with og.open(place / graph) as opened:
-        call = Call(COMMANDS["shell"], Flags())
+        call = Invocation(COMMANDS["shell"], Flags())
         shell = Shell(call, Store(graph, is_local=True), opened, None)
         for text, said in REFUSED.items():
             with pytest.raises(OmniGraphError) as refused:

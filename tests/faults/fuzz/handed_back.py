@@ -10,13 +10,12 @@ from random import Random
 
 from omnigraph import errors
 from omnigraph.changes.paging import tokens
-from omnigraph.cli import source as cli_source
+from omnigraph.cli import shared_options as cli_source
 from omnigraph.cli.address import scope
 from omnigraph.cli.operator import config, credentials
-from omnigraph.embeddings.call_limits import CallLimits
-from omnigraph.embeddings.gemini import GeminiClient
 from omnigraph.embeddings.http_calls import _explanation
-from omnigraph.embeddings.openai import OpenAiClient
+from omnigraph.embeddings.http_clients import GeminiClient, OpenAiClient
+from omnigraph.embeddings.pacing import CallLimits
 from omnigraph.manifest.branch_names import check_branch_name, check_tag_name
 from omnigraph.manifest.history.records import parse_filter
 from omnigraph.manifest.snapshot import Target

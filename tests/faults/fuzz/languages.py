@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from omnigraph import errors
-from omnigraph.cli import source as cli_source
+from omnigraph.cli import shared_options as cli_source
 from omnigraph.lang.query.compile import compile_query
 from omnigraph.lang.query.params import bind
 from tests.faults.fuzz.inputs import ODD_TEXTS, damaged, damaged_json

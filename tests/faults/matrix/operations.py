@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import omnigraph as og
-from omnigraph.embeddings.mock import MockEmbedder
+from omnigraph.embeddings.local import MockEmbedder
 from omnigraph.errors import (
     AlreadyInitialised,
     BranchExists,

@@ -9,26 +9,25 @@ from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
 
 import typer
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import OutputLost, StdoutBytes, made_commit, replayed
-from omnigraph.cli.register import (
+from omnigraph.cli.shared_options import (
+    STDIN,
     BranchOption,
     CommitFlags,
     IfCommitOption,
+    TargetOptions,
     UriOption,
-    add,
-    group,
+    open_stdin,
 )
-from omnigraph.cli.source import STDIN, open_stdin
-from omnigraph.cli.targets import TargetOptions
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.service import blobs as service
-from omnigraph.service.writes.blobs import PutBlobRequest
-from omnigraph.service.writes.blobs import put_blob as write_blob
+from omnigraph.service.blobs import PutBlobRequest
+from omnigraph.service.blobs import put_blob as write_blob
 
 if TYPE_CHECKING:
-    from omnigraph.service.requests import TargetValues
+    from omnigraph.service.documents import TargetValues
     from omnigraph.write.blobs import BlobSourceLike
 
 
@@ -63,16 +62,8 @@ class BlobArguments:
         )
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    inner = group(app, "blob", "Read, describe and write single blobs.")
-    add(inner, "blob get", get)
-    add(inner, "blob stat", stat)
-    add(inner, "blob put", put_blob)
-
-
 def get(
-    call: Call,
+    call: Invocation,
     blob: BlobArguments,
     target: TargetOptions,
     offset: Annotated[
@@ -100,7 +91,9 @@ def get(
             destination.close()
 
 
-def stat(call: Call, blob: BlobArguments, target: TargetOptions, uri: UriOption = None) -> None:
+def stat(
+    call: Invocation, blob: BlobArguments, target: TargetOptions, uri: UriOption = None
+) -> None:
     """Describe a blob without opening it."""
     request = blob.request(target.read())
     with call.open(call.address(uri)) as graph:
@@ -113,7 +106,7 @@ def stat(call: Call, blob: BlobArguments, target: TargetOptions, uri: UriOption 
 
 
 def put_blob(
-    call: Call,
+    call: Invocation,
     blob: BlobArguments,
     made: CommitFlags,
     data: Annotated[

@@ -1,4 +1,4 @@
-"""`omnigraph branch`."""
+"""`omnigraph branch` and `omnigraph tag`; a merge is in `history/merging.py`."""
 
 from __future__ import annotations
 
@@ -6,28 +6,20 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.call import Call
-from omnigraph.cli.commands.history.merging import merge
-from omnigraph.cli.register import UriOption, add, group
-from omnigraph.cli.tables import put_names
+from omnigraph.cli.call import Invocation
+from omnigraph.cli.shared_options import UriOption
+from omnigraph.cli.text_tables import moment, put_names, put_table
 from omnigraph.manifest.snapshot import TEXT_FORMS, Target
-from omnigraph.service.writes import branches as service
+from omnigraph.service import branches as service
+from omnigraph.service.documents import Document
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    branches = group(app, "branch", "Make, list, merge and delete branches.")
-    add(branches, "branch create", create)
-    add(branches, "branch list", list_)
-    add(branches, "branch merge", merge)
-    add(branches, "branch delete", delete)
+BranchArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
+TagArgument = Annotated[str, typer.Argument(metavar="NAME", help="The tag.")]
 
 
-def create(
-    call: Call,
-    name: NameArgument,
+def create_branch(
+    call: Invocation,
+    name: BranchArgument,
     from_: Annotated[
         str, typer.Option("--from", metavar="TARGET", help=f"Where it begins: {TEXT_FORMS}.")
     ] = "main",
@@ -42,14 +34,14 @@ def create(
     call.answer(document, text, f"branch {document['name']} is made")
 
 
-def list_(call: Call, uri: UriOption = None) -> None:
+def list_branches(call: Invocation, uri: UriOption = None) -> None:
     """List the branches, main first."""
     with call.open(call.address(uri)) as graph:
         document = service.list_branches(graph)
     call.answer(document, lambda: put_names("branch", document["branches"]))
 
 
-def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
+def delete_branch(call: Invocation, name: BranchArgument, uri: UriOption = None) -> None:
     """Delete a branch and its commits; this cannot be undone."""
     name = name.strip()
     address = call.address(uri)
@@ -57,3 +49,53 @@ def delete(call: Call, name: NameArgument, uri: UriOption = None) -> None:
     with call.open(address) as graph:
         document = service.delete_branch(graph, name, address.uri)
     call.answer(document, f"deleted branch {name}", f"branch {name} is deleted")
+
+
+def create_tag(
+    call: Invocation,
+    name: TagArgument,
+    target: Annotated[
+        str, typer.Argument(metavar="TARGET", help=f"What it names: {TEXT_FORMS}.")
+    ] = "main",
+    uri: UriOption = None,
+) -> None:
+    """Name the commit of a target; a tag never moves."""
+    request = service.CreateTagRequest(name=name, target=Target.of_text(target))
+    with call.open(call.address(uri)) as graph:
+        tag = service.create_tag(graph, request)
+    text = f"created tag {tag['name']} at commit {tag['graph_commit_id']}"
+    call.answer(tag, text, f"tag {tag['name']} is made")
+
+
+def list_tags(call: Invocation, uri: UriOption = None) -> None:
+    """List the tags by name."""
+    with call.open(call.address(uri)) as graph:
+        document = service.list_tags(graph)
+    call.answer(document, lambda: _put_tags(document["tags"]))
+
+
+def delete_tag(call: Invocation, name: TagArgument, uri: UriOption = None) -> None:
+    """Delete a tag; its commit stays for as long as history is kept."""
+    name = name.strip()
+    address = call.address(uri)
+    call.consent(address, f"deleting tag {name}")
+    with call.open(address) as graph:
+        document = service.delete_tag(graph, name)
+    call.answer(document, f"deleted tag {document['name']}", f"tag {document['name']} is deleted")
+
+
+def _put_tags(tags: list[Document]) -> None:
+    put_table(
+        ("tag", "commit", "branch", "version", "time", "actor"),
+        [
+            (
+                tag["name"],
+                tag["graph_commit_id"],
+                tag["branch"] or "main",
+                tag["manifest_version"],
+                moment(tag["created_at"]),
+                tag["actor_id"],
+            )
+            for tag in tags
+        ],
+    )

@@ -6,26 +6,20 @@ from typing import Annotated, Any, Literal, cast
 
 import typer
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import StdoutBytes, note
-from omnigraph.cli.progress import export_progress
-from omnigraph.cli.register import UriArgument, add
-from omnigraph.cli.targets import TargetOptions
+from omnigraph.cli.progress_line import export_progress
+from omnigraph.cli.shared_options import TargetOptions, UriArgument
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.runner.executors import EngineName
-from omnigraph.service import export as service
+from omnigraph.service import loads as service
 
 STDOUT = "-"
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    add(app, "export", export)
-
-
 def export(
-    call: Call,
+    call: Invocation,
     target: TargetOptions,
     uri: UriArgument = None,
     types: Annotated[

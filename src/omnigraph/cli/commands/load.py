@@ -1,4 +1,4 @@
-"""`omnigraph load` and its older name `ingest`."""
+"""`omnigraph load`, its older name `ingest`, and `omnigraph embed`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,30 @@ from typing import Annotated, Any
 
 import typer
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import made_commit, note, replayed
-from omnigraph.cli.progress import load_progress
-from omnigraph.cli.register import (
+from omnigraph.cli.progress_line import embed_progress, load_progress
+from omnigraph.cli.register import Pair, read_pair
+from omnigraph.cli.shared_options import (
+    STDIN,
     BranchOption,
     CommitFlags,
     IfCommitOption,
-    Pair,
     UriArgument,
-    add,
-    read_pair,
+    open_stdin,
 )
-from omnigraph.cli.source import STDIN, open_stdin
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.load_options import LoadMode, OnBad
 from omnigraph.runner.executors import EngineName
 from omnigraph.service.documents import Document
-from omnigraph.service.writes.loads import LoadRequest, TypedFile
-from omnigraph.service.writes.loads import load as run_load
+from omnigraph.service.loads import FillRequest, LoadRequest, TypedFile
+from omnigraph.service.loads import embed as fill
+from omnigraph.service.loads import load as run_load
+
+FAILED = 1
+"""The exit code when the provider could not make some of the vectors."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,15 +147,8 @@ class SparkFlags:
     ] = None
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    add(app, "load", load)
-    ingest.__signature__ = _with_defaults(load, from_=MAIN)  # type: ignore[attr-defined]
-    add(app, "ingest", ingest)
-
-
 def load(
-    call: Call,
+    call: Invocation,
     sources: SourceFlags,
     columns: ColumnFlags,
     spark: SparkFlags,
@@ -221,12 +217,6 @@ def load(
     call.answer(document, load_text(document), made_commit(document))
 
 
-def ingest(call: Call, **flags: Any) -> None:
-    """Load into a branch, made from main if it is missing; an older name of load."""
-    note("omnigraph ingest is deprecated; use omnigraph load --from main --mode merge")
-    load(call, **flags)
-
-
 def _with_defaults(function: Callable[..., None], **defaults: object) -> inspect.Signature:
     """Return the signature of a command with other defaults for some of its options."""
     signature = inspect.signature(function, eval_str=True)
@@ -240,17 +230,26 @@ def _with_defaults(function: Callable[..., None], **defaults: object) -> inspect
     return signature.replace(parameters=list(parameters))
 
 
+def ingest(call: Invocation, **flags: Any) -> None:
+    """Load into a branch, made from main if it is missing; an older name of load."""
+    note("omnigraph ingest is deprecated; use omnigraph load --from main --mode merge")
+    load(call, **flags)
+
+
+ingest.__signature__ = _with_defaults(load, from_=MAIN)  # type: ignore[attr-defined]
+
+
 def _pairs(flag: str, given: Sequence[str] | None) -> dict[str, str]:
     """Return the `key=value` texts of a flag as a dict."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in given or ():
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise BadRequest(f"{flag} takes key=value, not {text!r}")
-        if key in found and flag == "--map":
+        if key in values and flag == "--map":
             raise BadRequest(f"--map names the column `{key}` twice; drop one")
-        found[key] = value
-    return found
+        values[key] = value
+    return values
 
 
 def _typed_files(flag: str, pairs: Sequence[tuple[str, str]] | None) -> tuple[TypedFile, ...]:
@@ -280,4 +279,39 @@ def load_text(document: Document) -> str:
         lines.append(f"  vectors still to be filled: {document['embeddings_pending']}")
     if commit is not None:
         lines.append(f"  commit {commit['graph_commit_id']}{replayed(document)}")
+    return "\n".join(lines)
+
+
+def embed(
+    call: Invocation,
+    made: CommitFlags,
+    uri: UriArgument = None,
+    branch: BranchOption = None,
+    type_: Annotated[
+        list[str] | None,
+        typer.Option("--type", metavar="T", help="Only this node type; may be repeated."),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", metavar="N", min=1, help="At most N vectors.")
+    ] = None,
+) -> None:
+    """Fill vectors that are missing although their text is there; every 1,000 rows are a commit."""
+    types = None if type_ is None else tuple(type_)
+    request = FillRequest(branch=branch, types=types, limit=limit, **made.read())
+    address = call.address(uri)
+    with embed_progress(call.flags) as progress, call.open(address) as graph:
+        document = fill(graph, request, address.uri, progress=progress)
+    call.answer(document, _embed_text(document), made_commit(document))
+    if document["failed"]:
+        raise typer.Exit(FAILED)
+
+
+def _embed_text(document: Document) -> str:
+    lines = [f"filled {counted(document['filled'], 'vector')} on branch {document['branch']}"]
+    if document["failed"]:
+        lines.append(f"  the provider could not make: {document['failed']}")
+    if document["pending"]:
+        lines.append(f"  still to be filled: {document['pending']}")
+    if document["commit"] is not None:
+        lines.append(f"  commit {document['commit']['graph_commit_id']}{replayed(document)}")
     return "\n".join(lines)

@@ -1,41 +1,69 @@
-"""`omnigraph query`."""
+"""`omnigraph query`, `explain`, `mutate` and `lint`: commands that take the text of a query."""
 
 from __future__ import annotations
 
 import shutil
-from typing import Annotated
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.formats import TABLE_ROWS, Format, TableStyle, render
-from omnigraph.cli.output import is_utf8_output, note, on_terminal, put_piece
-from omnigraph.cli.register import UriOption, add
-from omnigraph.cli.source import QueryOptions, TimeoutOption, time_limit
-from omnigraph.cli.targets import TargetOptions
+from omnigraph.cli.output import (
+    is_utf8_output,
+    made_commit,
+    note,
+    on_terminal,
+    put,
+    put_piece,
+    readable,
+    replayed,
+    report,
+)
+from omnigraph.cli.shared_options import (
+    STDIN,
+    BranchOption,
+    CommitFlags,
+    FormatOption,
+    IfCommitOption,
+    QueryOptions,
+    TargetOptions,
+    TimeoutOption,
+    UriArgument,
+    UriOption,
+    naming_file,
+    read_file,
+    read_stdin,
+    time_limit,
+)
+from omnigraph.cli.text_tables import put_table
 from omnigraph.display.text import counted
-from omnigraph.service.documents import Streamed
-from omnigraph.service.query import MAX_ROWS, QueryRequest
-from omnigraph.service.query import query as run_query
+from omnigraph.errors import BadRequest, SourceError
+from omnigraph.service import query as service
+from omnigraph.service.documents import Document, Streamed
+from omnigraph.spans import Span
 
-FormatOption = Annotated[
-    Format | None, typer.Option("--format", help="How the rows are printed, `table` by default.")
-]
 MaxRowsOption = Annotated[
     int | None,
     typer.Option(
-        "--max-rows", metavar="N", min=1, max=MAX_ROWS, help="Show the first N rows at most."
+        "--max-rows",
+        metavar="N",
+        min=1,
+        max=service.MAX_ROWS,
+        help="Show the first N rows at most.",
     ),
 ]
+ProfileOption = Annotated[
+    bool, typer.Option("--profile", help="Run the query, too, and show where its time goes.")
+]
 
-
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    add(app, "query", query)
+SEVERITIES = ("error", "warning", "info")
 
 
 def query(
-    call: Call,
+    call: Invocation,
     source: QueryOptions,
     target: TargetOptions,
     timeout: TimeoutOption = None,
@@ -52,9 +80,11 @@ def query(
     default = call.operator.defaults.output or Format.TABLE
     chosen = Format.JSON if call.flags.json else format or Format(default)
     most = TABLE_ROWS if max_rows is None and chosen is Format.TABLE else max_rows
-    request = QueryRequest(query=text, name=source.name, params=params, max_rows=most, **state)
+    request = service.QueryRequest(
+        query=text, name=source.name, params=params, max_rows=most, **state
+    )
     with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
-        answer = run_query(graph, request)
+        answer = service.query(graph, request)
     put_answer(call, answer, chosen)
     if answer.end().get("truncated"):
         shown, total = answer.head["row_count"], answer.end()["total_rows"]
@@ -62,7 +92,7 @@ def query(
         note(f"these are the first {shown:,} of {counted(total, 'row')}{more}")
 
 
-def put_answer(call: Call, answer: Streamed, format: Format) -> None:
+def put_answer(call: Invocation, answer: Streamed, format: Format) -> None:
     """Write the rows of an answer; a table as the screen and the operator's file want it."""
     defaults = call.operator.defaults
     style = TableStyle(
@@ -72,3 +102,161 @@ def put_answer(call: Call, answer: Streamed, format: Format) -> None:
     )
     for piece in render(answer, format, ascii_only=not is_utf8_output(), style=style):
         put_piece(piece)
+
+
+def explain(
+    call: Invocation,
+    source: QueryOptions,
+    target: TargetOptions,
+    timeout: TimeoutOption = None,
+    profile: ProfileOption = False,
+    uri: UriOption = None,
+) -> None:
+    """Show what a read query would do, without running it."""
+    state = target.read()
+    source.refuse_stored()
+    text, params = source.read()
+    request = service.ExplainRequest(
+        query=text, name=source.name, params=params, profile=profile, **state
+    )
+    with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
+        document = service.explain(graph, request)
+    call.answer(document, lambda: put_explanation(document))
+
+
+def put_explanation(document: dict[str, Any]) -> None:
+    """Write the steps of a plan, and below them the phases of its run if it was measured."""
+    put(readable("\n".join(_lines(document))))
+    if "profile" in document:
+        from omnigraph.read.profile import COLUMNS
+
+        put(counted(document["row_count"], "row"))
+        phases = list(_phases(document["profile"], ""))
+        put_table(COLUMNS, phases, right=COLUMNS[1:])
+
+
+def _lines(document: dict[str, Any]) -> Iterator[str]:
+    from omnigraph.manifest.snapshot import Target
+
+    target = Target(**document["target"])
+    yield f"{document['query_name']} on {target}, commit {document['graph_commit_id']}"
+    for step in document["steps"]:
+        text = step["text"]
+        indent = " " * (len(text) - len(text.lstrip()) + 4)
+        yield text
+        if step["table_key"] is not None:
+            cached = ", in memory" if step["cached"] else ""
+            yield f"{indent}{step['table_key']}: {counted(step['rows'], 'row')}{cached}"
+        for index in step["indexes"]:
+            column = f"{index['table_key']}.{index['column']}"
+            yield f"{indent}index {column} ({index['kind']}): {index['coverage']}"
+    for step in document.get("order") or ():
+        yield f"run: {step['text']} (about {counted(step['estimated_rows'], 'row')})"
+    if document.get("order_unknown") is not None:
+        yield f"order: not known yet, {document['order_unknown']}"
+    yield f"path: {document['path']}"
+
+
+def _phases(
+    phases: list[dict[str, Any]], indent: str
+) -> Iterator[tuple[str, int | None, int | None, str, int | None]]:
+    for phase in phases:
+        spent = f"{phase['milliseconds']:.2f}"
+        rows = phase["estimated_rows"], phase["rows"]
+        yield indent + phase["name"], *rows, spent, phase["bytes"]
+        yield from _phases(phase["phases"], indent + "  ")
+
+
+def mutate(
+    call: Invocation,
+    source: QueryOptions,
+    made: CommitFlags,
+    branch: BranchOption = None,
+    if_commit: IfCommitOption = None,
+    uri: UriOption = None,
+) -> None:
+    """Run a mutation as one commit, or change nothing."""
+    source.refuse_stored()
+    text, params = source.read()
+    request = service.MutateRequest(
+        query=text,
+        name=source.name,
+        params=params,
+        branch=branch,
+        if_commit=if_commit,
+        **made.read(),
+    )
+    with source.named_in_errors(), call.open(call.address(uri)) as graph:
+        document = service.mutate(graph, request)
+    call.answer(document, mutation_text(document), made_commit(document))
+
+
+def mutation_text(document: Document) -> str:
+    """Return what a mutation did, from its document."""
+    commit = document["commit"]
+    made = "no commit" if commit is None else f"commit {commit['graph_commit_id']}"
+    counts = f"{counted(document['affected_nodes'], 'node')}, {counted(document['affected_edges'], 'edge')}"
+    return f"{document['query_name']}: {counts}; {made}{replayed(document)}"
+
+
+def lint(
+    call: Invocation,
+    query: Annotated[
+        str, typer.Option("--query", metavar="FILE", help="The queries (.gq); - reads stdin.")
+    ],
+    uri: UriArgument = None,
+    schema: Annotated[
+        Path | None,
+        typer.Option("--schema", metavar="FILE", help="The schema (.pg), instead of a graph's."),
+    ] = None,
+) -> None:
+    """Check queries against a schema, without running them."""
+    if schema is not None and call.names_graph(uri):
+        raise BadRequest("lint was given both --schema FILE and a graph; drop one")
+    address = None if schema is not None else call.find_address(uri)
+    source = read_stdin("--query") if query == STDIN else read_file(query)
+    request = service.LintRequest(source=source, query_path=query)
+    if schema is not None:
+        with naming_file(schema):
+            document = service.lint_with_schema(read_file(schema), str(schema), request)
+    elif address is None:
+        raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
+    else:
+        with call.open(address) as graph:
+            document = service.lint(graph, request, address.uri)
+    call.answer(document, lambda: _put_checked(document))
+    _report_failures(document, source)
+    if document["errors"]:
+        raise typer.Exit(1)
+
+
+def _report_failures(document: dict[str, Any], source: str) -> None:
+    """Print each error with its underlined source line on stderr."""
+    path = None if document["query_path"] == STDIN else document["query_path"]
+    broken = [
+        (fault["message"], fault) for fault in document["findings"] if fault["severity"] == "error"
+    ]
+    failing = [(fault["error"], fault) for fault in document["results"] if "error" in fault]
+    for message, fault in (*broken, *failing):
+        facts = fault.get("diagnostic", {})
+        span = Span(**facts["span"]) if "span" in facts else None
+        report(
+            SourceError(message, span=span, source=source, filename=path, hint=facts.get("hint"))
+        )
+
+
+def _put_checked(document: dict[str, Any]) -> None:
+    lines = []
+    for result in document["results"]:
+        lines.append(f"{result['status']:<7} {result['kind']} {result['name']}")
+        lines += [f"warning {text}" for text in result.get("warnings", ())]
+    lines += [
+        f"{finding['severity']:<7} {finding['code']} {finding['message']}"
+        for finding in document["findings"]
+        if finding["severity"] != "error"
+    ]
+    lines.append(
+        f"{counted(document['queries_processed'], 'query', 'queries')}: "
+        + ", ".join(counted(document[f"{word}s"], word) for word in SEVERITIES)
+    )
+    put(readable("\n".join(lines)))

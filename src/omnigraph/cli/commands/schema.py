@@ -1,4 +1,4 @@
-"""`omnigraph schema`."""
+"""`omnigraph init` and `omnigraph schema`."""
 
 from __future__ import annotations
 
@@ -7,14 +7,19 @@ from typing import Annotated
 
 import typer
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import made_commit, note, replayed
-from omnigraph.cli.register import CommitFlags, SchemaOption, UriArgument, add, group
-from omnigraph.cli.source import naming_file, read_file
+from omnigraph.cli.shared_options import (
+    CommitFlags,
+    MessageOption,
+    SchemaOption,
+    UriArgument,
+    naming_file,
+    read_file,
+)
 from omnigraph.display.text import counted
 from omnigraph.service import schema as service
 from omnigraph.service.documents import Document
-from omnigraph.service.writes.schema import ApplyRequest, apply_schema
 
 LossOption = Annotated[
     bool,
@@ -25,27 +30,48 @@ LossOption = Annotated[
 ]
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    schemas = group(app, "schema", "Look at the schema, and change it.")
-    add(schemas, "schema show", show, alias="get")
-    add(schemas, "schema plan", plan)
-    add(schemas, "schema apply", apply)
+def init(
+    call: Invocation,
+    uri: Annotated[
+        str, typer.Argument(metavar="URI", help="Where to: a path, a file:// or an s3:// URI.")
+    ],
+    schema: SchemaOption,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace schema files left there without a graph.")
+    ] = False,
+    message: MessageOption = None,
+) -> None:
+    """Create a graph from a schema."""
+    request = service.InitRequest(
+        schema_source=read_file(str(schema)),
+        force=force,
+        actor=call.operator_actor,
+        message=message,
+    )
+    address = call.address(uri)
+    with naming_file(str(schema)):
+        document = service.init(request, address.uri)
+    for warning in document.get("warnings", ()):
+        note(f"warning: {warning}")
+    call.answer(document, f"initialized {address.uri}", f"the graph at {address.uri} is made")
 
 
-def show(call: Call, uri: UriArgument = None) -> None:
+def show_schema(call: Invocation, uri: UriArgument = None) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
     with call.open(call.address(uri)) as graph:
         document = service.show_schema(graph)
     call.answer(document, document["schema_source"])
 
 
-def plan(
-    call: Call, schema: SchemaOption, allow_data_loss: LossOption = False, uri: UriArgument = None
+def plan_schema(
+    call: Invocation,
+    schema: SchemaOption,
+    allow_data_loss: LossOption = False,
+    uri: UriArgument = None,
 ) -> None:
     """Show the steps to a new schema. Nothing is changed."""
     address = call.address(uri)
-    request = service.SchemaRequest(
+    request = service.NewSchemaRequest(
         schema_source=read_file(schema), allow_data_loss=allow_data_loss
     )
     with naming_file(schema), call.open(address) as graph:
@@ -55,22 +81,22 @@ def plan(
         note(f"warning: {warning}")
 
 
-def apply(
-    call: Call,
+def apply_schema(
+    call: Invocation,
     schema: SchemaOption,
     made: CommitFlags,
     allow_data_loss: LossOption = False,
     uri: UriArgument = None,
 ) -> None:
     """Give the graph a new schema as one commit, or change nothing."""
-    request = ApplyRequest(
+    request = service.ApplyRequest(
         schema_source=read_file(schema),
         allow_data_loss=allow_data_loss,
         **made.read(),
     )
     address = call.address(uri)
     with naming_file(schema), call.open(address) as graph:
-        document = apply_schema(graph, request, address.uri)
+        document = service.apply_schema(graph, request, address.uri)
     call.answer(document, _applied(document), made_commit(document))
     for warning in document.get("warnings", ()):
         note(f"warning: {warning}")
@@ -83,7 +109,7 @@ def _planned(document: Document) -> str:
     head = counted(len(steps), "step")
     if not document["supported"]:
         head += ", not supported"
-    return "\n".join([head, *_lines(steps)])
+    return "\n".join([head, *_step_lines(steps)])
 
 
 def _applied(document: Document) -> str:
@@ -91,10 +117,10 @@ def _applied(document: Document) -> str:
     if commit is None:
         return "the schema is the accepted one; nothing was changed"
     made = f"  commit {commit['graph_commit_id']}{replayed(document)}"
-    return "\n".join(["applied", *_lines(document["steps"]), made])
+    return "\n".join(["applied", *_step_lines(document["steps"]), made])
 
 
-def _lines(steps: Sequence[Document]) -> list[str]:
+def _step_lines(steps: Sequence[Document]) -> list[str]:
     from omnigraph.lang.schema.migrate.steps import read_step
 
     return [f"  {read_step(step).describe()}" for step in steps]

@@ -1,18 +1,16 @@
-"""`omnigraph status`."""
+"""`omnigraph status` and `omnigraph snapshot`: how a graph stands."""
 
 from __future__ import annotations
 
 from typing import Any
 
-import typer
-
-from omnigraph.cli.call import Call
-from omnigraph.cli.output import note
-from omnigraph.cli.register import UriArgument, add
-from omnigraph.cli.tables import moment, put_facts, put_table
+from omnigraph.cli.call import Invocation
+from omnigraph.cli.output import note, put
+from omnigraph.cli.shared_options import TargetOptions, UriArgument
+from omnigraph.cli.text_tables import moment, put_facts, put_table
 from omnigraph.service import states as service
 
-TABLE_FIELDS = {
+STATUS_FIELDS = {
     "table_key": "table",
     "row_count": "rows",
     "table_version": "version",
@@ -21,22 +19,18 @@ TABLE_FIELDS = {
     "fragments": "fragments",
     "manifest_bytes": "manifest bytes",
 }
+SNAPSHOT_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "table_path")
 
 
-def register(app: typer.Typer) -> None:
-    """Add the command."""
-    add(app, "status", status)
-
-
-def status(call: Call, uri: UriArgument = None) -> None:
+def status(call: Invocation, uri: UriArgument = None) -> None:
     """Sum up a graph: branches, head, the tables of main, and what they need."""
     address = call.address(uri)
     with call.open(address) as graph:
         document = service.status(graph, address.uri)
-    call.answer(document, lambda: _put(document))
+    call.answer(document, lambda: _put_status(document))
 
 
-def _put(document: dict[str, Any]) -> None:
+def _put_status(document: dict[str, Any]) -> None:
     head, optimized = document["head"], document["last_optimize"]
     put_facts(
         [
@@ -52,13 +46,37 @@ def _put(document: dict[str, Any]) -> None:
     for name in document["stray_files"]:
         note(f"{name} is not a file of the graph and is ignored; move it away")
     put_table(
-        tuple(TABLE_FIELDS.values()),
-        [[table[name] for name in TABLE_FIELDS] for table in document["tables"]],
+        tuple(STATUS_FIELDS.values()),
+        [[table[name] for name in STATUS_FIELDS] for table in document["tables"]],
     )
     put_table(("branch", "bytes"), list(document["bytes_by_branch"].items()))
-    of_tables = (one for table in document["tables"] for one in table["advice"])
+    of_tables = (advised for table in document["tables"] for advised in table["advice"])
     advice = [
-        (one["code"], one["message"], one["command"]) for one in (*document["advice"], *of_tables)
+        (advised["code"], advised["message"], advised["command"])
+        for advised in (*document["advice"], *of_tables)
     ]
     if advice:
         put_table(("advice", "why", "command"), advice)
+
+
+def snapshot(
+    call: Invocation,
+    target: TargetOptions,
+    uri: UriArgument = None,
+) -> None:
+    """Show the version of every table at a branch or a commit."""
+    state = target.read()
+    with call.open(call.address(uri)) as graph:
+        document = service.snapshot(graph, service.SnapshotRequest(**state))
+    call.answer(document, lambda: _put_snapshot(document))
+
+
+def _put_snapshot(document: dict[str, Any]) -> None:
+    put(
+        f"branch {document['branch']} at commit {document['graph_commit_id']}, "
+        f"version {document['manifest_version']}"
+    )
+    put_table(
+        ("table", "version", "fork", "rows", "path"),
+        [[table[name] for name in SNAPSHOT_FIELDS] for table in document["tables"]],
+    )

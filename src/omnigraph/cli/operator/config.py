@@ -1,45 +1,67 @@
-"""`config.yaml`: names for servers, clusters, graphs and stored queries, and defaults of commands."""
+"""`config.yaml`: names for servers, clusters, graphs and stored queries, and defaults of commands.
+
+A section is read by the dataclass of its entries, whose fields are the keys that it may have:
+
+    profiles: { work: { store: s3://bucket/g, colour: red } }
+
+is ``Profile("work", store="s3://bucket/g")``, and `profiles.work.colour` an unknown key. Those only
+warn, so that a file written for a newer release still works.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final, Literal, cast
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from omnigraph import settings
-from omnigraph.cli.operator.entries import Entries
 from omnigraph.errors import BadRequest
 
 ScopeKind = Literal["server", "cluster", "store"]
 CellLayout = Literal["truncate", "wrap"]
+FormatName = Literal["json", "jsonl", "csv", "kv", "table"]
+# What stands beside a type is what an entry that is none must be, in words.
+Text = Annotated[str, "a text"]
+Width = Annotated[int, "a whole number, 1 or more"]
+Texts = Annotated[tuple[str, ...], "a list of texts"]
+Values = Annotated[dict[str, Any], "a mapping"]
 
 SCOPE_KINDS: Final[tuple[ScopeKind, ...]] = ("server", "cluster", "store")
-FORMATS: Final = ("json", "jsonl", "csv", "kv", "table")
-LAYOUTS: Final = ("truncate", "wrap")
-COLUMN_WIDTH: Final = 80
+NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+"""What profiles, servers, clusters and aliases may be called."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
     """What holds where a command does not say otherwise."""
 
-    output: str | None = None
-    server: str | None = None
-    store: str | None = None
-    default_graph: str | None = None
-    table_max_column_width: int = COLUMN_WIDTH
+    output: FormatName | None = None
+    server: Text | None = None
+    store: Text | None = None
+    default_graph: Text | None = None
+    table_max_column_width: Width = 80
     table_cell_layout: CellLayout = "truncate"
 
 
 @dataclass(frozen=True, slots=True)
-class Profile:
-    """A name for one graph, or one place with graphs. ``bindings`` is as written: one is right."""
+class NamedGraph:
+    """A name for one graph, or one place with graphs: of its three places one is right."""
 
     name: str
-    bindings: Mapping[ScopeKind, str]
-    default_graph: str | None
+    server: Text | None = None
+    cluster: Text | None = None
+    store: Text | None = None
+    default_graph: Text | None = None
+
+    @property
+    def bindings(self) -> dict[ScopeKind, str]:
+        """The places that are written, which should be one."""
+        places = {kind: getattr(self, kind) for kind in SCOPE_KINDS}
+        return {kind: place for kind, place in places.items() if place is not None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +69,38 @@ class Alias:
     """A name for a stored query of a server, with some of its parameters."""
 
     name: str
-    server: str
-    graph: str | None
-    query: str
-    args: tuple[str, ...]
-    params: Mapping[str, Any]
-    format: str | None
+    server: Text
+    query: Text
+    graph: Text | None = None
+    args: Texts = ()
+    params: Values = field(default_factory=dict)
+    format: FormatName | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Person:
+    actor: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Server:
+    name: str
+    url: Text
+
+
+@dataclass(frozen=True, slots=True)
+class _Cluster:
+    name: str
+    root: Text
+
+
+_SECTIONS: Final[Mapping[str, Any]] = {
+    "servers": _Server,
+    "clusters": _Cluster,
+    "profiles": NamedGraph,
+    "aliases": Alias,
+}
+"""The sections with entries of the operator's naming."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +115,7 @@ class Operator:
     actor: str | None = None
     servers: Mapping[str, str] = field(default_factory=dict)
     clusters: Mapping[str, str] = field(default_factory=dict)
-    profiles: Mapping[str, Profile] = field(default_factory=dict)
+    profiles: Mapping[str, NamedGraph] = field(default_factory=dict)
     aliases: Mapping[str, Alias] = field(default_factory=dict)
     defaults: Defaults = field(default_factory=Defaults)
     unknown: tuple[str, ...] = ()
@@ -80,15 +128,10 @@ class Operator:
             raise fault
 
 
-def config_path() -> Path | None:
-    """Return where the file is or would be; None on a machine without a home directory."""
-    home = settings.HOME.get()
-    return None if home is None else home / "config.yaml"
-
-
 def read_operator() -> Operator:
     """Return what the file says; raise ``BadRequest`` if it cannot be used."""
-    path = config_path()
+    home = settings.HOME.get()
+    path = None if home is None else home / "config.yaml"
     try:
         is_there = path is not None and path.exists()
     except OSError as error:  # a directory that may not be looked into
@@ -97,80 +140,105 @@ def read_operator() -> Operator:
         return Operator(path)
     from omnigraph.yaml_files import read_yaml
 
-    return _parse(path, read_yaml(path))
+    return _File(path).parse(read_yaml(path))
 
 
-def _parse(path: Path, document: Any) -> Operator:
-    unknown: list[str] = []
-    faults: dict[str, BadRequest] = {}
-    top = Entries(path, "", document, unknown)
-    who = top.inner("operator")
-    actor = who.text("actor")
-    who.finish()
-    parsed = Operator(
-        path,
-        actor,
-        servers=top.named("servers", partial(_address, path, "servers", "url"), faults),
-        clusters=top.named("clusters", partial(_address, path, "clusters", "root"), faults),
-        profiles=top.named("profiles", _profile, faults),
-        aliases=top.named("aliases", partial(_alias, path), faults),
-        defaults=_defaults(path, top.inner("defaults")),
-        faults=faults,
-    )
-    top.finish()
-    return replace(parsed, unknown=tuple(unknown))
+class _File:
+    """The file while it is read: the keys that nobody knows, and what is wrong with entries."""
 
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._unknown: list[str] = []
+        self._faults: dict[str, BadRequest] = {}
 
-def _address(path: Path, key: str, inner: str, name: str, entries: Entries) -> str:
-    address = entries.text(inner)
-    if address is None:
-        raise BadRequest(f"{path}: `{key}.{name}` needs `{inner}`; add it", path=str(path))
-    entries.finish()
-    return address
-
-
-def _profile(name: str, entries: Entries) -> Profile:
-    bindings = {kind: target for kind in SCOPE_KINDS if (target := entries.text(kind)) is not None}
-    profile = Profile(name, bindings, entries.text("default_graph"))
-    entries.finish()
-    return profile
-
-
-def _alias(path: Path, name: str, entries: Entries) -> Alias:
-    needed = {key: entries.text(key) for key in ("server", "query")}
-    for key, value in needed.items():
-        if value is None:
-            raise BadRequest(f"{path}: `aliases.{name}` needs `{key}`; add it", path=str(path))
-    alias = Alias(
-        name,
-        cast("str", needed["server"]),
-        entries.text("graph"),
-        cast("str", needed["query"]),
-        entries.texts("args"),
-        entries.mapping("params"),
-        entries.choice("format", FORMATS),
-    )
-    entries.finish()
-    return alias
-
-
-def _defaults(path: Path, entries: Entries) -> Defaults:
-    layout = entries.choice("table_cell_layout", LAYOUTS)
-    found = Defaults(
-        entries.choice("output", FORMATS),
-        entries.text("server"),
-        entries.text("store"),
-        entries.text("default_graph"),
-        entries.number("table_max_column_width", 1) or COLUMN_WIDTH,
-        cast("CellLayout", layout or "truncate"),
-    )
-    entries.finish()
-    if found.store is not None:
-        for key, other in (("server", found.server), ("default_graph", found.default_graph)):
-            if other is not None:
-                raise BadRequest(
-                    f"{path}: `defaults.store` is the storage of one graph and excludes "
-                    f"`defaults.{key}`; drop one",
-                    path=str(path),
+    def parse(self, document: Any) -> Operator:
+        top = self._mapping("", document)
+        defaults = self._entry("defaults", top.get("defaults"), Defaults)
+        for key in ("server", "default_graph"):
+            if defaults.store is not None and getattr(defaults, key) is not None:
+                raise self._refusal(
+                    f"`defaults.store` is the storage of one graph and excludes `defaults.{key}`; "
+                    "drop one"
                 )
-    return found
+        sections = [self._named(top, key, form) for key, form in _SECTIONS.items()]
+        servers, clusters, profiles, aliases = sections
+        actor = self._entry("operator", top.get("operator"), _Person).actor
+        known = {"operator", "defaults", *_SECTIONS}
+        return Operator(
+            path=self._path,
+            actor=actor,
+            servers={name: entry.url for name, entry in servers.items()},
+            clusters={name: entry.root for name, entry in clusters.items()},
+            profiles=profiles,
+            aliases=aliases,
+            defaults=defaults,
+            unknown=(*self._unknown, *(str(key) for key in top if key not in known)),
+            faults=self._faults,
+        )
+
+    def _named(self, top: Mapping[Any, Any], section: str, form: Any) -> dict[str, Any]:
+        """Return the entries of a section by their names.
+
+        One that cannot be used is left out, and what is wrong with it noted under its place: it must
+        not stop commands that use another one.
+        """
+        made = {}
+        for name, value in self._mapping(section, top.get(section)).items():
+            place = f"{section}.{name}"
+            try:
+                if not isinstance(name, str) or not NAME.fullmatch(name):
+                    raise self._refusal(
+                        f"`{place}` is no name; use letters, digits, _ and -, and begin with a "
+                        "letter or _"
+                    )
+                made[name] = self._entry(place, value, form, name=name)
+            except BadRequest as fault:
+                self._faults[place] = fault
+        return made
+
+    def _entry(self, place: str, value: Any, form: type[T], **given: str) -> T:
+        """Return the entry at a place of the file as a dataclass; refuse one that does not fit."""
+        entry, kinds = self._mapping(place, value), get_type_hints(form, include_extras=True)
+        read: dict[str, Any] = dict(given)
+        for each in fields(form):  # type: ignore[arg-type]
+            key = each.name
+            if key in given:
+                continue
+            if entry.get(key) is not None:
+                read[key] = self._value(f"{place}.{key}", entry[key], kinds[key])
+            elif each.default is MISSING and each.default_factory is MISSING:
+                raise self._refusal(f"`{place}` needs `{key}`; add it")
+        self._unknown += [
+            f"{place}.{key}" for key in entry if key not in kinds.keys() - given.keys()
+        ]
+        return form(**read)
+
+    def _value(self, place: str, value: Any, kind: Any) -> Any:
+        import msgspec
+
+        try:
+            made = msgspec.convert(value.strip() if isinstance(value, str) else value, kind)
+        except msgspec.ValidationError:
+            made = ""
+        if made == "" or (isinstance(made, int) and made < 1):  # a blank text is none
+            raise self._refusal(f"`{place}` must be {_wanted(kind)}; mend it")
+        return made
+
+    def _mapping(self, place: str, value: Any) -> Mapping[Any, Any]:
+        if not isinstance(value, Mapping | None):
+            what = f"`{place}`" if place else "the file"
+            raise self._refusal(f"{what} must be a mapping; mend it")
+        return value or {}
+
+    def _refusal(self, text: str) -> BadRequest:
+        return BadRequest(f"{self._path}: {text}", path=str(self._path))
+
+
+def _wanted(kind: Any) -> str:
+    """Return in words what a value of a type is: the words beside the type, or its choices."""
+    for part in (kind, *get_args(kind)):
+        if get_origin(part) is Literal:
+            return f"one of {', '.join(get_args(part))}"
+        if words := getattr(part, "__metadata__", None):
+            return str(words[0])
+    raise AssertionError(kind)

@@ -6,30 +6,34 @@ import time
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, cast, get_args
 
-from omnigraph.cli.call import Call
-from omnigraph.cli.commands.explain import put_explanation
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.commands.load import load_text
-from omnigraph.cli.commands.mutate import mutation_text
-from omnigraph.cli.commands.query import put_answer
+from omnigraph.cli.commands.query import mutation_text, put_answer, put_explanation
 from omnigraph.cli.formats import TABLE_ROWS, Format
-from omnigraph.cli.output import (
-    note,
-    on_terminal,
-    one_line,
-    put,
-)
-from omnigraph.cli.progress import load_progress
-from omnigraph.display.text import counted
+from omnigraph.cli.output import note, on_terminal, put
+from omnigraph.cli.progress_line import load_progress
+from omnigraph.display.text import counted, printable
 from omnigraph.errors import BadRequest
+from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.schema.syntax.parser import parse
+from omnigraph.lang.schema.syntax.printer import render
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.service.query import ExplainRequest, QueryRequest, explain, query
-from omnigraph.service.writes.loads import LoadRequest, load
-from omnigraph.service.writes.mutate import MutateRequest, mutate
+from omnigraph.service.loads import LoadRequest, load
+from omnigraph.service.query import (
+    ExplainRequest,
+    MutateRequest,
+    QueryRequest,
+    explain,
+    mutate,
+    query,
+)
+from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.cli.address import Store
     from omnigraph.graph.session import Session
-    from omnigraph.service.requests import TargetValues
+    from omnigraph.service.documents import TargetValues
+
 
 SHOWN_ROWS = 100
 """This many rows of a table are drawn on a screen."""
@@ -40,7 +44,7 @@ Params = Mapping[str, Any]
 
 
 def put_rows(
-    call: Call,
+    call: Invocation,
     session: Session,
     text: str,
     params: Params,
@@ -77,7 +81,9 @@ def put_explained(
     put_explanation(explain(session, request))
 
 
-def put_load(call: Call, address: Store, session: Session, words: list[str], branch: str) -> None:
+def put_load(
+    call: Invocation, address: Store, session: Session, words: list[str], branch: str
+) -> None:
     """Load a file of JSON lines, in the mode named behind it, and say what was loaded."""
     file, mode = _file_and_mode(words)
     if mode == "overwrite":
@@ -94,6 +100,21 @@ def _file_and_mode(words: list[str]) -> tuple[str, LoadMode]:
     file, mode = words[0], words[1] if len(words) == 2 else DEFAULT_MODE
     if mode not in get_args(LoadMode):
         raise BadRequest(
-            f"there is no mode `{one_line(mode)}`; write {', '.join(get_args(LoadMode))}"
+            f"there is no mode `{printable(mode)}`; write {', '.join(get_args(LoadMode))}"
         )
     return file, cast("LoadMode", mode)
+
+
+def declaration(source: str, name: str) -> str:
+    """Return the declaration of a type or interface, after those of the interfaces it implements."""
+    declared = parse(source).declarations
+    wanted = [each for each in declared if each.name.text == name]
+    if not wanted:
+        known = [each.name.text for each in declared]
+        hint = did_you_mean(name, known) or ".schema shows them all"
+        raise BadRequest(f"there is no type `{name}`; {hint}")
+    implemented = {
+        word.text for each in wanted if isinstance(each, ast.Node) for word in each.implements
+    }
+    shown = [each for each in declared if each.name.text in implemented] + wanted
+    return render(ast.Schema(tuple(shown)))

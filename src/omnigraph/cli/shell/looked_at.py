@@ -10,7 +10,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.snapshot import Target
 
 if TYPE_CHECKING:
-    from omnigraph.service.requests import TargetValues
+    from omnigraph.service.documents import TargetValues
 
 AT_TIME = "time:"
 _SHOWN_ID = 10

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.cli.output import note
-from omnigraph.cli.shell.completion import Vocabulary, complete
-from omnigraph.cli.shell.statements import is_complete
-from omnigraph.cli.shell.tokens import Kind, meaningful, tokens
+from omnigraph.cli.shell.query_completion import Vocabulary, complete
+from omnigraph.cli.shell.statements import Kind, is_complete, meaningful, tokens
 from omnigraph.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -108,15 +107,15 @@ def _keys(names: Callable[[], Vocabulary]) -> KeyBindings:
         if buffer.complete_state is not None:
             buffer.complete_next()
             return
-        start, found = complete(buffer.text, buffer.cursor_position, names())
+        start, candidates = complete(buffer.text, buffer.cursor_position, names())
         typed = buffer.text[start : buffer.cursor_position]
-        common = _common_start([one.text for one in found])
+        common = _common_start([candidate.text for candidate in candidates])
         if common.startswith(typed) and common != typed:
             buffer.insert_text(common.removeprefix(typed))
-        elif len(found) == 1:
+        elif len(candidates) == 1:
             buffer.delete_before_cursor(len(typed))
             buffer.insert_text(common)
-        elif found:
+        elif candidates:
             buffer.start_completion()
 
     @keys.add("enter")
@@ -148,7 +147,7 @@ def _common_start(texts: Sequence[str]) -> str:
     """Return what all texts begin with."""
     first, last = min(texts, default=""), max(texts, default="")
     pairs = enumerate(zip(first, last, strict=False))
-    return first[: next((at for at, (one, other) in pairs if one != other), len(first))]
+    return first[: next((at for at, (sign, other) in pairs if sign != other), len(first))]
 
 
 def _depth(text: str) -> int:
@@ -167,9 +166,9 @@ def _completer(names: Callable[[], Vocabulary]) -> Completer:
 
         def get_completions(self, document: Document, _: CompleteEvent) -> Iterable[Completion]:
             cursor = document.cursor_position
-            start, found = complete(document.text, cursor, names())
-            for one in found:
-                yield Completion(one.text, start - cursor, display_meta=one.about)
+            start, candidates = complete(document.text, cursor, names())
+            for candidate in candidates:
+                yield Completion(candidate.text, start - cursor, display_meta=candidate.about)
 
     return Names()
 

@@ -7,16 +7,16 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.formats import Format
-from omnigraph.cli.output import is_utf8_output, one_line, put
+from omnigraph.cli.output import is_utf8_output, put
+from omnigraph.cli.shared_options import read_params
 from omnigraph.cli.shell import answers
-from omnigraph.cli.shell.completion import Vocabulary
-from omnigraph.cli.shell.declaration import declaration
-from omnigraph.cli.shell.dots import DOTS, HELP
+from omnigraph.cli.shell.answers import declaration
 from omnigraph.cli.shell.looked_at import LookedAt
-from omnigraph.cli.shell.statements import Statement, split_dot
-from omnigraph.cli.source import read_params
+from omnigraph.cli.shell.query_completion import Vocabulary
+from omnigraph.cli.shell.statements import DOTS, HELP, Statement, split_dot
+from omnigraph.display.text import printable
 from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.spelling import did_you_mean
@@ -34,7 +34,7 @@ class Left(Exception):
 class Shell:
     """An open graph, and what dot commands have set: the state looked at, parameters, format."""
 
-    def __init__(self, call: Call, address: Store, graph: Graph, branch: str | None) -> None:
+    def __init__(self, call: Invocation, address: Store, graph: Graph, branch: str | None) -> None:
         self._call = call
         self._address = address
         self._graph = graph
@@ -52,7 +52,7 @@ class Shell:
     @property
     def label(self) -> str:
         """The state looked at, as the prompt shows it."""
-        return one_line(self._looked_at.label)
+        return printable(self._looked_at.label)
 
     def names(self) -> Vocabulary:
         """Return the names of the graph, for completion."""
@@ -76,7 +76,7 @@ class Shell:
         run = self._dots().get(word)
         if run is None:
             hint = did_you_mean(word, [dot.word for dot in DOTS]) or ".help lists them"
-            raise BadRequest(f"there is no command `{one_line(word)}`; {hint}")
+            raise BadRequest(f"there is no command `{printable(word)}`; {hint}")
         run(rest)
 
     def _dots(self) -> Mapping[str, Callable[[str], None]]:
@@ -146,7 +146,9 @@ class Shell:
             return
         here = self._looked_at.branch
         put(
-            "\n".join(f"{'*' if one == here else ' '} {one}" for one in self._graph.branches.list())
+            "\n".join(
+                f"{'*' if name == here else ' '} {name}" for name in self._graph.branches.list()
+            )
         )
 
     def _at(self, word: str) -> None:
@@ -171,7 +173,7 @@ class Shell:
         elif word in list(Format):
             self._format = Format(word)
         else:
-            raise BadRequest(f"there is no format `{one_line(word)}`; write {', '.join(Format)}")
+            raise BadRequest(f"there is no format `{printable(word)}`; write {', '.join(Format)}")
 
     # -------------------------------------------------------------- others
 
@@ -210,4 +212,4 @@ def _words(text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        raise BadRequest(f"cannot read `{one_line(text)}`: {error}") from None
+        raise BadRequest(f"cannot read `{printable(text)}`: {error}") from None

@@ -1,17 +1,130 @@
-"""Cut text into statements: queries, which end when their braces close, and dot commands."""
+"""Cut text into statements: queries, which end when their braces close, and dot commands.
+
+The parser of the language refuses a text as a whole. At a prompt most texts are half a query, so
+statements are cut, coloured and searched for variables by tokens that any text has.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
 
-from omnigraph.cli.shell.tokens import Kind, tokens
+from omnigraph.cli.formats import Format
 
+Completes = str | tuple[str, ...] | None
+
+HELP = """\
+A statement is a query, and runs when its braces close:
+
+  query adults() { match { $p: Person $p.age >= 18 } return { $p.name } limit 10 }
+  query join($name: String) { insert Person { name: $name } }
+
+Tab completes, Ctrl-C stops what runs or clears the line, Ctrl-D leaves.
+"""
+_TOKEN = re.compile(
+    r"""
+      (?P<space>[ \t\r\n]+)
+    | (?P<comment>//[^\n]*+ | /\*(?:[^*]|\*(?!/))*+(?P<open_comment>\*/|\Z))
+    | (?P<string>"[^"\\]*+(?:\\[\s\S][^"\\]*+)*+(?P<open_string>"|\\?\Z))
+    | (?P<variable>\$[A-Za-z0-9_]*)
+    | (?P<type>[A-Z][A-Za-z0-9_]*)
+    | (?P<word>[a-z_][A-Za-z0-9_]*)
+    | (?P<number>-?[0-9]+(?:\.[0-9]+)?)
+    | (?P<sign>[\s\S])
+    """,
+    re.VERBOSE,
+)
 TAKES_QUERY = (".explain", ".profile")
 """Dot commands that are followed by a query, which may go on over several lines."""
-
 _DOT = re.compile(r"\.\w*")
+
+
+@dataclass(frozen=True, slots=True)
+class Dot:
+    """A dot command: its word, how its arguments are written, what it does, what completes them."""
+
+    word: str
+    takes: str
+    about: str
+    completes: Completes = None
+
+    @property
+    def usage(self) -> str:
+        """The command as it is written."""
+        return f"{self.word} {self.takes}".rstrip()
+
+
+DOTS = (
+    Dot(".help", "", "list these commands"),
+    Dot(".branch", "[NAME]", "work on this branch; without a name, list the branches", "branch"),
+    Dot(
+        ".at",
+        "[STATE]",
+        "read BRANCH@VERSION, commit:ID, tag:NAME or time:T; without one, the head again",
+        "target",
+    ),
+    Dot(".schema", "[TYPE]", "show the schema, or the declaration of one type", "type"),
+    Dot(".params", "[JSON]", "set the parameters of statements; without JSON, show them"),
+    Dot(
+        ".format",
+        "[FORMAT]",
+        f"how rows are printed: {', '.join(Format)}",
+        tuple(map(str, Format)),
+    ),
+    Dot(".explain", "[QUERY]", "show what a query would do; without one, the last query"),
+    Dot(".profile", "[QUERY]", "run a query and show where the time goes; or the last query"),
+    Dot(".load", "FILE [MODE]", "load JSON lines as one commit; append, merge, patch or overwrite"),
+    Dot(".quit", "", "leave, as Ctrl-D does"),
+)
+
+
+class Kind(StrEnum):
+    """What a token is."""
+
+    SPACE = "space"
+    COMMENT = "comment"
+    STRING = "string"
+    VARIABLE = "variable"
+    TYPE = "type"
+    WORD = "word"
+    NUMBER = "number"
+    SIGN = "sign"
+
+
+_ENDS = {Kind.COMMENT: ("open_comment", "*/"), Kind.STRING: ("open_string", '"')}
+
+
+class ShellToken(NamedTuple):
+    """A piece of a text. A string or comment that the text ends in has ``is_open``."""
+
+    kind: Kind
+    text: str
+    start: int
+    is_open: bool = False
+
+    @property
+    def end(self) -> int:
+        """Where the token ends in the text."""
+        return self.start + len(self.text)
+
+
+def tokens(text: str, start: int = 0) -> Iterator[ShellToken]:
+    """Yield the tokens of a text from a place on; together they are the whole text."""
+    for match in _TOKEN.finditer(text, start):
+        kind = Kind(next(name for name in Kind if match[name] is not None))
+        is_open = False
+        if kind in _ENDS:
+            group, closing = _ENDS[kind]
+            is_open = match[group] is not None and match[group] != closing
+        yield ShellToken(kind, match[0], match.start(), is_open)
+
+
+def meaningful(text: str) -> list[ShellToken]:
+    """Return the tokens of a text without white space and comments."""
+    return [token for token in tokens(text) if token.kind not in {Kind.SPACE, Kind.COMMENT}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +143,8 @@ class Statement:
 
 def split_dot(text: str) -> tuple[str, str]:
     """Return the word of a dot command, and what follows it."""
-    found = _DOT.match(text)
-    word = "" if found is None else found[0]
+    begun = _DOT.match(text)
+    word = "" if begun is None else begun[0]
     return word, text[len(word) :].strip()
 
 

@@ -1,15 +1,15 @@
-"""Which variables a query text names, and of which types they are, as far as the text says."""
+"""Of which type each variable of a query text is, as far as the text says; half a query has no syntax tree."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from omnigraph.cli.shell.tokens import Kind, Token
+from omnigraph.cli.shell.statements import Kind, ShellToken
 from omnigraph.lang.schema.catalog import Catalog
 
 
-class Hop(NamedTuple):
+class WrittenHop(NamedTuple):
     """A traversal as written: `$source [$edge:] word [{1,2}] $target`."""
 
     source: str
@@ -18,7 +18,7 @@ class Hop(NamedTuple):
     edge: str | None
 
 
-def variable_types(tokens: Sequence[Token], catalog: Catalog) -> dict[str, str]:
+def variable_types(tokens: Sequence[ShellToken], catalog: Catalog) -> dict[str, str]:
     """Return the node or edge type of each variable whose type follows from the text."""
     known = {name: bound for name, bound in _bindings(tokens) if bound in catalog.nodes}
     for hop in _hops(tokens):
@@ -36,14 +36,14 @@ def variable_types(tokens: Sequence[Token], catalog: Catalog) -> dict[str, str]:
     return known
 
 
-def described(tokens: Sequence[Token], known: dict[str, str]) -> dict[str, str]:
+def described(tokens: Sequence[ShellToken], known: dict[str, str]) -> dict[str, str]:
     """Return every variable and parameter of a text with its type, or with nothing."""
     written = dict(_bindings(tokens))
     names = (token.text for token in tokens if token.kind is Kind.VARIABLE and token.text != "$")
     return {name: known.get(name) or written.get(name, "") for name in names}
 
 
-def _bindings(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
+def _bindings(tokens: Sequence[ShellToken]) -> Iterator[tuple[str, str]]:
     """Yield each `$variable: Type`, also of parameters."""
     for at, token in enumerate(tokens[:-2]):
         colon, name = tokens[at + 1], tokens[at + 2]
@@ -51,7 +51,7 @@ def _bindings(tokens: Sequence[Token]) -> Iterator[tuple[str, str]]:
             yield token.text, name.text
 
 
-def _hops(tokens: Sequence[Token]) -> Iterator[Hop]:
+def _hops(tokens: Sequence[ShellToken]) -> Iterator[WrittenHop]:
     """Yield the traversals in the text."""
     for at, token in enumerate(tokens):
         if token.kind is Kind.VARIABLE:
@@ -60,7 +60,7 @@ def _hops(tokens: Sequence[Token]) -> Iterator[Hop]:
                 yield hop
 
 
-def _hop_at(tokens: Sequence[Token], at: int) -> Hop | None:
+def _hop_at(tokens: Sequence[ShellToken], at: int) -> WrittenHop | None:
     rest = tokens[at : at + 12]
     source, edge, rest = rest[0].text, None, rest[1:]
     if [token.kind for token in rest[:1]] == [Kind.VARIABLE] and _texts(rest, 1, 2) == [":"]:
@@ -75,8 +75,8 @@ def _hop_at(tokens: Sequence[Token], at: int) -> Hop | None:
         rest = rest[closing + 1 :]
     if not rest or rest[0].kind is not Kind.VARIABLE:
         return None
-    return Hop(source, word, rest[0].text, edge)
+    return WrittenHop(source, word, rest[0].text, edge)
 
 
-def _texts(tokens: Sequence[Token], start: int, end: int) -> list[str]:
+def _texts(tokens: Sequence[ShellToken], start: int, end: int) -> list[str]:
     return [token.text for token in tokens[start:end]]

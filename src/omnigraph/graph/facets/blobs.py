@@ -89,8 +89,8 @@ class Blobs(Facet):
     ) -> BlobStat:
         """Describe a blob without opening it. A null one is not found."""
         selector, wanted = BlobSelector(kind, type, id, property), self._access.reading(**target)
-        found = self._find(selector, wanted)
-        facts = found.facts
+        blob = self._find(selector, wanted)
+        facts = blob.facts
         return BlobStat(
             selector,
             "managed" if facts.external_uri is None else "external",
@@ -98,7 +98,7 @@ class Blobs(Facet):
             facts.etag,
             facts.external_uri,
             wanted,
-            found.view.snapshot.graph_commit_id,
+            blob.view.snapshot.graph_commit_id,
         )
 
     def open(
@@ -228,8 +228,8 @@ class Blobs(Facet):
         return retry_if_remade(target, lambda: self._open_found(selector, target))
 
     def _open_found(self, selector: BlobSelector, target: Target) -> BlobStream:
-        found = self._look(selector, target)
-        uri = found.facts.external_uri
+        blob = self._look(selector, target)
+        uri = blob.facts.external_uri
         if uri is not None:
             raise ExternalBlob(
                 f"{selector.property} of {selector.type} {selector.id!r} is kept at {uri} and is not "
@@ -237,8 +237,8 @@ class Blobs(Facet):
                 uri=uri,
                 reason="external blobs are not fetched",
             )
-        with found.view.reading():
-            return open_blob(found.table, found.column, found.address, found.view.reading)
+        with blob.view.reading():
+            return open_blob(blob.table, blob.column, blob.address, blob.view.reading)
 
     def _find(self, selector: BlobSelector, target: Target) -> _Found:
         return retry_if_remade(target, lambda: self._look(selector, target))
@@ -253,12 +253,12 @@ class Blobs(Facet):
             if column is None:
                 # The property was added later.
                 raise selector.not_found(value=True)
-            found = find_blob(pinned.table, column, selector.id)
-        if found is None:
+            blob = find_blob(pinned.table, column, selector.id)
+        if blob is None:
             raise selector.not_found()
-        if found.facts is None:
+        if blob.facts is None:
             raise selector.not_found(value=True)
-        return _Found(view, pinned.table, column, found.address, found.facts)
+        return _Found(view, pinned.table, column, blob.address, blob.facts)
 
 
 def _check_out(out: object) -> None:

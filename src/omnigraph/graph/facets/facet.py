@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
 from omnigraph.graph.access import Access
+from omnigraph.graph.arguments import check_flag
+from omnigraph.manifest.actors import check_message, check_operation_id
+
+if TYPE_CHECKING:
+    from omnigraph.write.merge.request import MergeOptions
+
+Resolve = str | Mapping[tuple[str, str], Any] | None
+"""How entities in conflict are decided: a word for all, or for each (table key, id) what becomes of it."""
 
 
 class Facet:
@@ -16,3 +27,35 @@ class Facet:
         calls = ", ".join(name for name in dir(self) if not name.startswith("_"))
         name = type(self).__name__.lower()
         return f"<graph.{name} of {self._state.workspace.root.canonical}: {calls}>"
+
+
+def merge_options(
+    access: Access,
+    granularity: str,
+    resolve: Resolve,
+    dry_run: object,
+    images: object,
+    operation_id: object,
+    message: object,
+) -> MergeOptions:
+    """Return the checked options of a merge or revert; a read-only handle may ask for a dry run."""
+    from omnigraph.write.merge.request import MergeOptions, check_granularity
+    from omnigraph.write.vectors import TextVectors
+
+    state, dry = access.state, check_flag("dry_run", dry_run)
+    if dry:
+        state.ensure_open()
+    else:
+        state.ensure_writable()
+    return MergeOptions(
+        lambda branch: state.schemas.at(branch).catalog,
+        access.actor,
+        check_granularity(granularity),
+        resolve,
+        dry,
+        check_flag("images", images),
+        state.blob_policy,
+        operation_id=check_operation_id(operation_id),
+        message=check_message(message),
+        vectors=TextVectors(state.embedder),
+    )

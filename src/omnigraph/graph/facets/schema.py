@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest
-from omnigraph.graph.accepted_schema import AcceptedSchema
+from omnigraph.graph.caches import AcceptedSchema
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source

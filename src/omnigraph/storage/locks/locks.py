@@ -17,7 +17,6 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from types import TracebackType
 from typing import ClassVar, Final, Protocol, Self
 from uuid import uuid4
 
@@ -292,12 +291,7 @@ class HeldLocks:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.release()
 
 

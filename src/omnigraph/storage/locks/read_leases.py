@@ -19,7 +19,6 @@ import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
-from types import TracebackType
 from typing import Any, Final, Self
 
 from omnigraph.clock import new_ulid, now_us, stamp_us
@@ -111,12 +110,7 @@ class HeldLease:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.end()
 
 

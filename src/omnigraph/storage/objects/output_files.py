@@ -8,7 +8,6 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable
 from pathlib import PurePath
-from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Literal, Self, cast
 
 from omnigraph.errors import BadRequest, OmniGraphError
@@ -100,12 +99,7 @@ class ObjectFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.end(complete=kind is None)
 
     def write(self, piece: bytes | memoryview) -> None:

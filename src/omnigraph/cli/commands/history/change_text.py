@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.cli.output import in_colour, on_terminal, one_line
+from omnigraph.cli.output import in_colour, on_terminal
+from omnigraph.display.text import printable
 
 Document = Mapping[str, Any]
 
@@ -42,12 +43,12 @@ class ChangeText:
 
     def title(self, text: str) -> str:
         """Return the line above the changes of a commit."""
-        return self._painted(one_line(text), _BOLD)
+        return self._painted(printable(text), _BOLD)
 
     def lines(self, change: Document) -> Iterator[str]:
         """Yield the lines of one change, as documents have it."""
         op = change["op"]
-        name = f"{change['kind']} {change['type']} {one_line(change['id'])}"
+        name = f"{change['kind']} {change['type']} {printable(change['id'])}"
         yield self._painted(f"{_SIGNS[op]} {name}", _COLOURS[op])
         before, after = _values(change.get("before")), _values(change.get("after"))
         for name in {**before, **after}:
@@ -88,7 +89,7 @@ def _text(value: Any) -> str:
 def _differing(old: str, new: str) -> tuple[str, str]:
     """Return the parts of two texts in which a reader sees how they differ."""
     same = next(
-        (at for at, (one, other) in enumerate(zip(old, new, strict=False)) if one != other),
+        (at for at, (sign, other) in enumerate(zip(old, new, strict=False)) if sign != other),
         min(len(old), len(new)),
     )
     start = 0 if same < _LONGEST - _BEFORE else same - _BEFORE
@@ -102,4 +103,4 @@ def _cut(text: str, start: int) -> str:
 
 
 def _json(value: Any) -> str:
-    return one_line(json.dumps(value, ensure_ascii=False))
+    return printable(json.dumps(value, ensure_ascii=False))

@@ -1,26 +1,31 @@
-"""`omnigraph changes`, and `omnigraph commit changes`."""
+"""`omnigraph changes`, `omnigraph commit changes` and `omnigraph diff`: what was changed."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Annotated
 
 import typer
 
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.commands.history.change_text import ChangeText
-from omnigraph.cli.commands.history.filters import FilterOptions, NoImagesOption
-from omnigraph.cli.output import one_line, put
-from omnigraph.cli.progress import export_progress
-from omnigraph.cli.register import BranchOption, UriArgument, UriOption, add, group
-from omnigraph.cli.tables import moment
-from omnigraph.display.text import counted
-from omnigraph.service import changes as service
+from omnigraph.cli.output import put
+from omnigraph.cli.progress_line import export_progress
+from omnigraph.cli.shared_options import BranchOption, UriArgument, UriOption
+from omnigraph.cli.text_tables import moment
+from omnigraph.display.text import counted, printable
+from omnigraph.manifest.snapshot import TEXT_FORMS, Target
+from omnigraph.service import history as service
 from omnigraph.service.documents import Document, Streamed
+from omnigraph.service.history import FilterValues
 
+NoImagesOption = Annotated[
+    bool, typer.Option("--no-images", help="Leave out the values of properties.")
+]
 # Changes are written below the title of their commit.
 _INDENT = "  "
-
 LimitOption = Annotated[
     int | None,
     typer.Option(
@@ -31,17 +36,49 @@ PageTokenOption = Annotated[
     str | None,
     typer.Option("--page-token", metavar="T", help="Only the page that this token names."),
 ]
+COUNTED = {"inserts": "inserted", "updates": "updated", "deletes": "deleted"}
 
 
-def register(app: typer.Typer) -> None:
-    """Add the commands."""
-    changes = group(app, "changes", "Follow what commits change.")
-    add(changes, "changes poll", poll)
-    add(changes, "changes baseline", baseline)
+class KindWord(StrEnum):
+    """A value of `--kind`."""
+
+    node = "node"
+    edge = "edge"
+
+
+class OpWord(StrEnum):
+    """A value of `--op`."""
+
+    insert = "insert"
+    update = "update"
+    delete = "delete"
+
+
+@dataclass(frozen=True, slots=True)
+class FilterOptions:
+    """Flags of a command that shows changes; each may be repeated, and without it all are shown."""
+
+    kind: Annotated[
+        list[KindWord] | None, typer.Option("--kind", help="Only nodes, or only edges.")
+    ] = None
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", metavar="T", help="Only this type.")
+    ] = None
+    op: Annotated[
+        list[OpWord] | None, typer.Option("--op", help="Only what was inserted, say.")
+    ] = None
+
+    def read(self) -> FilterValues:
+        """Return the filter as a request takes it."""
+        return {
+            "kinds": tuple(map(str, self.kind or ())),
+            "types": tuple(self.type_ or ()),
+            "ops": tuple(map(str, self.op or ())),
+        }
 
 
 def poll(
-    call: Call,
+    call: Invocation,
     shown: FilterOptions,
     uri: UriArgument = None,
     branch: BranchOption = None,
@@ -58,7 +95,7 @@ def poll(
     limit: LimitOption = None,
 ) -> None:
     """Show the next commits of a branch with what each changed, and the cursor to go on with."""
-    request = service.PollRequest(
+    request = service.FeedRequest(
         branch=branch,
         start=start,
         cursor=cursor,
@@ -80,7 +117,7 @@ def poll(
 
 
 def baseline(
-    call: Call,
+    call: Invocation,
     shown: FilterOptions,
     out: Annotated[str, typer.Option("--out", metavar="FILE", help="Where to write the records.")],
     uri: UriArgument = None,
@@ -96,7 +133,7 @@ def baseline(
 
 
 def commit_changes(
-    call: Call,
+    call: Invocation,
     graph_commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit id.")],
     shown: FilterOptions,
     uri: UriOption = None,
@@ -118,8 +155,8 @@ def commit_changes(
             call.answer(page, lambda: _put_page(page))
         else:
             # Inside, because the changes are found while they are printed.
-            found = service.commit_changes(graph, request)
-            call.answer(found, lambda: _put_all(found))
+            changed = service.commit_changes(graph, request)
+            call.answer(changed, lambda: _put_all(changed))
 
 
 def _put_page(page: Document) -> None:
@@ -128,9 +165,9 @@ def _put_page(page: Document) -> None:
     put_page_token(page)
 
 
-def _put_all(found: Streamed) -> None:
-    put_title({**found.head, **found.end()})
-    for changes in found.values():
+def _put_all(changed: Streamed) -> None:
+    put_title({**changed.head, **changed.end()})
+    for changes in changed.values():
         put_changes(changes, _INDENT)
 
 
@@ -141,7 +178,7 @@ def put_title(block: Document) -> None:
     title = f"commit {cause['graph_commit_id']} on {cause['authored_branch']}{by}"
     put(ChangeText.for_stdout().title(f"{title}, {moment(cause['authored_at'])}"))
     for line in cause.get("message", "").splitlines():
-        put(f"  {one_line(line)}".rstrip())
+        put(f"  {printable(line)}".rstrip())
     for step in block.get("schema", {}).get("steps", ()):
         put(f"  schema: {step['kind']}")
 
@@ -157,3 +194,46 @@ def put_page_token(page: Document) -> None:
     """Write the token of the next page, if there is one."""
     if "next_page_token" in page:
         put(f"page token: {page['next_page_token']}")
+
+
+def diff(
+    call: Invocation,
+    from_: Annotated[str, typer.Argument(metavar="FROM", help=f"One state: {TEXT_FORMS}.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="The other state, named alike.")],
+    shown: FilterOptions,
+    uri: UriOption = None,
+    no_images: NoImagesOption = False,
+    limit: LimitOption = None,
+    page_token: PageTokenOption = None,
+) -> None:
+    """Show what changed, net, from one state of the graph to another."""
+    request = service.DiffRequest(
+        from_=Target.of_text(from_),
+        to=Target.of_text(to),
+        images=not no_images,
+        limit=limit,
+        page_token=page_token,
+        **shown.read(),
+    )
+    with call.open(call.address(uri)) as graph:
+        if page_token is not None:
+            page = service.diff_page(graph, request)
+            call.answer(page, lambda: _put_diff_page(page))
+        else:
+            # Inside, because the changes are found while they are printed.
+            differing = service.diff(graph, request)
+            call.answer(differing, lambda: _put_diff(differing))
+
+
+def _put_diff_page(page: Document) -> None:
+    put_changes(page["changes"])
+    put_page_token(page)
+
+
+def _put_diff(differing: Streamed) -> None:
+    for changes in differing.values():
+        put_changes(changes)
+    stats = differing.end()["stats"]
+    is_empty = not any(stats[name] for name in COUNTED)
+    counts = (f"{stats[name]:,} {what}" for name, what in COUNTED.items())
+    put("no differences" if is_empty else ", ".join(counts))

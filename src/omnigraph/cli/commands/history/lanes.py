@@ -38,12 +38,12 @@ class Signs:
     """Where a lane ends in a line to the left."""
 
 
-DRAWN = Signs("●", "│", "─", "┼", "├", "┤", "╮", "╭", "╯")
-TYPED = Signs("*", "|", "-", "+", "|", "|", "\\", "/", "/")
+DRAWN = Signs(*"●│─┼├┤╮╭╯")
+TYPED = Signs(*"*|-+||\\//")
 """For output that cannot express the others."""
 
 
-class Line(NamedTuple):
+class DrawnLine(NamedTuple):
     """One line of the drawing: its characters, and the lane whose colour each has; a commit or None."""
 
     signs: str
@@ -51,7 +51,7 @@ class Line(NamedTuple):
     commit: str | None = None
 
 
-def draw(commits: Iterable[tuple[str, Sequence[str]]], signs: Signs = DRAWN) -> Iterator[Line]:
+def draw(commits: Iterable[tuple[str, Sequence[str]]], signs: Signs = DRAWN) -> Iterator[DrawnLine]:
     """Yield the lines for commits given with the ids of their parents, children before parents."""
     lanes: list[str | None] = []
     for name, parents in commits:
@@ -83,13 +83,13 @@ def _free(lanes: list[str | None], beside: int = -1) -> int:
     return len(lanes) - 1
 
 
-def _commit_line(lanes: Sequence[str | None], at: int, signs: Signs) -> Line:
+def _commit_line(lanes: Sequence[str | None], at: int, signs: Signs) -> DrawnLine:
     row = [signs.lane if waits is not None else " " for waits in lanes]
     row[at] = signs.commit
     return _spread(row, [" "] * (len(row) - 1), at, (), lanes[at])
 
 
-def _joined(lanes: Sequence[str | None], at: int, other: int, signs: Signs, end: str) -> Line:
+def _joined(lanes: Sequence[str | None], at: int, other: int, signs: Signs, end: str) -> DrawnLine:
     """Return the line that leads from the lane of a commit to another one, across those between."""
     row = [signs.lane if waits is not None else " " for waits in lanes]
     between = range(min(at, other) + 1, max(at, other))
@@ -106,10 +106,10 @@ def _joined(lanes: Sequence[str | None], at: int, other: int, signs: Signs, end:
 
 def _spread(
     row: Sequence[str], gaps: Sequence[str], colour: int, drawn: Sequence[str], commit: str | None
-) -> Line:
+) -> DrawnLine:
     """Put lanes and the gaps between them side by side."""
     signs, lanes = [row[0]], [0]
     for at, gap in enumerate(gaps):
         signs += [gap, row[at + 1]]
         lanes += [colour if drawn else at, at + 1]
-    return Line("".join(signs), tuple(lanes), commit)
+    return DrawnLine("".join(signs), tuple(lanes), commit)

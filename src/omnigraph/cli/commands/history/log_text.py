@@ -13,10 +13,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, Line, draw
-from omnigraph.cli.output import is_utf8_output, on_terminal, one_line, put
-from omnigraph.cli.tables import EMPTY, GAP, moment, put_table
-from omnigraph.display.text import shortened
+from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, DrawnLine, draw
+from omnigraph.cli.output import is_utf8_output, on_terminal, put
+from omnigraph.cli.text_tables import GAP, moment, put_table
+from omnigraph.display.panel import EMPTY
+from omnigraph.display.text import printable, shortened
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -33,7 +34,7 @@ LONGEST_LINE = 80
 
 def put_flat(document: Mapping[str, Any]) -> None:
     """Write the commits of a history as a list."""
-    rows = [(*_facts(one), ", ".join(_names(one)) or None) for one in document["commits"]]
+    rows = [(*_facts(commit), ", ".join(_names(commit)) or None) for commit in document["commits"]]
     put_with_messages(("commit", "time", "actor", "operation", "names"), rows, document["commits"])
 
 
@@ -51,15 +52,15 @@ def put_with_messages(
 def message_line(commit: Commit) -> str | None:
     """Return the first line of the message of a commit, cut if it is long; None if it has none."""
     message = commit["facts"].get("message")
-    return None if message is None else shortened(one_line(message.splitlines()[0]), LONGEST_LINE)
+    return None if message is None else shortened(printable(message.splitlines()[0]), LONGEST_LINE)
 
 
 def put_drawn(document: Mapping[str, Any]) -> None:
     """Write the commits of a history in lanes; on a terminal in colours, and as wide as that is."""
-    commits = {one["graph_commit_id"]: one for one in document["commits"]}
+    commits = {commit["graph_commit_id"]: commit for commit in document["commits"]}
     parents = (
-        (one["graph_commit_id"], [one[name] for name in _PARENTS if one[name] is not None])
-        for one in document["commits"]
+        (commit["graph_commit_id"], [commit[name] for name in _PARENTS if commit[name] is not None])
+        for commit in document["commits"]
     )
     lines = list(draw(parents, DRAWN if is_utf8_output() else TYPED))
     width = max((len(line.signs) for line in lines if line.commit is not None), default=0)
@@ -74,7 +75,7 @@ def _facts(commit: Commit) -> tuple[str, str, str, str]:
     """Return what is said of a commit: id, time, actor and operation."""
     actor = commit["actor_id"] or EMPTY
     time = moment(commit["created_at"])
-    return commit["graph_commit_id"], time, one_line(actor), commit["operation"]
+    return commit["graph_commit_id"], time, printable(actor), commit["operation"]
 
 
 def _names(commit: Commit) -> list[str]:
@@ -87,7 +88,7 @@ class _Drawing:
     """Commits, and the lines that show them; the lanes are ``width`` wide."""
 
     commits: Mapping[str, Commit]
-    lines: Sequence[Line]
+    lines: Sequence[DrawnLine]
     width: int
 
     def plain(self) -> str:
@@ -134,10 +135,10 @@ class _Drawing:
 
     def _line_width(self, widths: Sequence[int]) -> int:
         """Return how wide a line is with all its names."""
-        names = max((len(", ".join(_names(one))) for one in self.commits.values()), default=0)
+        names = max((len(", ".join(_names(commit))) for commit in self.commits.values()), default=0)
         return self.width + sum(widths) + len(GAP) * (len(widths) + bool(names)) + names
 
-    def _lanes(self, line: Line, below: Commit | None = None) -> Text:
+    def _lanes(self, line: DrawnLine, below: Commit | None = None) -> Text:
         """Return the lanes of a line; ``below`` its commit, where they go on, with a wider margin."""
         from rich.text import Text
 

@@ -10,16 +10,21 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from omnigraph.cli.address import Store
-from omnigraph.cli.call import Call
+from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import made_commit, note, put, replayed
-from omnigraph.cli.register import BranchOption, CommitFlags, UriOption
-from omnigraph.cli.source import ResolveOption, read_resolve
-from omnigraph.cli.tables import put_facts, put_table
+from omnigraph.cli.shared_options import (
+    BranchOption,
+    CommitFlags,
+    ResolveOption,
+    UriOption,
+    read_resolve,
+)
+from omnigraph.cli.text_tables import put_facts, put_table
 from omnigraph.errors import MergeConflicts
+from omnigraph.service.branches import MergeRequest, RevertRequest
+from omnigraph.service.branches import merge as run_merge
+from omnigraph.service.branches import revert as run_revert
 from omnigraph.service.documents import Document
-from omnigraph.service.writes.merging import MergeRequest, RevertRequest
-from omnigraph.service.writes.merging import merge as run_merge
-from omnigraph.service.writes.merging import revert as run_revert
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
@@ -52,7 +57,7 @@ class MergeFlags:
 
 
 def merge(
-    call: Call,
+    call: Invocation,
     source: Annotated[str, typer.Argument(metavar="SOURCE", help="The branch to merge.")],
     flags: MergeFlags,
     made: CommitFlags,
@@ -84,7 +89,7 @@ def merge(
 
 
 def revert(
-    call: Call,
+    call: Invocation,
     graph_commit_id: Annotated[str, typer.Argument(metavar="ID", help="The commit to undo.")],
     flags: MergeFlags,
     made: CommitFlags,
@@ -109,7 +114,7 @@ def revert(
 
 @contextmanager
 def _opened(
-    call: Call, uri: str | None, flags: MergeFlags, act: str = "", asks: bool = False
+    call: Invocation, uri: str | None, flags: MergeFlags, act: str = "", asks: bool = False
 ) -> Iterator[Graph]:
     """Open the graph, for a dry run without writing; ``act`` needs the user's consent if it ``asks``."""
     address: Store = call.address(uri, read_only=flags.dry_run)
@@ -119,7 +124,7 @@ def _opened(
         yield graph
 
 
-def _run(call: Call, work: Callable[[], Document]) -> Document:
+def _run(call: Invocation, work: Callable[[], Document]) -> Document:
     """Run it; of conflicts, list all on stderr before they end the command."""
     try:
         return work()
@@ -130,7 +135,7 @@ def _run(call: Call, work: Callable[[], Document]) -> Document:
         raise
 
 
-def _answer(call: Call, document: Document, text: str) -> None:
+def _answer(call: Invocation, document: Document, text: str) -> None:
     def show() -> None:
         put(text + replayed(document))
         stats = document["stats"]
@@ -157,5 +162,8 @@ def _answer(call: Call, document: Document, text: str) -> None:
 def _put_conflicts(conflicts: Sequence[Document]) -> None:
     put_table(
         ("conflict", "table", "id", "what"),
-        [(one["kind"], one["table_key"], one["row_id"], one["message"]) for one in conflicts],
+        [
+            (conflict["kind"], conflict["table_key"], conflict["row_id"], conflict["message"])
+            for conflict in conflicts
+        ],
     )

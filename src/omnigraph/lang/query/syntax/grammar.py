@@ -33,15 +33,18 @@ TABLES: Final = "tables.json"
 _NESTING = {"NOT": "`not` blocks", "LBRACKET": "lists", "LPAR": "calls"}
 
 
-@lru_cache(maxsize=1)
-def lark_parser() -> Lark:
-    """The lark parser, which says what is wrong with a text."""
+@lru_cache(maxsize=2)
+def lark_parser(*, builds: bool = True) -> Lark:
+    """The lark parser, which says what is wrong with a text.
+
+    One that ``builds`` nothing can also follow a text that the builder would refuse, such as half a query.
+    """
     grammar = resources.files(__package__).joinpath("grammar.lark").read_text("utf-8")
     return Lark(
         grammar + _function_terminal(),
         parser="lalr",
         lexer="contextual",
-        transformer=cast("Any", _Callbacks()),
+        transformer=cast("Any", _Callbacks()) if builds else None,
         postlex=_Tokens(),
     )
 

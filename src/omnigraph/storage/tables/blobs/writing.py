@@ -18,7 +18,6 @@ import shutil
 from collections import deque
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias
 
 from omnigraph.errors import InputError, StorageError
@@ -56,10 +55,7 @@ class OpenedRows:
         return self
 
     def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
+        self, _kind: type[BaseException] | None, error: BaseException | None, *_: object
     ) -> None:
         while self._opened:
             self._opened.popleft().close()

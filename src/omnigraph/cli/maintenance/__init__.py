@@ -1,1 +1,0 @@
-"""Commands that keep a graph in shape; they open its storage themselves."""
