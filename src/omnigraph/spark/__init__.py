@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, MutableMapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -29,10 +29,10 @@ from pyspark.sql.types import StructType
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.option_values import split_store_options
 from omnigraph.runner.spark_errors import short_errors
+from omnigraph.runner.spark_tasks import active_session_kept
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
 from omnigraph.spark.opening import open_graph, plan_rows
 from omnigraph.spark.tables import is_of_table, is_table, options_with, table_schema
-from omnigraph.spark.threads import in_thread
 from omnigraph.storage.store_kinds.known import STORE_KINDS
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.written.task_rows import TaskResult
     from omnigraph.spark.feed import PinnedFeed
     from omnigraph.storage.store_kinds.store_kind import StoreOptions
+
 
 __all__ = ["NAME", "OmniGraphSource", "in_thread", "register"]
 
@@ -253,3 +254,25 @@ class _Writer(DataSourceArrowWriter):
 def _results_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskResult]:
     """Return the results of the tasks; a task that failed has none."""
     return [message.result for message in messages if isinstance(message, _Message)]
+
+
+@contextmanager
+def in_thread(session: SparkSession) -> Iterator[SparkSession]:
+    """Let the current thread write with a session that another thread made.
+
+    Java's side of a new thread has no session, and `df.write.save()` looks there for the data sources
+    that are written in Python: it would find none. A session of Spark Connect needs nothing of that.
+
+    ```python
+    def write(frame, type):
+        with omnigraph.spark.in_thread(session):
+            frame.write.format("omnigraph").options(graph=uri, type=type).mode("append").save()
+    ```
+    """
+    java: Any = getattr(session, "_jsparkSession", None)
+    if java is None:
+        yield session
+        return
+    with active_session_kept(session) as sessions:
+        sessions.setActiveSession(java)
+        yield session

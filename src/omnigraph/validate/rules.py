@@ -178,14 +178,6 @@ def made_ids_in_use() -> str:
     )
 
 
-def any_id_in_use() -> str:
-    """Find an id that a committed edge or two incoming ones have."""
-    return (
-        "SELECT p.id FROM pend p JOIN ids c ON c.id = p.id "
-        "UNION ALL SELECT id FROM pend GROUP BY id HAVING COUNT(*) > 1 LIMIT 1"
-    )
-
-
 def other_ids() -> str:
     """Select the ids that records take, those of `misled` records instead of those of `taken`."""
     return (

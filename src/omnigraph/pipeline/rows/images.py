@@ -192,11 +192,6 @@ class KeptFragments:
             return stage_overwrite_fragments(table, fragments, table.schema)
         return stage_append_fragments(table, fragments)
 
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was written yet."""
-        return self._known is None
-
     def drop(self) -> None:
         """Forget the fragments, because the rows have changed."""
         self._known, self._fragments = None, ()

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +29,7 @@ _ASKED_AT_ONCE = 500
 """Keys in one look-up; SQLite takes a thousand parameters everywhere."""
 
 
-def text_digest(text: str) -> bytes:
+def _text_digest(text: str) -> bytes:
     """Return the hash under which the vector of a text is found."""
     return hashlib.blake2b(text.encode("utf-8"), digest_size=DIGEST_BYTES).digest()
 
@@ -78,11 +77,11 @@ class VectorSpool:
             return
         if self._only_asked:
             return
-        group = self.group(entity, name)
+        group = self._group(entity, name)
         group.is_required |= is_required
         group.place = place
         for text in texts.unique().to_pylist():
-            group.queue.setdefault(text_digest(text), text)
+            group.queue.setdefault(_text_digest(text), text)
             if len(group.queue) >= _ASKED_AT_ONCE:
                 self._send(group, whole=False)
         self._send(group, whole=False)
@@ -95,13 +94,13 @@ class VectorSpool:
 
     def vectors(self, entity: Entity, name: str, texts: pa.Array) -> pa.Array:
         """Return the vectors of texts; null for a text that is null or has none."""
-        group = self.group(entity, name)
+        group = self._group(entity, name)
         encoded = texts.dictionary_encode()
-        digests = [text_digest(text) for text in encoded.dictionary.to_pylist()]
+        digests = [_text_digest(text) for text in encoded.dictionary.to_pylist()]
         made = group.vectors(digests, entity.properties[name].type.arrow_type())
         return made.take(encoded.indices)
 
-    def group(self, entity: Entity, name: str) -> _Group:
+    def _group(self, entity: Entity, name: str) -> _Group:
         """Return the vectors of one model and dimension."""
         prop = entity.properties[name]
         assert prop.embed is not None
@@ -109,17 +108,6 @@ class VectorSpool:
         if key not in self._groups:
             self._groups[key] = _Group(self._open(), self._directory, len(self._groups), *key)
         return self._groups[key]
-
-    def groups(self) -> Sequence[_Group]:
-        """Return all of them, in the order of their numbers."""
-        return list(self._groups.values())
-
-    def write(self, name: str, table: pa.Table) -> str:
-        """Write a table to a file of the spool, and return its path."""
-        path = self._directory / f"{name}.arrow"
-        with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
-            writer.write_table(table)
-        return str(path)
 
     def close(self) -> None:
         """Close the files; the directory belongs to the load."""
@@ -221,17 +209,6 @@ class _Group:
         made = vector_column(np.asarray(self._matrix()[places[known]]), kind)
         order = np.cumsum(known) - 1
         return made.take(pa.array(order, mask=~known))
-
-    def parts(self, rows: int) -> Iterator[tuple[list[bytes], npt.NDArray[np.float32]]]:
-        """Yield everything there is, so many rows at a time."""
-        if not self.count:
-            return
-        text = f"SELECT digest FROM {self._table} ORDER BY place"  # noqa: S608
-        found = self._database.execute(text)
-        matrix = self._matrix()
-        for start in range(0, self.count, rows):
-            some: list[Any] = found.fetchmany(rows)
-            yield [row[0] for row in some], np.asarray(matrix[start : start + len(some)])
 
     def _matrix(self) -> npt.NDArray[np.float32]:
         return np.memmap(self._path, np.float32, "r", shape=(self.count, self.dimension))

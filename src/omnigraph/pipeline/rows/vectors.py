@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +19,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types.columns import put_values
 
 FILLED_BYTES = 32 << 20
-"""About so many bytes of vectors are put into rows at a time."""
+"""Vectors of about this number of bytes are put into rows at a time."""
 
 
 def is_wanted(entity: Entity, name: str, batch: pa.RecordBatch) -> pa.Array:
@@ -92,15 +92,7 @@ def _with_stored(
     return batch
 
 
-class MadeVectors(Protocol):
-    """Vectors that were made of texts, wherever they are."""
-
-    def vectors(self, entity: Entity, name: str, texts: pa.Array) -> pa.Array:
-        """Return the vectors of texts for one property, null where there is none."""
-        ...
-
-
-def fill(entity: Entity, batch: pa.RecordBatch, made: MadeVectors) -> Iterator[pa.RecordBatch]:
+def fill(entity: Entity, batch: pa.RecordBatch, made: VectorSpool) -> Iterator[pa.RecordBatch]:
     """Yield the rows with the vectors that were made of their texts."""
     for _, part in slices(entity, batch):
         filled = part

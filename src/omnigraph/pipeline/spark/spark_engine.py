@@ -17,12 +17,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from omnigraph.pipeline.engine import FindTarget, Incoming, LoadTarget, ReadRecords
+from omnigraph.pipeline.engine import FindTarget, Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
-from omnigraph.pipeline.rows.stored_rows import spellings_of
+from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
 from omnigraph.pipeline.spark.read_plan import ReadPlan
 from omnigraph.pipeline.spark.rule_proof import RuleProof
@@ -59,6 +59,7 @@ class SparkEngine(WrittenEngine):
             self.is_local = local_cores(self.session.sparkContext.master or "") is not None
             self.cores = self.session.sparkContext.defaultParallelism
         self._rows: dict[str, SparkRows] = {}
+        self._whole: list[SparkRows] = []
         self._rules: RowRules
         self._is_here = False
 
@@ -104,18 +105,20 @@ class SparkEngine(WrittenEngine):
         self, request: LoadRequest, rules: RowRules, directory: Path, target: LoadTarget
     ) -> TaskPlan:
         mode = request.options.mode
-        beside = TableRef(str(directory / "written"))
         destinations = {}
         for key, ref in target.tables.items():
             entity = rules.catalog.entity(key)
             form = form_of(entity, mode, is_final=target.is_final)
-            # Rows that are read again lie where all executors reach them, and no branch that is deleted.
-            place = ref if form != "rows" else beside if self.is_local else ref.on(None)
+            place = self._beside(ref, directory) if form == "rows" else ref
             destinations[key] = Destination(entity, place, form, mode == "overwrite")
         rejects = None
         if request.rejects is not None:
-            rejects = beside if self.is_local else next(iter(target.tables.values())).on(None)
+            rejects = self._beside(next(iter(target.tables.values())), directory)
         return TaskPlan(rules, destinations, rejects)
+
+    def _beside(self, ref: TableRef, directory: Path) -> TableRef:
+        """Return where rows lie that are read again: all executors reach it, and no deleted branch takes it along."""
+        return TableRef(str(directory / "written")) if self.is_local else ref.on(None)
 
     def _gather(
         self,
@@ -166,9 +169,32 @@ class SparkEngine(WrittenEngine):
             )
             return proof.holds()
 
+    def complete(
+        self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell
+    ) -> Incoming:
+        """Make whole rows of the records of a patch: few in this process, many on executors."""
+        assert isinstance(records, SparkRows)
+        if records.rows <= self.sizes.here_rows:
+            return super().complete(rules, records, ref, directory, tell)
+        beside = self._beside(ref, directory)
+        done = records.completed(rules, ref, beside)
+        for one in done:
+            if one.bad:
+                tell(one.bad)
+        whole = SparkRows(
+            self.session,
+            self.sizes,
+            Destination(records.entity, beside, "rows"),
+            [one.written for one in done],
+            directory,
+            Spellings(),
+        )
+        self._whole.append(whole)
+        return whole
+
     def discard(self) -> None:
         """Remove the files that executors wrote; none that a version of a table refers to."""
-        for rows in self._rows.values():
+        for rows in self._all_rows:
             rows.remove_files(failed=True)
         self._free()
 
@@ -179,15 +205,19 @@ class SparkEngine(WrittenEngine):
 
     def close(self) -> None:
         """Free what the executors keep of the load, and remove the files that served only its rules."""
-        for rows in self._rows.values():
+        for rows in self._all_rows:
             rows.remove_files(failed=False)
         self._free()
 
     def _free(self) -> None:
         with spark_errors():
-            for rows in self._rows.values():
+            for rows in self._all_rows:
                 rows.free()
-        self._rows = {}
+        self._rows, self._whole = {}, []
+
+    @property
+    def _all_rows(self) -> list[SparkRows]:
+        return [*self._rows.values(), *self._whole]
 
 
 def _raise_failure(results: Sequence[TaskResult]) -> None:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
 from omnigraph import settings
-from omnigraph.pipeline.rows.row_rules import narrow_columns
+from omnigraph.pipeline.local.patched_rows import complete_part, divide
+from omnigraph.pipeline.rows.bad_records import Bad
+from omnigraph.pipeline.rows.row_rules import RowRules, narrow_columns
 from omnigraph.pipeline.rows.stored_rows import Spellings, shown_rows
 from omnigraph.pipeline.written.reading import Reading
-from omnigraph.pipeline.written.task_files import TAKEN, Destination, Written
+from omnigraph.pipeline.written.task_files import TAKEN, Destination, TaskFiles, Written
 from omnigraph.pipeline.written.written_rows import WrittenRows
 from omnigraph.runner.executors import LARGE_TABLE_ROWS
 from omnigraph.runner.protocol import Frame, Runner, encoded
@@ -23,6 +28,7 @@ from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner
 from omnigraph.runner.spark_tasks import Batches, executor_task, kept_frame, run_tasks, task_frame
 from omnigraph.storage.tables.loose_files import read_data_file
+from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import ORDER
@@ -146,6 +152,28 @@ class SparkRows(WrittenRows):
         outcomes = run_tasks(self.session, run, self._shares(), at_once=self._at_once)
         return {order: shown for one in outcomes for order, shown in one.get().items()}
 
+    def completed(self, rules_of_rows: RowRules, ref: TableRef, to: TableRef) -> list[Completed]:
+        """Have executors make whole rows of the records of a patch, each of a part of the ids.
+
+        ``ref`` is the table as it is now; the rows are written beside ``to``.
+        """
+        parts = max(1, -(-self.rows // self.sizes.rows_per_task))
+        divided = partial(_divide, reading=self.reading, parts=parts)
+        complete = partial(
+            _complete,
+            rules_of_rows=rules_of_rows,
+            ref=ref,
+            to=Destination(self.entity, to, "rows"),
+            named=self.may_repeat,
+        )
+        with spark_errors():
+            by_part = task_frame(
+                self.session, divided, self._filled_tasks, "part bigint, data binary"
+            )
+            together = by_part.repartition(parts, "part").sortWithinPartitions("part")
+            told = together.mapInArrow(complete, "result binary").toArrow()
+        return [pickle.loads(data) for data in told.column("result").to_pylist()]  # noqa: S301 - written by our own executors
+
     def write_again(self, to: Destination) -> list[Written]:
         """Have executors write the rows once more; few, and those whose vectors are here, this process."""
         if self.rows <= self.sizes.here_rows or self._filled is not None:
@@ -199,6 +227,47 @@ def _read_file(name: str, *, ref: TableRef, columns: Sequence[str]) -> Batches:
     """Yield columns of a file that a task wrote beside its images."""
     for batch in read_data_file(ref, name, columns):
         yield portable(batch.select(list(columns)))
+
+
+class Completed(NamedTuple):
+    """The whole rows of one part of a patch, and the records that made bad ones."""
+
+    written: Written
+    bad: list[Bad]
+
+
+@executor_task
+def _divide(one: Written, *, reading: Reading, parts: int) -> Batches:
+    """Yield the records of a patch by the part that their id belongs to."""
+    for records in reading.records([one]):
+        for part, mine in divide(records, parts):
+            sink = pa.BufferOutputStream()
+            with pa.ipc.new_stream(sink, mine.schema) as writer:
+                writer.write_batch(mine)
+            data = [sink.getvalue().to_pybytes()]
+            yield pa.RecordBatch.from_pydict(
+                {"part": pa.array([part], pa.int64()), "data": pa.array(data, pa.binary())}
+            )
+
+
+@executor_task
+def _complete(
+    batches: Batches, *, rules_of_rows: RowRules, ref: TableRef, to: Destination, named: bool
+) -> Batches:
+    """Make whole rows of the records of a patch, which come sorted by part."""
+    rows = ((row["part"], row["data"]) for batch in batches for row in batch.to_pylist())
+    table = open_table(ref)
+    for part, packed in groupby(rows, key=itemgetter(0)):
+        records = [batch for _, data in packed for batch in pa.ipc.open_stream(data)]
+        files, bad, unfilled = TaskFiles(to), [], 0
+        for judged in complete_part(rules_of_rows, to.entity, records, table, named=named):
+            bad += judged.bad
+            unfilled += sum(judged.unfilled.values())
+            for _, batch in judged.rows:
+                files.add(batch)
+        written = files.close(part, named=files.rows if named else 0, unfilled=unfilled)
+        data = [pickle.dumps(Completed(written, bad))]
+        yield pa.RecordBatch.from_pydict({"result": pa.array(data, pa.binary())})
 
 
 def _shown(share: Sequence[Written], *, reading: Reading, orders: Sequence[int]) -> dict[int, str]:

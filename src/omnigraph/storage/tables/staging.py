@@ -7,7 +7,6 @@ a recovery sidecar can name it. Only ``table_commits.commit_staged`` makes one v
 from __future__ import annotations
 
 import dataclasses
-import json
 import uuid as uuids
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -398,16 +397,6 @@ def drop_rows(table: Table, number: int, offsets: Sequence[int]) -> Any:
     """A fragment without the rows at these offsets; None when none would be left."""
     with lance_errors(f"staging a delete of {table.ref}"):
         return table.dataset.get_fragment(number).delete_rows(list(offsets))
-
-
-def fragment_text(fragment: Any) -> str:
-    """A fragment as text, to send it from the process that wrote it to the one that commits."""
-    return json.dumps(fragment.to_json())
-
-
-def fragment_of(text: str) -> Any:
-    """The fragment behind ``fragment_text``."""
-    return lance_module("fragment").FragmentMetadata.from_json(text)
 
 
 def _field_ids(fields: Iterable[Any]) -> list[int]:
