@@ -9,7 +9,7 @@ from omnigraph.pipeline.formats.frame_files import file_blocks
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_block
-from omnigraph.pipeline.sources.splits import Block
+from omnigraph.pipeline.sources.splits import LineBlock
 
 SCHEMA = """
 node Person {
@@ -53,7 +53,7 @@ edge Covers: Grid -> Person
 CATALOG = og.parse_schema(SCHEMA).catalog
 
 
-def block_of(*lines: object, source: int = 0, offset: int = 0) -> Block:
+def block_of(*lines: object, source: int = 0, offset: int = 0) -> LineBlock:
     """A block of lines: text or bytes as they are, anything else as JSON."""
     parts = [
         line
@@ -61,7 +61,7 @@ def block_of(*lines: object, source: int = 0, offset: int = 0) -> Block:
         else (line if isinstance(line, str) else json.dumps(line)).encode()
         for line in lines
     ]
-    return Block(source, offset, b"\n".join(parts))
+    return LineBlock(source, offset, b"\n".join(parts))
 
 
 def read(*lines: object):

@@ -16,7 +16,7 @@ from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.sources.splits import Block
+from omnigraph.pipeline.sources.splits import LineBlock
 from tests.stored import read_back
 
 SCHEMA = """
@@ -168,7 +168,7 @@ def test_reading_by_columns_gives_what_reading_by_lines_gives(graph, options):
     plain = PlainRows(catalog.nodes["Person"], options=options)
     for some in ([one] for one in ODD), (ODD[:3], ODD, [ODD[0]] * 200 + ODD):
         for texts in some:
-            block = Block(0, 0, "\n".join(texts).encode())
+            block = LineBlock(0, 0, "\n".join(texts).encode())
             fast, slow = (
                 read_block(catalog, block, by_columns=flag, plain=plain) for flag in (True, False)
             )
@@ -188,5 +188,5 @@ def test_usual_rows_are_read_by_columns(graph, monkeypatch):
     monkeypatch.setattr(json_lines, "read_lines", none_expected)
     catalog = graph.schema.catalog
     for entity, rows in ((catalog.nodes["Person"], PEOPLE), (catalog.edges["Knows"], LINKS[1:])):
-        parsed = read_block(catalog, Block(0, 0, lines(rows).encode()), plain=PlainRows(entity))
+        parsed = read_block(catalog, LineBlock(0, 0, lines(rows).encode()), plain=PlainRows(entity))
         assert parsed.batches[0].batch.num_rows == len(rows)

@@ -8,7 +8,7 @@ import pytest
 from omnigraph.pipeline.spark import rule_proof as questions
 
 
-class Rows(questions.Piece):
+class Rows(questions.RowsPiece):
     """Rows of this process in place of a file."""
 
     __slots__ = ("table",)
@@ -25,12 +25,14 @@ def values(*columns):
     """Pieces with these columns each."""
     names = [f"c{at}" for at in range(len(columns[0]))]
     pieces = [Rows(**dict(zip(names, some, strict=True))) for some in columns]
-    return tuple(questions.Values(piece, tuple(names)) for piece in pieces)
+    return tuple(questions.ColumnValues(piece, tuple(names)) for piece in pieces)
 
 
 def asked(kind, mine, others=((),), **more):
     """Ask, undivided and divided among tasks; both must answer the same."""
-    question = questions.Question(kind, values(*mine), values(*others) if others[0] else (), **more)
+    question = questions.ValueQuestion(
+        kind, values(*mine), values(*others) if others[0] else (), **more
+    )
     answers = {
         any(questions.answer(part) for part in question.divided(cores)) for cores in (1, 2, 5)
     }

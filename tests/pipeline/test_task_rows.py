@@ -12,9 +12,9 @@ from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.rows.row_rules import RowRules, narrow_columns
 from omnigraph.pipeline.rows.stored_rows import Spellings
 from omnigraph.pipeline.spark.read_plan import written_share
-from omnigraph.pipeline.written.reading import Reading
 from omnigraph.pipeline.written.task_files import Destination, form_of
 from omnigraph.pipeline.written.task_rows import TaskPlan
+from omnigraph.pipeline.written.written_reader import WrittenReader
 from omnigraph.runner.spark_errors import error_of
 from omnigraph.storage.tables.loose_files import data_files
 from omnigraph.validate.change_set import MADE, ORDER
@@ -71,7 +71,7 @@ def people(count):
 
 def read(plan, result, key, columns=None, **known):
     """The rows of a table, in the order of the input."""
-    reading = Reading(plan.destinations[key], **known)
+    reading = WrittenReader(plan.destinations[key], **known)
     rows = pa.Table.from_batches(reading.batches(result.tables[key], columns))
     return rows.sort_by(ORDER).to_pylist()
 
@@ -120,7 +120,7 @@ def test_it_is_known_which_ids_were_made_and_ends_can_be_redirected(run, form):
         assert moved["id"] != first["id"]
     (left,) = (
         row
-        for batch in Reading(
+        for batch in WrittenReader(
             plan.destinations["edge:Likes"], losers=pa.array([second[ORDER]])
         ).records([result.tables["edge:Likes"]])
         for row in batch.to_pylist()

@@ -11,7 +11,7 @@ from pyarrow import csv, parquet
 
 import omnigraph as og
 from omnigraph.pipeline.datasource.commit import commit_rows
-from omnigraph.pipeline.sources.splits import Block
+from omnigraph.pipeline.sources.splits import LineBlock
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import plan, run_tasks
 
@@ -55,7 +55,7 @@ def test_json_lines(graph, mode):
 def test_lines_read_singly_count_alike(graph):
     from omnigraph.pipeline.formats.json_lines import read_block
 
-    block = Block(0, 0, "".join(json.dumps(one) + "\n" for one in RECORDS).encode())
+    block = LineBlock(0, 0, "".join(json.dumps(one) + "\n" for one in RECORDS).encode())
     for by_columns in (True, False):
         assert read_block(graph.schema.catalog, block, by_columns=by_columns).cut == COUNTED
 

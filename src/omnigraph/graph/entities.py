@@ -173,7 +173,7 @@ def _stream(
     target: Target,
 ) -> EntityStream:
     from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
-    from omnigraph.pipeline.datasource.option_values import Ends
+    from omnigraph.pipeline.datasource.option_values import EndOptions
     from omnigraph.pipeline.datasource.options import end_columns
     from omnigraph.pipeline.formats.frame_layout import check_ends
 
@@ -181,7 +181,7 @@ def _stream(
     wanted = _check_columns(columns)
     snapshot, catalog = resolve(state, target)
     entity = _entity_type(catalog, kind, type_name)
-    chosen = stream_columns(entity, end_columns(entity, Ends(*ends)), wanted)
+    chosen = stream_columns(entity, end_columns(entity, EndOptions(*ends)), wanted)
     return EntityStream(state.workspace, snapshot, entity, chosen)
 
 

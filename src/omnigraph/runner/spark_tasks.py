@@ -115,7 +115,7 @@ def _run_numbered(
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome(Generic[Result]):
+class TaskOutcome(Generic[Result]):
     """The result of one item, or the error that its task ended with."""
 
     result: Result | None = None
@@ -136,7 +136,7 @@ def run_tasks(
     at_once: int,
     weight: Callable[[Item], int] = lambda _item: 1,
     final: tuple[type[OmniGraphError], ...] = (),
-) -> list[Outcome[Result]]:
+) -> list[TaskOutcome[Result]]:
     """Call a function for every item on executors, and return the outcomes in the items' order.
 
     At most ``at_once`` items run at the same time, heavy ones first. An OmniGraph error becomes the
@@ -187,8 +187,8 @@ def _run_share(
         yield pa.RecordBatch.from_pydict(columns)
 
 
-def _outcome(result: bytearray | None, error: bytearray | None) -> Outcome[Any]:
+def _outcome(result: bytearray | None, error: bytearray | None) -> TaskOutcome[Any]:
     if error is not None:
-        return Outcome(error=error_of(bytes(error)))
+        return TaskOutcome(error=error_of(bytes(error)))
     assert result is not None
-    return Outcome(pickle.loads(bytes(result)))  # noqa: S301 - written by our own executors
+    return TaskOutcome(pickle.loads(bytes(result)))  # noqa: S301 - written by our own executors

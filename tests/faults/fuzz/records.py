@@ -17,7 +17,7 @@ from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.pipeline.sources.splits import Block
+from omnigraph.pipeline.sources.splits import LineBlock
 from tests.faults.fuzz.inputs import ODD_BYTES, damaged, damaged_json
 from tests.faults.fuzz.parser import Parser, parser
 from tests.pipeline.read_helpers import CATALOG, assert_same
@@ -52,7 +52,7 @@ def _lines(chance: Random) -> bytes:
 @parser
 def _json_records(_place: Path) -> Parser:
     def read(data: bytes) -> None:
-        block = Block(0, 0, data)
+        block = LineBlock(0, 0, data)
         patch = data[-1:] == b"\n" or len(data) % 2 == 0
         by_columns = read_block(CATALOG, block, patch=patch)
         assert_same(by_columns, read_block(CATALOG, block, by_columns=False, patch=patch))

@@ -18,7 +18,7 @@ _TABLE_OPTION = "option."
 
 
 @dataclass(frozen=True, slots=True)
-class Ends:
+class EndOptions:
     """The names of the columns with the ids of an edge's two ends."""
 
     source: str = "from"
@@ -91,9 +91,9 @@ def names_in(option: str, text: str) -> tuple[str, ...]:
     return names
 
 
-def ends_of(given: Mapping[str, str]) -> Ends:
+def ends_of(given: Mapping[str, str]) -> EndOptions:
     """Return what the ends of an edge are called."""
-    ends = Ends(given.get("from_col", "from"), given.get("to_col", "to"))
+    ends = EndOptions(given.get("from_col", "from"), given.get("to_col", "to"))
     check_ends(ends.source, ends.target)
     return ends
 

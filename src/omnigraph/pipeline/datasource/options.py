@@ -14,7 +14,7 @@ from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written
 from omnigraph.manifest.history.streams import StreamBatch
 from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.datasource.option_values import (
-    Ends,
+    EndOptions,
     check_known,
     ends_of,
     graph_address,
@@ -62,7 +62,7 @@ class ReadOptions:
     graph: str
     type: str
     target: Target
-    ends: Ends
+    ends: EndOptions
     columns: tuple[str, ...] | None
     filter: str | None
     partition_rows: int
@@ -80,7 +80,7 @@ class WriteOptions:
     graph: str
     type: str
     branch: str
-    ends: Ends
+    ends: EndOptions
     merge: bool
     actor: str | None
     patch: bool = False
@@ -262,7 +262,7 @@ def find_type(catalog: Catalog, name: str) -> Entity:
     raise BadRequest(f"there is no type {name}; {hint}", type=name)
 
 
-def end_columns(entity: Entity, ends: Ends) -> dict[str, str]:
+def end_columns(entity: Entity, ends: EndOptions) -> dict[str, str]:
     """Return the columns before the properties: their names in Spark and in the table."""
     columns = {"id": "id"}
     if isinstance(entity, EdgeType):
@@ -278,9 +278,9 @@ def end_columns(entity: Entity, ends: Ends) -> dict[str, str]:
     return columns
 
 
-def refuse_ends(entity: Entity, ends: Ends) -> None:
+def refuse_ends(entity: Entity, ends: EndOptions) -> None:
     """Refuse names for the ends of a type that has none."""
-    if not isinstance(entity, EdgeType) and ends != Ends():
+    if not isinstance(entity, EdgeType) and ends != EndOptions():
         raise BadRequest(
             f"{entity.name} is a node type, whose rows have no ends; leave from_col and to_col out"
         )

@@ -20,7 +20,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Catalog, Entity, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.pipeline.datasource.option_values import Ends
+from omnigraph.pipeline.datasource.option_values import EndOptions
 from omnigraph.pipeline.datasource.options import ReadOptions, end_columns
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column
@@ -106,7 +106,7 @@ def pin_source(
     return source
 
 
-def _columns(pinned: PinnedTable, ends: Ends) -> list[SourceColumn]:
+def _columns(pinned: PinnedTable, ends: EndOptions) -> list[SourceColumn]:
     first = [
         SourceColumn(shown, TEXT, stored)
         for shown, stored in end_columns(pinned.entity, ends).items()

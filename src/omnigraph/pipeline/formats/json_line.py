@@ -46,7 +46,7 @@ class Record(NamedTuple):
     """The properties with values finer than they are stored, once for each value."""
 
 
-class Line(NamedTuple):
+class JsonLine(NamedTuple):
     """The bytes of a line, and where it begins in its source."""
 
     offset: int
@@ -70,7 +70,7 @@ def is_record(line: bytes) -> bool:
 def read_lines(
     catalog: Catalog,
     source: int,
-    lines: Iterable[Line],
+    lines: Iterable[JsonLine],
     cut: Cuts | None = None,
     *,
     patch: bool = False,

@@ -26,7 +26,7 @@ from omnigraph.pipeline.formats.json_columns import (
     read_patch_columns,
     read_plain_columns,
 )
-from omnigraph.pipeline.formats.json_line import Line, read_lines
+from omnigraph.pipeline.formats.json_line import JsonLine, read_lines
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
@@ -39,7 +39,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     batch_schema,
 )
 from omnigraph.pipeline.sources.sources import Source
-from omnigraph.pipeline.sources.splits import BLOCK_BYTES, Block, LongLine, Split, read_blocks
+from omnigraph.pipeline.sources.splits import BLOCK_BYTES, LineBlock, LongLine, Split, read_blocks
 from omnigraph.types import PropType
 
 _HEAD = re.compile(rb'[ \t\r]*\{[ \t\r]*"(type|edge)"[ \t\r]*:[ \t\r]*"([^"\\\x00-\x1f]*)"')
@@ -92,7 +92,7 @@ def _refused(line: LongLine) -> Parsed:
 
 def read_block(
     catalog: Catalog,
-    block: Block,
+    block: LineBlock,
     *,
     by_columns: bool = True,
     patch: bool = False,
@@ -128,19 +128,19 @@ def read_block(
 class _Lines:
     """The lines of a block, each with its newline: an Arrow array over the block's own bytes."""
 
-    block: Block
+    block: LineBlock
     array: pa.Array
     starts: NDArray[np.int64]
     ends: NDArray[np.int64]
 
     @classmethod
-    def of(cls, block: Block) -> _Lines:
+    def of(cls, block: LineBlock) -> _Lines:
         data = block.data if block.data.endswith(b"\n") else block.data + b"\n"
         ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
         bounds = np.concatenate([[0], ends])
         buffers = [None, pa.py_buffer(bounds), pa.py_buffer(data)]
         array = pa.Array.from_buffers(pa.large_binary(), len(ends), buffers)
-        return cls(Block(block.source, block.offset, data), array, bounds[:-1], ends)
+        return cls(LineBlock(block.source, block.offset, data), array, bounds[:-1], ends)
 
 
 def _groups(catalog: Catalog, lines: _Lines) -> Iterator[tuple[Entity, NDArray[np.int64]]]:
@@ -272,7 +272,7 @@ def _read_singly(
     rows = np.flatnonzero(rest)
     starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()
     spans = zip(starts, ends, strict=True)
-    singles = (Line(offset + a, data[a : b - 1]) for a, b in spans)
+    singles = (JsonLine(offset + a, data[a : b - 1]) for a, b in spans)
     return read_lines(catalog, source, singles, cut, patch=patch, plain=plain)
 
 

@@ -37,7 +37,7 @@ class Split(NamedTuple):
     end: int | None
 
 
-class Block(NamedTuple):
+class LineBlock(NamedTuple):
     """Whole lines of a source, the first of which begins at ``offset``."""
 
     source: int
@@ -70,7 +70,7 @@ def _splits(source: Source, size: int) -> Iterator[Split]:
 
 def read_blocks(
     source: Source, split: Split, size: int = BLOCK_BYTES, limit: int = MAX_LINE_BYTES
-) -> Iterator[Block | LongLine]:
+) -> Iterator[LineBlock | LongLine]:
     """The lines of a split in blocks of about that size; a longer line is a block of its own.
 
     A line longer than ``limit`` comes without its bytes.
@@ -88,7 +88,7 @@ def read_blocks(
                 data, ended = data + chunk, not chunk
             cut = _cut(data, offset, split.end, limit, ended=ended)
             if cut:
-                yield Block(source.index, offset, data[:cut])
+                yield LineBlock(source.index, offset, data[:cut])
                 offset, data, wanted = offset + cut, data[cut:], size
             elif len(data) > limit:
                 yield LongLine(source.index, offset, limit)

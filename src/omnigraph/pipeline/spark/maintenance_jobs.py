@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.indexes import IndexKind, WantedIndex
-from omnigraph.runner.spark_tasks import Outcome, run_tasks
+from omnigraph.runner.spark_tasks import TaskOutcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
 from omnigraph.storage.tables.indexing.index_kinds import describe
 from omnigraph.storage.tables.indexing.indexes import build_segment
@@ -36,7 +36,7 @@ ROWS_PER_PART = 50_000
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPart:
+class BuildPart:
     """A part of an index that one task builds."""
 
     ref: TableRef
@@ -55,14 +55,14 @@ def build_on_spark(session: SparkSession, wanted: Sequence[WantedIndex]) -> Buil
 
     Later calls see the table some index commits later, with the same fragments.
     """
-    built: dict[WantedIndex, list[tuple[IndexPart, Outcome[Any]]]] = {}
+    built: dict[WantedIndex, list[tuple[BuildPart, TaskOutcome[Any]]]] = {}
 
     def build(table: Table, column: str, kind: IndexKind) -> IndexParts:
         if not built:
             parts = list(plan_parts(table, wanted, session.sparkContext.defaultParallelism))
             outcomes = run_tasks(
                 session,
-                IndexPart.build,
+                BuildPart.build,
                 parts,
                 at_once=settings.MAINTENANCE_CONCURRENCY.get(),
                 weight=lambda part: part.rows,
@@ -75,7 +75,7 @@ def build_on_spark(session: SparkSession, wanted: Sequence[WantedIndex]) -> Buil
     return build
 
 
-def plan_parts(table: Table, wanted: Sequence[WantedIndex], cores: int) -> Iterator[IndexPart]:
+def plan_parts(table: Table, wanted: Sequence[WantedIndex], cores: int) -> Iterator[BuildPart]:
     """Divide the indexes of a table into parts: one for each core, if that is worth while."""
     sizes = fragment_sizes(table)
     worthwhile = max(1, min(cores, sum(rows for _, rows in sizes) // ROWS_PER_PART))
@@ -84,10 +84,10 @@ def plan_parts(table: Table, wanted: Sequence[WantedIndex], cores: int) -> Itera
         # Of a trained index, the next ``optimize`` would build more parts again as one.
         most = described.most_parts if described.is_trained else worthwhile
         for group in balanced_groups(sizes, min(most, worthwhile)):
-            yield IndexPart(table.ref, column, kind, group.fragment_ids, group.rows)
+            yield BuildPart(table.ref, column, kind, group.fragment_ids, group.rows)
 
 
-def _joined(built: Sequence[tuple[IndexPart, Outcome[Any]]]) -> IndexParts:
+def _joined(built: Sequence[tuple[BuildPart, TaskOutcome[Any]]]) -> IndexParts:
     """Return the parts of one index, and the fragments that have no value to index."""
     segments = []
     without_values: list[int] = []

@@ -52,7 +52,7 @@ MAX_PARTS = 1 << (SOURCE_SHIFT - PART_SHIFT)
 With more, rows would share an order, and with it an id that is made of it."""
 
 
-class ReadPlan:
+class InputPlan:
     """Decides which tasks read the input and where they run, and runs them."""
 
     def __init__(

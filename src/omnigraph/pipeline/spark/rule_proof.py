@@ -69,7 +69,7 @@ class RuleProof:
         """Say whether all rules hold for certain, in one job."""
         if any(self._needs_edges(rows) for rows in self.incoming.values()):
             return False
-        divided: list[Question] = []
+        divided: list[ValueQuestion] = []
         for question in self._questions():
             fitting = self._fitting(question)
             if fitting is None or (question.kind == "missing" and not question.others):
@@ -80,7 +80,7 @@ class RuleProof:
         )
         return not any(outcome.get() for outcome in outcomes)
 
-    def _questions(self) -> Iterator[Question]:
+    def _questions(self) -> Iterator[ValueQuestion]:
         asked = [
             self._repeated(),
             self._taken(),
@@ -90,7 +90,7 @@ class RuleProof:
         ]
         return (question for some in asked for question in some if question.values)
 
-    def _fitting(self, question: Question) -> Question | None:
+    def _fitting(self, question: ValueQuestion) -> ValueQuestion | None:
         """Return the question so that every task can read what it must; None where it cannot."""
         if question.kind == "repeated":
             fits = question.rows * HASH_BYTES <= self.shared_bytes
@@ -103,15 +103,15 @@ class RuleProof:
 
     # -- where values are
 
-    def _written(self, key: str, *columns: str) -> list[Values]:
+    def _written(self, key: str, *columns: str) -> list[ColumnValues]:
         """The values of incoming rows."""
         rows = self.incoming[key]
         pieces = (
-            Piece(rows.destination.ref, count, file=name) for name, count in rows.rule_files()
+            RowsPiece(rows.destination.ref, count, file=name) for name, count in rows.rule_files()
         )
-        return [Values(piece, columns) for piece in pieces]
+        return [ColumnValues(piece, columns) for piece in pieces]
 
-    def _stored(self, key: str, *columns: str) -> list[Values]:
+    def _stored(self, key: str, *columns: str) -> list[ColumnValues]:
         """The values of committed rows that stay."""
         self.committed.relied_on.add(key)
         pin = self.committed.pins[key]
@@ -119,11 +119,11 @@ class RuleProof:
             return []
         ref = self.committed.locate(pin)
         return [
-            Values(Piece(ref, rows, fragment_id=number), columns)
+            ColumnValues(RowsPiece(ref, rows, fragment_id=number), columns)
             for number, rows in fragment_sizes(open_table(ref))
         ]
 
-    def _nodes(self, name: str) -> list[Values]:
+    def _nodes(self, name: str) -> list[ColumnValues]:
         """The ids of all nodes of a type after the load."""
         key = self.catalog.nodes[name].table_key
         new = self._written(key, "id") if key in self.incoming else []
@@ -146,43 +146,43 @@ class RuleProof:
             if isinstance(edge, EdgeType) and edge.identity is not None and not rows.may_repeat:
                 yield key, ("id",)
 
-    def _repeated(self) -> Iterator[Question]:
+    def _repeated(self) -> Iterator[ValueQuestion]:
         """Ask for ids and unique tuples that two incoming rows have."""
         for key, columns in self._compared():
-            yield Question("repeated", tuple(self._written(key, *columns)))
+            yield ValueQuestion("repeated", tuple(self._written(key, *columns)))
 
-    def _taken(self) -> Iterator[Question]:
+    def _taken(self) -> Iterator[ValueQuestion]:
         """Ask for ids and unique tuples that a committed row has."""
         for key, columns in self._compared_with_stored() if self.mode == "append" else ():
             mine, stored = self._written(key, *columns), self._stored(key, *columns)
             if stored:
-                yield Question("shared", tuple(mine), tuple(stored))
+                yield ValueQuestion("shared", tuple(mine), tuple(stored))
 
-    def _missing(self) -> Iterator[Question]:
+    def _missing(self) -> Iterator[ValueQuestion]:
         """Ask for ends of incoming edges that are no nodes."""
-        ends: dict[str, list[Values]] = {}
+        ends: dict[str, list[ColumnValues]] = {}
         for key, rows in self.incoming.items():
             if isinstance(rows.entity, EdgeType):
                 ends.setdefault(rows.entity.from_type, []).extend(self._written(key, "src"))
                 ends.setdefault(rows.entity.to_type, []).extend(self._written(key, "dst"))
         for name, values in ends.items():
-            yield Question("missing", tuple(values), tuple(self._nodes(name)))
+            yield ValueQuestion("missing", tuple(values), tuple(self._nodes(name)))
 
-    def _stranded(self) -> Iterator[Question]:
+    def _stranded(self) -> Iterator[ValueQuestion]:
         """Ask for committed edges that lose a node because its table is overwritten."""
         for edge in self.catalog.edges.values() if self.mode == "overwrite" else ():
             for side, name in (("src", edge.from_type), ("dst", edge.to_type)):
                 is_replaced = self.catalog.nodes[name].table_key in self.incoming
                 if is_replaced and edge.table_key not in self.incoming:
                     stored = self._stored(edge.table_key, side)
-                    yield Question("missing", tuple(stored), tuple(self._nodes(name)))
+                    yield ValueQuestion("missing", tuple(stored), tuple(self._nodes(name)))
 
-    def _crowded(self) -> Iterator[Question]:
+    def _crowded(self) -> Iterator[ValueQuestion]:
         """Ask for nodes with more edges than they may have."""
         for key, rows in self.incoming.items():
             if isinstance(rows.entity, EdgeType) and rows.entity.cardinality.max is not None:
                 values = [*self._written(key, "src"), *self._stored(key, "src")]
-                yield Question("repeated", tuple(values), most=rows.entity.cardinality.max)
+                yield ValueQuestion("repeated", tuple(values), most=rows.entity.cardinality.max)
 
     def _needs_edges(self, rows: WrittenRows) -> bool:
         """Say whether nodes may have too few edges.
@@ -197,7 +197,7 @@ class RuleProof:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowsPiece:
     """Rows of a table: one file that was written, or one fragment of a version of the table."""
 
     ref: TableRef
@@ -214,10 +214,10 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class ColumnValues:
     """The values of columns in a piece, of which rows with a null are left out."""
 
-    piece: Piece
+    piece: RowsPiece
     columns: tuple[str, ...]
 
     def arrays(self) -> Iterator[list[pa.Array]]:
@@ -227,7 +227,7 @@ class Values:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class ValueQuestion:
     """Asks whether something is wrong with values; all of its columns have the same types.
 
     ``repeated``: some value comes more than ``most`` times. The answer may be yes although that is not
@@ -236,8 +236,8 @@ class Question:
     """
 
     kind: Literal["repeated", "shared", "missing"]
-    values: tuple[Values, ...]
-    others: tuple[Values, ...] = ()
+    values: tuple[ColumnValues, ...]
+    others: tuple[ColumnValues, ...] = ()
     most: int = 1
     part: int = 0
     parts: int = 1
@@ -247,18 +247,18 @@ class Question:
         """How many values there are."""
         return sum(one.piece.rows for one in self.values)
 
-    def swapped(self) -> Question:
+    def swapped(self) -> ValueQuestion:
         """Return the same question about the others, which only ``shared`` has."""
         return replace(self, values=self.others, others=self.values)
 
-    def divided(self, cores: int) -> list[Question]:
+    def divided(self, cores: int) -> list[ValueQuestion]:
         """Divide the work among tasks, so that no task does much more than is its own."""
         if self.kind == "repeated":
             parts = max(1, min(cores, self.rows // PART_ROWS))
             return [replace(self, part=part, parts=parts) for part in range(parts)]
         others = sum(one.piece.rows for one in self.others)
         ways = max(1, min(cores, len(self.values), 4 * self.rows // max(1, others)))
-        shares: list[list[Values]] = [[] for _ in range(ways)]
+        shares: list[list[ColumnValues]] = [[] for _ in range(ways)]
         held = [0] * ways
         for one in sorted(self.values, key=lambda value: -value.piece.rows):
             least = held.index(min(held))
@@ -267,7 +267,7 @@ class Question:
         return [replace(self, values=tuple(share)) for share in shares if share]
 
 
-def bytes_of(values: Sequence[Values]) -> int:
+def bytes_of(values: Sequence[ColumnValues]) -> int:
     """Estimate the size of values from a few of them."""
     rows = sum(one.piece.rows for one in values)
     for one in values:
@@ -278,7 +278,7 @@ def bytes_of(values: Sequence[Values]) -> int:
     return 0
 
 
-def answer(question: Question) -> bool:
+def answer(question: ValueQuestion) -> bool:
     """Answer a question, on an executor."""
     with contextlib.closing(LocalRunner(MEMORY_LIMIT, threads=1)) as runner:
         if question.kind == "repeated":
@@ -293,7 +293,7 @@ def answer(question: Question) -> bool:
         return bool(runner.ask(text, {"v": mine, "o": others}).num_rows)
 
 
-def _repeats(runner: LocalRunner, question: Question) -> bool:
+def _repeats(runner: LocalRunner, question: ValueQuestion) -> bool:
     """Compare hashes: where all of them differ, so do the values, and numbers are quick to sort."""
     names = [f"v{at}" for at in range(len(question.values[0].columns))]
     mine = f"hash({', '.join(f'v.{name}' for name in names)})"
@@ -314,7 +314,7 @@ def _given(names: Sequence[str]) -> str:
     return " AND ".join(f"v.{name} IS NOT NULL" for name in names)
 
 
-def _frame(runner: LocalRunner, values: Iterable[Values]) -> LocalFrame | None:
+def _frame(runner: LocalRunner, values: Iterable[ColumnValues]) -> LocalFrame | None:
     """Return values as rows of columns `v0`, `v1` and so on, read as they are asked for; None: no rows."""
     batches = (
         pa.RecordBatch.from_arrays(arrays, [f"v{at}" for at in range(len(arrays))])

@@ -24,7 +24,7 @@ from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
-from omnigraph.pipeline.spark.read_plan import ReadPlan
+from omnigraph.pipeline.spark.read_plan import InputPlan
 from omnigraph.pipeline.spark.rule_proof import RuleProof
 from omnigraph.pipeline.spark.spark_rows import SparkRows, SparkSizes
 from omnigraph.pipeline.written.task_files import Destination, discard_files, form_of
@@ -80,7 +80,7 @@ class SparkEngine(WrittenEngine):
         self._rules = rules
         tally = Tally(self.session, report.read if report.wanted else None)
         with spark_errors():
-            plan = ReadPlan(
+            plan = InputPlan(
                 self.session, request, rules, directory, tally.counter, is_local=self.is_local
             )
             met = target()

@@ -18,8 +18,8 @@ from omnigraph.pipeline.local.patched_rows import complete_part, divide
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.row_rules import RowRules, narrow_columns
 from omnigraph.pipeline.rows.stored_rows import Spellings, shown_rows
-from omnigraph.pipeline.written.reading import Reading
-from omnigraph.pipeline.written.task_files import TAKEN, Destination, TaskFiles, Written
+from omnigraph.pipeline.written.task_files import TAKEN, Destination, TaskFiles, WrittenFiles
+from omnigraph.pipeline.written.written_reader import WrittenReader
 from omnigraph.pipeline.written.written_rows import WrittenRows
 from omnigraph.runner.executors import LARGE_TABLE_ROWS
 from omnigraph.runner.protocol import Frame, Runner, encoded
@@ -67,7 +67,7 @@ class SparkRows(WrittenRows):
         session: SparkSession,
         sizes: SparkSizes,
         destination: Destination,
-        written: Sequence[Written],
+        written: Sequence[WrittenFiles],
         directory: Path,
         spellings: Spellings,
     ) -> None:
@@ -114,7 +114,7 @@ class SparkRows(WrittenRows):
         return self._away
 
     @property
-    def _filled_tasks(self) -> list[Written]:
+    def _filled_tasks(self) -> list[WrittenFiles]:
         return [one for one in self.written if one.rows]
 
     # -- what rules decide
@@ -174,7 +174,7 @@ class SparkRows(WrittenRows):
             told = together.mapInArrow(complete, "result binary").toArrow()
         return [pickle.loads(data) for data in told.column("result").to_pylist()]  # noqa: S301 - written by our own executors
 
-    def write_again(self, to: Destination) -> list[Written]:
+    def write_again(self, to: Destination) -> list[WrittenFiles]:
         """Have executors write the rows once more; few, and those whose vectors are here, this process."""
         if self.rows <= self.sizes.here_rows or self._filled is not None:
             return super().write_again(to)
@@ -193,9 +193,9 @@ class SparkRows(WrittenRows):
     def _at_once(self) -> int:
         return settings.LOAD_CONCURRENCY.get()
 
-    def _shares(self) -> list[list[Written]]:
+    def _shares(self) -> list[list[WrittenFiles]]:
         """Put the files of tasks together until a task has enough to do."""
-        shares: list[list[Written]] = [[]]
+        shares: list[list[WrittenFiles]] = [[]]
         for one in self._filled_tasks:
             if sum(other.rows for other in shares[-1]) >= self.sizes.rows_per_task:
                 shares.append([])
@@ -216,7 +216,7 @@ class SparkRows(WrittenRows):
 
 
 @executor_task
-def _read_columns(one: Written, *, reading: Reading, columns: Sequence[str]) -> Batches:
+def _read_columns(one: WrittenFiles, *, reading: WrittenReader, columns: Sequence[str]) -> Batches:
     """Yield columns of the rows that a task wrote, under the ids that they were read with."""
     for batch in reading.batches(one, columns, as_read=True):
         yield portable(batch.select(list(columns)))
@@ -232,12 +232,12 @@ def _read_file(name: str, *, ref: TableRef, columns: Sequence[str]) -> Batches:
 class Completed(NamedTuple):
     """The whole rows of one part of a patch, and the records that made bad ones."""
 
-    written: Written
+    written: WrittenFiles
     bad: list[Bad]
 
 
 @executor_task
-def _divide(one: Written, *, reading: Reading, parts: int) -> Batches:
+def _divide(one: WrittenFiles, *, reading: WrittenReader, parts: int) -> Batches:
     """Yield the records of a patch by the part that their id belongs to."""
     for records in reading.records([one]):
         for part, mine in divide(records, parts):
@@ -270,7 +270,9 @@ def _complete(
         yield pa.RecordBatch.from_pydict({"result": pa.array(data, pa.binary())})
 
 
-def _shown(share: Sequence[Written], *, reading: Reading, orders: Sequence[int]) -> dict[int, str]:
+def _shown(
+    share: Sequence[WrittenFiles], *, reading: WrittenReader, orders: Sequence[int]
+) -> dict[int, str]:
     wanted = pa.array(orders, pa.int64())
     rows = (batch for one in share for batch in reading.batches(one))
     return shown_rows(reading.source.entity, rows, wanted)

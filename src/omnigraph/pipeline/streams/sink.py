@@ -4,7 +4,7 @@ What Spark does with a micro-batch, and in which process:
 
 1. It plans the batch, and its tasks write files, as those of `df.write` do (`datasource/write.py`).
 2. It plans **again** in the process of the commit, on a branch that may have moved since. So every task
-   sends along what it wrote for (`Pinned`), and the commit goes by that.
+   sends along what it wrote for (`WrittenFor`), and the commit goes by that.
 3. The commit looks the batch up by its stream before anything else, and leaves it out if it is there
    (`commit/replays.py`); what the tasks wrote is removed then.
 
@@ -78,7 +78,7 @@ def sink_options(options: Mapping[str, str], *, complete: bool) -> SinkOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class WrittenFor:
     """What the tasks of a micro-batch wrote for: the table at one version, and the schema."""
 
     ref: TableRef
@@ -88,7 +88,7 @@ class Pinned:
     made_from: str | None
 
     @classmethod
-    def of(cls, plan: WritePlan) -> Pinned:
+    def of(cls, plan: WritePlan) -> WrittenFor:
         """Return what a plan rests on."""
         return cls(plan.ref, plan.ir_hash, plan.branch_identifier, plan.form, plan.made_from)
 
@@ -110,7 +110,7 @@ class TaskOutput:
     """What a task tells the commit: its files, what they were written for, and its query."""
 
     result: TaskResult
-    pinned: Pinned
+    pinned: WrittenFor
     query_id: str | None
 
 
@@ -127,7 +127,7 @@ class Sink:
         """Check the rows of a partition, and write them to files."""
         failpoints.hit(BEFORE_WRITE)
         result = write_rows(self.plan, batches, partition)
-        return TaskOutput(result, Pinned.of(self.plan), query_id)
+        return TaskOutput(result, WrittenFor.of(self.plan), query_id)
 
     def commit(
         self, workspace: Workspace, outputs: Sequence[TaskOutput], batch_id: int

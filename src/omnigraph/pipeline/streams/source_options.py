@@ -12,7 +12,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.branch_names import trim_branch_name
 from omnigraph.pipeline.datasource.option_values import (
-    Ends,
+    EndOptions,
     check_known,
     ends_of,
     graph_address,
@@ -57,7 +57,7 @@ class FeedOptions:
     max_rows: int
     max_commits: int
     by_commits: bool
-    ends: Ends
+    ends: EndOptions
 
     @property
     def starts_at_head(self) -> bool:
@@ -92,7 +92,7 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
             "typed=true gives properties as columns, and no images; leave the option `images` out",
             option="images",
         )
-    if not typed and ends != Ends():
+    if not typed and ends != EndOptions():
         raise BadRequest(
             "from_col and to_col name columns of a typed stream; add typed=true, or leave them out"
         )

@@ -7,7 +7,7 @@ are removed. A task that runs twice leaves files that no version names; cleanup 
 A task of a merge looks up which rows of the pinned version its rows replace, and writes them as fragments that
 keep those rows' ids (`TaskImages`). Edges without an id take one there (``edge_ids``). The load uses
 the fragments as they are, if the table still has the same rows, no id came twice, and the edges of
-all tasks together take the same ids. Otherwise they are read again as rows (`reading`).
+all tasks together take the same ids. Otherwise they are read again as rows (`written_reader`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def form_of(entity: Entity, mode: LoadMode, *, is_final: bool, named: bool = Tru
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """The files that one task wrote for one table.
 
     ``loose`` names a file beside the fragments. Of ``rows`` it has all columns. Beside ``images``, and
@@ -154,7 +154,7 @@ class TaskFiles:
         if self._images is not None:
             self._images.write()
 
-    def close(self, partition: int, *, named: int, unfilled: int = 0) -> Written:
+    def close(self, partition: int, *, named: int, unfilled: int = 0) -> WrittenFiles:
         """Finish the files and describe them; ``named`` of the rows had ids of their own.
 
         Of a merge, rows that lost to a later one of the same task are not among them.
@@ -163,7 +163,7 @@ class TaskFiles:
         if self._fragments is not None:
             self._fragments.close()
         self._loose.close()
-        return Written(
+        return WrittenFiles(
             partition,
             self.rows - (0 if self._images is None else self._images.lost),
             tuple(self._written),

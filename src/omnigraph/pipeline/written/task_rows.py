@@ -17,7 +17,12 @@ from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.images import IMAGE_SIZES
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
-from omnigraph.pipeline.written.task_files import Destination, TaskFiles, Written, discard_files
+from omnigraph.pipeline.written.task_files import (
+    Destination,
+    TaskFiles,
+    WrittenFiles,
+    discard_files,
+)
 from omnigraph.storage.tables.loose_files import LooseFile, read_data_file
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -44,7 +49,7 @@ class TaskResult:
     """What a task tells: by table the files that it wrote, and what is wrong with its rows."""
 
     task: int
-    tables: Mapping[str, Written] = field(default_factory=dict)
+    tables: Mapping[str, WrittenFiles] = field(default_factory=dict)
     bad: tuple[Bad, ...] = ()
     """The first bad records."""
     bad_total: int = 0

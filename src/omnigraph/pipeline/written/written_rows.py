@@ -26,8 +26,14 @@ from omnigraph.pipeline.rows.stored_rows import (
 )
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.rows.vectors import FilledRows
-from omnigraph.pipeline.written.reading import Reading, rule_file, write_again
-from omnigraph.pipeline.written.task_files import TAKEN, Destination, Form, Written, discard_files
+from omnigraph.pipeline.written.task_files import (
+    TAKEN,
+    Destination,
+    Form,
+    WrittenFiles,
+    discard_files,
+)
+from omnigraph.pipeline.written.written_reader import WrittenReader, rule_file, write_again
 from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.loose_files import read_data_file
@@ -53,7 +59,7 @@ class WrittenRows:
     def __init__(
         self,
         destination: Destination,
-        written: Sequence[Written],
+        written: Sequence[WrittenFiles],
         directory: Path,
         spellings: Spellings | None = None,
         *,
@@ -91,9 +97,9 @@ class WrittenRows:
         return not changed
 
     @property
-    def reading(self) -> Reading:
+    def reading(self) -> WrittenReader:
         """How the rows are read, as far as it is known by now what becomes of them."""
-        return Reading(self.destination, self.spellings, self._taken, self._losers)
+        return WrittenReader(self.destination, self.spellings, self._taken, self._losers)
 
     def stopper(self) -> None:
         """Do nothing: tables are staged one after another, and most rows are written already."""
@@ -261,7 +267,7 @@ class WrittenRows:
         places = [one.replaced for one in done if one.replaced is not None]
         return fragments, np.concatenate([np.empty(0, np.uint64), *places])
 
-    def write_again(self, to: Destination) -> list[Written]:
+    def write_again(self, to: Destination) -> list[WrittenFiles]:
         """Write the rows in this process."""
         return [write_again(self.records(), to)]
 

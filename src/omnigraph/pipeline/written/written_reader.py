@@ -22,7 +22,12 @@ from omnigraph.pipeline.rows.stored_rows import (
     respell,
     stored_rows,
 )
-from omnigraph.pipeline.written.task_files import Destination, Written, implied_orders, with_ids
+from omnigraph.pipeline.written.task_files import (
+    Destination,
+    WrittenFiles,
+    implied_orders,
+    with_ids,
+)
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
 from omnigraph.storage.tables.staging import write_fragments
 from omnigraph.storage.tables.table import open_table
@@ -30,7 +35,7 @@ from omnigraph.validate.change_set import MADE, ORDER
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class WrittenReader:
     """How the rows of one table are read from their files; it is sent to executors."""
 
     source: Destination
@@ -39,7 +44,7 @@ class Reading:
     losers: pa.Array | None = None
 
     def batches(
-        self, one: Written, columns: Sequence[str] | None = None, *, as_read: bool = False
+        self, one: WrittenFiles, columns: Sequence[str] | None = None, *, as_read: bool = False
     ) -> Iterator[pa.RecordBatch]:
         """Yield the rows of a task; None stands for all columns, others are among those of set rules.
 
@@ -52,38 +57,38 @@ class Reading:
             rows = respell(batch, self.spellings)
             yield rows if as_read or self.taken is None else self.taken.apply_to(rows)
 
-    def records(self, written: Iterable[Written]) -> Iterator[pa.RecordBatch]:
+    def records(self, written: Iterable[WrittenFiles]) -> Iterator[pa.RecordBatch]:
         """Yield whole rows, without those that are left out."""
         return drop_losers((batch for one in written for batch in self.batches(one)), self.losers)
 
-    def write_again(self, written: Sequence[Written], to: Destination) -> Written:
+    def write_again(self, written: Sequence[WrittenFiles], to: Destination) -> WrittenFiles:
         """Write the rows of some tasks once more, as fragments or images of a table as it is now."""
         return write_again(self.records(written), to)
 
 
-def write_again(records: Iterable[pa.RecordBatch], to: Destination) -> Written:
+def write_again(records: Iterable[pa.RecordBatch], to: Destination) -> WrittenFiles:
     """Write rows as fragments or images of a table; their ids are final."""
     if to.form == "images":
         images = Images(to.ref, to.entity, to.image_sizes)
         for batch in records:
             images.add(batch)
         images.write()
-        return Written(0, fragments=tuple(images.fragments), replaced=images.replaced)
+        return WrittenFiles(0, fragments=tuple(images.fragments), replaced=images.replaced)
     table = open_table(to.ref)
     stored = stored_rows(to.entity, table.schema, records)
     reader = pa.RecordBatchReader.from_batches(table.schema, stored)
     written = write_fragments(table, reader, mode="overwrite" if to.overwrite else "append")
-    return Written(0, fragments=tuple(written))
+    return WrittenFiles(0, fragments=tuple(written))
 
 
-def rule_file(source: Destination, one: Written) -> str | None:
+def rule_file(source: Destination, one: WrittenFiles) -> str | None:
     """Return the file that has the columns of set rules; None where the fragments themselves have them."""
     has_orders_only = source.form == "fragments" and not source.entity.blob_properties
     return None if has_orders_only else one.loose
 
 
 def read_written(
-    source: Destination, one: Written, columns: Sequence[str] | None
+    source: Destination, one: WrittenFiles, columns: Sequence[str] | None
 ) -> Iterator[pa.RecordBatch]:
     """Yield rows as they were judged, always with `ORDER`."""
     file = rule_file(source, one)
@@ -105,7 +110,7 @@ def read_written(
             yield rows
 
 
-def _beside(source: Destination, one: Written) -> pa.Table:
+def _beside(source: Destination, one: WrittenFiles) -> pa.Table:
     """Return what is not in the fragments, row by row."""
     columns = [ORDER, MADE] if _takes_ids(source.entity) else [ORDER]
     if one.loose is None:
