@@ -24,7 +24,6 @@ OF_THE_PROCESS = {
     "embeddings/provider.py _warn_of_hiding": "the text of the warning",
     "failpoints.py _armed": "the name of the failpoint",
     "manifest/history/resolve.py _catalogs": "the graph and the hash of the schema",
-    "read/kernels/numba_loops.py _pool": "the number of the process",
     "read/search/scratch_index.py _building": "the digest of a fingerprint; locks",
     "read/search/scratch_index.py _open": "the digest of a fingerprint",
     "read/search/scratch_index.py _own_directory": "the number of the process",

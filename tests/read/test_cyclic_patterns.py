@@ -23,7 +23,6 @@ from omnigraph.read.thresholds import MatchThresholds, Thresholds
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
 from tests.oracle.graph import Graph
-from tests.read.csr_helpers import only
 from tests.read.sql_helpers import compared, database, sql_of
 from tests.stored import fill
 
@@ -228,24 +227,6 @@ def test_answers_are_those_of_sql(tmp_path, variables, persons, edges):
             if rows <= MOST_ROWS:
                 assert Counter(answer(view, listed)) == Counter(expected), text
     assert answered > 10
-
-
-def test_answers_do_not_depend_on_the_number_of_threads(tmp_path, monkeypatch):
-    threads = pytest.importorskip("omnigraph.read.kernels.numba_loops")
-    only("numba", monkeypatch)
-    rng = random.Random(4)
-    plain = skewed_graph(rng, 200, 700)
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
-        fill(graph, plain)
-        view = Reader(workspace_of(graph)).view(graph.snapshot(), CATALOG)
-        for _ in range(25):
-            text, _, *plans = Circle(rng, rng.choice((3, 4))).plans()
-            for plan in plans:
-                found = []
-                for count in (1, 2, 5):
-                    monkeypatch.setattr(threads, "_parts", lambda _, count=count: count)
-                    found.append(Counter(answer(view, plan)))
-                assert found[0] == found[1] == found[2], text
 
 
 def answer(view, plan):

@@ -265,13 +265,11 @@ WRITES: dict[str, Callable[[og.Graph, str], object]] = {
 
 
 class TestCompiledLoops:
-    """Loops over adjacency run in calls that do not take long, on one thread or several."""
+    """Loops over adjacency run in calls that do not take long."""
 
-    @pytest.fixture(params=[1, 3])
-    def in_pieces(self, request, monkeypatch):
-        threads = pytest.importorskip("omnigraph.read.kernels.numba_loops")
-        monkeypatch.setattr(threads, "_parts", lambda _: request.param)
-        return threads.in_pieces
+    @pytest.fixture
+    def in_pieces(self):
+        return pytest.importorskip("omnigraph.read.kernels.numba_loops").in_pieces
 
     def test_every_item_is_done_once(self, in_pieces):
         effort = np.concatenate([[0], np.cumsum(np.arange(1000) % 17)])

@@ -5,6 +5,10 @@ for Lance, and each time has to get it back from the threads that query: the mor
 So from the moment a write begins, one core is left to it: as many queries run at a time as there are other cores,
 and further ones wait for them. That ends with the write, and soon in any case: no write goes first for longer than
 ``LONGEST``, and no query waits longer than that.
+
+Measured with a writer beside eight threads, in turns with and without this on a busy machine, twice: 1.1 times as many
+commits beside queries of single nodes (3.75 and 3.5, 5.5 and 5.0 a second), 1.4 times beside those that follow edges
+(3.25 and 2.25, 4.5 and 3.25 a second), and as many queries or more.
 """
 
 from __future__ import annotations
@@ -75,6 +79,6 @@ class Turns:
 
 
 TURNS = Turns()
-"""Those of this process."""
+"""The turns that the threads of this process take."""
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=TURNS.forget)
