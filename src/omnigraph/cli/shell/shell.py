@@ -13,8 +13,8 @@ from omnigraph.cli.output import is_utf8_output, put
 from omnigraph.cli.shared_options import read_params
 from omnigraph.cli.shell import answers
 from omnigraph.cli.shell.answers import declaration
-from omnigraph.cli.shell.looked_at import LookedAt
 from omnigraph.cli.shell.query_completion import Vocabulary
+from omnigraph.cli.shell.shown_state import ShownState
 from omnigraph.cli.shell.statements import DOTS, HELP, Statement, split_dot
 from omnigraph.display.text import printable
 from omnigraph.errors import BadRequest, ParamError
@@ -41,8 +41,8 @@ class Shell:
         self._params: dict[str, Any] = {}
         self._format = Format(call.operator.defaults.output or Format.TABLE)
         self._last_read: str | None = None
-        self._looked_at = LookedAt()
-        self._look_at(LookedAt() if branch is None else LookedAt(branch))
+        self._looked_at = ShownState()
+        self._look_at(ShownState() if branch is None else ShownState(branch))
 
     @property
     def uri(self) -> str:
@@ -135,14 +135,14 @@ class Shell:
 
     # -------------------------------------------------------------- state
 
-    def _look_at(self, state: LookedAt) -> None:
+    def _look_at(self, state: ShownState) -> None:
         """Look at a state from now on, if there is such a state."""
         self._graph.snapshot(**state.values)
         self._looked_at = state
 
     def _branch(self, name: str) -> None:
         if name:
-            self._look_at(LookedAt(name))
+            self._look_at(ShownState(name))
             return
         here = self._looked_at.branch
         put(

@@ -17,7 +17,7 @@ _SHOWN_ID = 10
 
 
 @dataclass(frozen=True, slots=True)
-class LookedAt:
+class ShownState:
     """A state: the head of a branch, or one of the past, which cannot be written to.
 
     ``word`` is how a past state was named.
@@ -57,18 +57,18 @@ class LookedAt:
             "version": target.version,
         }
 
-    def at(self, word: str) -> LookedAt:
+    def at(self, word: str) -> ShownState:
         """Return the state that the word of `.at` names; a branch alone means its head."""
         if not word:
-            return LookedAt(self.branch)
+            return ShownState(self.branch)
         if word.startswith(AT_TIME):
             if not word.removeprefix(AT_TIME).strip():
                 raise BadRequest(f"`{word}` names no time; write {AT_TIME}2026-05-01, say")
-            return LookedAt(self.branch, word)
+            return ShownState(self.branch, word)
         target = Target.of_text(word)
         if target.names_a_head and target.branch is not None:
-            return LookedAt(target.branch)
-        return LookedAt(self.branch, word)
+            return ShownState(target.branch)
+        return ShownState(self.branch, word)
 
     def refuse_past(self) -> None:
         """Refuse a write unless this is the head of a branch."""
