@@ -48,10 +48,10 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.advice import Advice as Advice
     from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
     from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
-    from omnigraph.maintenance.optimize_report import OptimizeReport as OptimizeReport
-    from omnigraph.maintenance.optimize_report import OptimizeRow as OptimizeRow
-    from omnigraph.maintenance.repair_report import RepairReport as RepairReport
-    from omnigraph.maintenance.repair_report import RepairRow as RepairRow
+    from omnigraph.maintenance.reports import OptimizeReport as OptimizeReport
+    from omnigraph.maintenance.reports import OptimizeRow as OptimizeRow
+    from omnigraph.maintenance.reports import RepairReport as RepairReport
+    from omnigraph.maintenance.reports import RepairRow as RepairRow
     from omnigraph.maintenance.status import Status as Status
     from omnigraph.maintenance.status import TableStatus as TableStatus
     from omnigraph.maintenance.verify.report import Problem as Problem
@@ -181,15 +181,15 @@ _HOMES = {
     "MergeResult": "omnigraph.write.merge.request",
     "MergeStats": "omnigraph.write.merge.request",
     "MutationResult": "omnigraph.write.mutate",
-    "OptimizeReport": "omnigraph.maintenance.optimize_report",
-    "OptimizeRow": "omnigraph.maintenance.optimize_report",
+    "OptimizeReport": "omnigraph.maintenance.reports",
+    "OptimizeRow": "omnigraph.maintenance.reports",
     "Problem": "omnigraph.maintenance.verify.report",
     "Profiled": "omnigraph.read.profile",
     "Progress": "omnigraph.pipeline.progress",
     "QueryResult": "omnigraph.read.output.query_result",
     "ReadLimits": "omnigraph.read.limits",
-    "RepairReport": "omnigraph.maintenance.repair_report",
-    "RepairRow": "omnigraph.maintenance.repair_report",
+    "RepairReport": "omnigraph.maintenance.reports",
+    "RepairRow": "omnigraph.maintenance.reports",
     "SchemaApplied": "omnigraph.write.schema_apply",
     "SchemaPlan": "omnigraph.write.schema_apply",
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",

@@ -24,7 +24,7 @@ MAY_COMPARE = {
         "_reads",
     ): "a purge names versions of one incarnation, at one location, where there is no other branch",
     (
-        "maintenance/cleanup/lineages.py",
+        "maintenance/cleanup/removal.py",
         "have",
     ): "versions of one lineage: incarnation, branch and its identifier are equal",
     (

@@ -11,7 +11,7 @@ from omnigraph import failpoints
 from omnigraph.errors import BadRequest, Drift, OmniGraphError, RecoveryRequired
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
-from omnigraph.maintenance.repair_report import RepairRow, choose_action, classify_drift
+from omnigraph.maintenance.reports import RepairRow, choose_action, classify_drift
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import manifest_path
 from omnigraph.storage.tables.transactions import Operation

@@ -7,9 +7,15 @@ import random
 import pytest
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.maintenance import merging
-from omnigraph.maintenance.effort import Effort, due_folds, part_of
-from omnigraph.maintenance.merging import Fragment, light_groups, thorough_groups
+from omnigraph.maintenance import effort
+from omnigraph.maintenance.effort import (
+    Effort,
+    Fragment,
+    due_folds,
+    light_groups,
+    part_of,
+    thorough_groups,
+)
 from omnigraph.storage.tables.indexing.indexes import IndexState
 
 
@@ -84,8 +90,8 @@ def test_upkeep_merges_the_smallest_fragments_up_to_a_limit():
     many = pieces(*([8_000] * 30), 1, 1)
     (group,) = light_groups(many)
     assert {30, 31} <= set(group)
-    assert sum(many[number].rows for number in group) <= merging.UPKEEP_ROWS
-    assert len(group) == 2 + merging.UPKEEP_ROWS // 8_000 - 1
+    assert sum(many[number].rows for number in group) <= effort.UPKEEP_ROWS
+    assert len(group) == 2 + effort.UPKEEP_ROWS // 8_000 - 1
 
 
 def test_upkeep_leaves_what_it_merged_before_until_as_much_has_come():
@@ -100,7 +106,7 @@ def test_upkeep_leaves_what_it_merged_before_until_as_much_has_come():
             sizes = [size for number, size in enumerate(sizes) if number not in group]
             sizes.append(merged)
             rewritten += merged
-        most = max(most, sum(size < merging.SMALL_ROWS for size in sizes))
+        most = max(most, sum(size < effort.SMALL_ROWS for size in sizes))
     assert sum(sizes) == 400 * 64
     assert most <= 13  # a power of two below 8,192 each
     assert rewritten <= 13 * sum(sizes)
@@ -126,7 +132,7 @@ def test_merging_twice_finds_nothing_the_second_time(seed):
         members = [before[number] for number in group]
         assert len({one.parts for one in members}) == 1
         rows, size = sum(m.rows for m in members), sum(m.size for m in members)
-        assert len(members) == 1 or (rows <= merging.TARGET_ROWS and size <= merging.TARGET_BYTES)
+        assert len(members) == 1 or (rows <= effort.TARGET_ROWS and size <= effort.TARGET_BYTES)
         after.append(Fragment(100 + at, rows, 0, size, members[0].parts))
     assert len(groups) > 1
     rng.shuffle(after)

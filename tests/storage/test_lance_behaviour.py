@@ -21,8 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from omnigraph.errors import StorageError
 from omnigraph.storage.tables.lance_import import lance as load_lance
 from omnigraph.storage.tables.lance_import import lance_module
+from omnigraph.storage.tables.table_errors import is_not_found, lance_errors, reason
 
 lance = load_lance()
 LanceDataset = lance.LanceDataset
@@ -1027,3 +1029,108 @@ def test_memory_datasets_are_not_shared_between_handles():
 def test_a_forkserver_is_available_for_process_tests():
     # Lance warns on fork; subprocess tests run in forkserver children.
     assert "forkserver" in multiprocessing.get_all_start_methods()
+
+
+# ------------------------------------------------------------------ what has no public name, or no class
+
+
+def test_the_private_count_of_fragments_is_that_of_the_public_list(uri):
+    # Table.count_fragments: the public way makes an object for each fragment.
+    dataset = create(uri, rows("ab"))
+    for letter in "cde":
+        dataset = append(dataset, rows(letter))
+    assert dataset._ds.count_fragments() == len(dataset.get_fragments()) == 4
+    dataset.delete("id = 'd'")
+    assert dataset._ds.count_fragments() == len(dataset.get_fragments()) == 3
+
+
+def test_base_paths_have_a_public_name_and_say_whether_they_are_tables(uri):
+    # blobs/columns.py and index_health.py build addresses of inherited files from them.
+    dataset = create(uri, rows("ab"))
+    assert dataset.base_paths() == {}
+    fork = dataset.create_branch("b", 1)
+    (file,) = fork.get_fragments()[0].metadata.files
+    base = fork.base_paths()[file.base_id]
+    assert (base.path, base.is_dataset_root) == (uri, True)
+
+
+def a_missing_table(dataset, tmp_path):
+    lance.dataset(str(tmp_path / "none"))
+
+
+def a_missing_version(dataset, tmp_path):
+    lance.dataset(dataset.uri, version=9)
+
+
+def a_missing_version_of_a_handle(dataset, tmp_path):
+    dataset.checkout_version(9)
+
+
+def a_missing_branch(dataset, tmp_path):
+    dataset.checkout_version(("nobody", None))
+
+
+def a_missing_file(dataset, tmp_path):
+    next(Path(dataset.uri, "data").iterdir()).unlink()
+    reopen(dataset).to_table()
+
+
+def a_file_in_place_of_a_table(dataset, tmp_path):
+    (tmp_path / "file").write_text("x")
+    lance.dataset(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        a_missing_table,
+        a_missing_version,
+        a_missing_version_of_a_handle,
+        a_missing_branch,
+        a_missing_file,
+        a_file_in_place_of_a_table,
+    ],
+)
+def test_what_is_not_there_is_told_by_words_alone(uri, tmp_path, ask):
+    # is_not_found reads the text: the classes are ValueError, OSError and Arrow's. And every text ends in
+    # places of Lance's source, which `reason` leaves out.
+    dataset = create(uri, rows("ab"))
+    with pytest.raises((ValueError, OSError)) as caught:
+        ask(dataset, tmp_path)
+    assert is_not_found(caught.value)
+    assert ".rs:" in str(caught.value)
+    assert ".rs:" not in reason(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("folder", "damage"),
+    [
+        ("data", lambda data: data[:10]),
+        ("data", lambda data: data[:-60]),
+        ("_versions", lambda data: data[:2]),
+        ("_versions", lambda data: b""),
+    ],
+)
+def test_a_damaged_file_is_told_by_words_that_lead_to_a_copy(uri, folder, damage):
+    # _DAMAGE of table_errors.py; without it the advice would be to try again.
+    create(uri, rows("ab"))
+    file = next(Path(uri, folder).glob("*.[lm]an*"))
+    file.write_bytes(damage(file.read_bytes()))
+    with pytest.raises(StorageError, match="restore it from a copy"), lance_errors("reading"):
+        lance.dataset(uri).to_table()
+
+
+def test_deleting_a_branch_that_is_not_there_says_so(uri):
+    # delete_branch takes it for done. Both other texts it reads are pinned above ("referenced by",
+    # "Clone operation").
+    with pytest.raises(ValueError, match="does not exist"):
+        create(uri).branches.delete("b")
+
+
+def test_a_fuzzy_term_that_is_too_long_is_refused_by_the_size_of_an_automaton(uri):
+    # full_text.py falls back to looking at every term when it reads this.
+    dataset = index(create(uri, rows("ab")), "s", "INVERTED")
+    search = MatchQuery("w" * 400, "s", fuzziness=2, max_expansions=1000)
+    with pytest.raises(ValueError, match="automaton exceeds"):
+        dataset.to_table(full_text_query=search)
+    assert ids(dataset, full_text_query=MatchQuery("wort", "s", fuzziness=1)) == ["a", "b"]

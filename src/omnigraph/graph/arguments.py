@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.errors import BadRequest
-from omnigraph.maintenance.upkeep.keeper import UpkeepMode
+from omnigraph.maintenance.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor, check_message, check_operation_id
 from omnigraph.manifest.branch_names import trim_branch_name, trim_written_branch
 from omnigraph.read.limits import ReadLimits

@@ -11,7 +11,7 @@ from omnigraph.graph.arguments import check_flag, check_progress
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.session import Session
 from omnigraph.graph.state import GraphState, Mode
-from omnigraph.maintenance.upkeep.keeper import UpkeepMode
+from omnigraph.maintenance.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
@@ -21,9 +21,8 @@ from omnigraph.storage.uris import Root
 if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.cleanup.report import CleanupReport
-    from omnigraph.maintenance.optimize_report import OptimizeReport
-    from omnigraph.maintenance.rebuilding import Rebuild
-    from omnigraph.maintenance.repair_report import RepairReport
+    from omnigraph.maintenance.ensure_indices import Rebuild
+    from omnigraph.maintenance.reports import OptimizeReport, RepairReport
     from omnigraph.maintenance.verify.report import VerifyReport
     from omnigraph.policy.checker import Checker
     from omnigraph.runner.executors import EngineName

@@ -21,7 +21,7 @@ from omnigraph.graph.checks import (
 from omnigraph.graph.graph import Graph, state_of
 from omnigraph.graph.state import Mode
 from omnigraph.language import read_source
-from omnigraph.maintenance.upkeep.keeper import UpkeepMode
+from omnigraph.maintenance.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor, check_message
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import already_initialised, create_manifest, first_tables

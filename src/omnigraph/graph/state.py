@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.embeddings.pool import hold_clients
 from omnigraph.errors import BadRequest
 from omnigraph.graph.caches import AcceptedSchemas, PlanCache
-from omnigraph.maintenance.upkeep.keeper import Keeper, UpkeepMode
+from omnigraph.maintenance.keeper import Keeper, UpkeepMode
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.policy.gate import Gate

@@ -25,11 +25,10 @@ from omnigraph.commit.drift import open_undrifted, rollback_needed
 from omnigraph.commit.heal import heal
 from omnigraph.errors import Drift, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.maintenance.committing import commit_changed
 from omnigraph.maintenance.effort import Effort
-from omnigraph.maintenance.optimize_report import OptimizeReport, OptimizeRow
+from omnigraph.maintenance.reports import OptimizeReport, OptimizeRow
 from omnigraph.maintenance.table_work import TableWork, table_work
-from omnigraph.maintenance.work_steps import Outcome, PreparedWork, prepare
+from omnigraph.maintenance.work_steps import Outcome, PreparedWork, commit_changed, prepare
 from omnigraph.maintenance.workers import Workers
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.history.resolve import resolve

@@ -27,7 +27,7 @@ from omnigraph.commit.staging import needs_fork
 from omnigraph.commit.unpublished import restore_pinned
 from omnigraph.commit.whole_branch import WholeBranch, hold_as_it_is
 from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError, RecoveryRequired
-from omnigraph.maintenance.repair_report import (
+from omnigraph.maintenance.reports import (
     RepairReport,
     RepairRow,
     choose_action,

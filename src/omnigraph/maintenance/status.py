@@ -28,8 +28,7 @@ from omnigraph.maintenance.advice import (
     advise_table,
 )
 from omnigraph.maintenance.drifted import drifted_on_branches, drifted_tables, files_of
-from omnigraph.maintenance.effort import Effort
-from omnigraph.maintenance.merging import SMALL_ROWS
+from omnigraph.maintenance.effort import SMALL_ROWS, Effort
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN

@@ -17,8 +17,15 @@ from typing import Any
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.lang.schema.indexes import WantedIndex, wanted_indexes
-from omnigraph.maintenance.effort import Effort, Fold, due_folds, part_of
-from omnigraph.maintenance.merging import Fragment, light_groups, thorough_groups
+from omnigraph.maintenance.effort import (
+    Effort,
+    Fold,
+    Fragment,
+    due_folds,
+    light_groups,
+    part_of,
+    thorough_groups,
+)
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import BlobSizes, batch_rows, blob_sizes
 from omnigraph.storage.tables.blobs.columns import blob_columns

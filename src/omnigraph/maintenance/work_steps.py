@@ -14,15 +14,27 @@ the table as it finds it, and is left out when it fails: the tables are complete
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from omnigraph.commit.changes import InlineStep, StagedStep, Step
+from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import Attempt
+from omnigraph.commit.changes import (
+    InlineStep,
+    NothingToPublish,
+    StagedStep,
+    Step,
+    TableChange,
+    Write,
+)
 from omnigraph.errors import OmniGraphError, StorageError
 from omnigraph.maintenance.effort import Effort, due_folds
 from omnigraph.maintenance.table_work import TableWork, is_kept_apart
+from omnigraph.manifest.publisher import Intent
+from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.indexing.index_health import blame
 from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
 from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes, stage_drop_index
@@ -199,3 +211,25 @@ def _unreadable(table: Table) -> StorageError:
         f"Lance cannot read its files in {table.ref}; build it anew with "
         "`omnigraph ensure-indices --rebuild`"
     )
+
+
+def commit_changed(
+    attempt: Attempt,
+    operation: Literal["optimize", "ensure_indices"],
+    changes: Sequence[TableChange],
+    actor_id: str | None,
+) -> GraphCommit | None:
+    """Commit the changes; return None if there are none, or if every step of them was left out."""
+    if not changes:
+        return None
+    write = Write(
+        operation,
+        attempt.state.pin,
+        Intent(new_ulid(), operation, stamp_us(), actor_id),
+        tuple(changes),
+        ir_hash=attempt.state.head.ir_hash,
+        only_if_changed=True,
+    )
+    with contextlib.suppress(NothingToPublish):
+        return attempt.commit(write)
+    return None

@@ -12,7 +12,7 @@ from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
-    from omnigraph.maintenance.rebuilding import Rebuild
+    from omnigraph.maintenance.ensure_indices import Rebuild
 
 
 KEEP_VERSIONS = 10

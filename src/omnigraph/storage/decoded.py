@@ -1,4 +1,9 @@
-"""Checks values that were decoded from JSON: a file in a graph's directory may hold anything."""
+"""Checks values that were decoded from JSON: a file in a graph's directory may hold anything.
+
+``msgspec.convert`` was tried in its place: it passes over names that a dataclass does not have, takes an instance
+of one without looking into it, and knows no lower bound for a plain ``int``. A file that a newer version wrote must
+not be read by what is known of it, so the readers fill in their classes themselves and are judged here.
+"""
 
 from __future__ import annotations
 

@@ -14,8 +14,7 @@ from omnigraph.commit.protocol import MOMENTS
 from omnigraph.errors import BadRequest
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
-from omnigraph.maintenance.upkeep.upkeep import OthersAtWork, keep_in_shape
-from omnigraph.maintenance.upkeep.when import MANY_ROWS
+from omnigraph.maintenance.upkeep import MANY_ROWS, OthersAtWork, keep_in_shape
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.storage.tables.indexing.indexes import list_indexes
 from tests.commit.synthetic import Died

@@ -3,7 +3,7 @@
 import pytest
 
 from omnigraph.graph import init
-from omnigraph.maintenance.upkeep.when import (
+from omnigraph.maintenance.upkeep import (
     MANY_ROWS,
     MOST_OFTEN,
     Glance,

@@ -4,16 +4,17 @@
    branch is gone: all of them would keep versions alive.
 2. Look at everything (``survey``), and decide what stays (``keep_set``).
 3. Remove the other versions of each table, one lineage at a time. What fails is recorded on its row.
-4. Trim `__manifest` and the audit table (``trimming``): a commit whose tables are gone is of no use.
+4. Trim `__manifest` and the audit table (``removal``): a commit whose tables are gone is of no use.
 
 A crash anywhere leaves a graph in which some old versions are gone and the others are whole; running it
-again does the rest.
+again does the rest. A preview takes none of these steps, and reckons with what they will leave.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
@@ -23,25 +24,28 @@ from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
 from omnigraph.commit.phases.marking import marked
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.maintenance.cleanup.foreseen import foresee
 from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons, keep_set
-from omnigraph.maintenance.cleanup.lineages import (
+from omnigraph.maintenance.cleanup.removal import (
     AFTER_TABLE,
     BEFORE_TABLE,
     Survivors,
     clean_lineage,
     pass_point,
+    trim_audit,
+    trim_manifest,
 )
 from omnigraph.maintenance.cleanup.report import CleanupReport, CleanupRow
 from omnigraph.maintenance.cleanup.survey import (
     Registered,
+    Survey,
     TableFound,
     dropped_since,
     facts_of,
     registered_tables,
     survey,
 )
-from omnigraph.maintenance.cleanup.trimming import trim_audit, trim_manifest
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.full_disk import keep_reserve, with_reserve
 from omnigraph.storage.locks.locks import HeldLocks
@@ -52,7 +56,64 @@ from omnigraph.storage.tables.inline_residual import purge_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.types import shown
-from omnigraph.write.purges import purge_all, remove_orphans
+from omnigraph.write.purges import is_leased, purge_all, remove_orphans
+
+
+def foresee(found: Survey) -> Survey:
+    """Return a survey as it will be once purges are finished and orphaned table branches are gone."""
+    owed = found.states[MAIN].head.purges
+    due = [purge for purge in owed if not is_leased(purge, found.leases)]
+    return _without_purged(_without_orphans(found), due)
+
+
+def _without_purged(found: Survey, due: Iterable[Purge]) -> Survey:
+    """Leave out what purges remove: whole tables, or the versions below one."""
+    purges = {purge.incarnation: purge for purge in due}
+    tables = []
+    for one in found.tables:
+        purge = purges.get(one.table.incarnation)
+        if purge is None or one.error is not None:
+            tables.append(one)
+        elif purge.below is not None:
+            # Lance keeps a version that somebody tagged.
+            tagged = {tag.version for tag in one.tags if tag.branch is None}
+            below = range(purge.below)
+            left = [v for v in one.versions[None] if v not in below or v in tagged]
+            tables.append(replace(one, versions={**one.versions, None: left}))
+    return replace(found, tables=tuple(tables))
+
+
+def _without_orphans(found: Survey) -> Survey:
+    """Leave out table branches that no branch needs."""
+    pins = {
+        (name, pin.incarnation, pin.table_branch_id)
+        for name, state in found.states.items()
+        for pin in state.head.tables.values()
+    }
+    claimed = {
+        (entry.base.incarnation, entry.table_branch)
+        for sidecar in found.sidecars
+        for entry in sidecar.tables
+    }
+
+    def is_needed(table: TableFound, name: str) -> bool:
+        number = table.table.incarnation
+        pin = name, number, table.forks[name].identifier
+        return pin in pins or (name in found.states and (number, name) in claimed)
+
+    tables = []
+    for table in found.tables:
+        orphans = {name for name in table.forks if not is_needed(table, name)}
+        tables.append(
+            replace(
+                table,
+                forks={name: fork for name, fork in table.forks.items() if name not in orphans},
+                versions={n: there for n, there in table.versions.items() if n not in orphans},
+                tags=[tag for tag in table.tags if tag.branch not in orphans],
+            )
+        )
+    return replace(found, tables=tuple(tables))
+
 
 BEFORE_PURGES = failpoints.declare("cleanup.before_purges")
 BEFORE_ORPHANS = failpoints.declare("cleanup.before_orphans")

@@ -1,4 +1,9 @@
-"""Runs checks in a process of its own, and goes on where a damaged file ended it."""
+"""Runs checks in a process of its own, and goes on where a damaged file ended it.
+
+That process, this module again, gets tasks as pickles on its standard input, each after its length, and
+writes lines of JSON: the file that it is about to read, what it finds, and at the end of a task what it has
+checked.
+"""
 
 from __future__ import annotations
 
@@ -10,10 +15,10 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, BinaryIO, Self
 
 from omnigraph.errors import StorageError
-from omnigraph.maintenance.verify.lineage_check import Checked, LineageTask
+from omnigraph.maintenance.verify.lineage_check import Checked, LineageCheck, LineageTask
 from omnigraph.maintenance.verify.report import RESTORE, Problem
 
 
@@ -83,7 +88,7 @@ class Reader:
         if self._process is None:
             paths = os.pathsep.join(path for path in sys.path if path)
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "omnigraph.maintenance.verify.worker"],
+                [sys.executable, "-m", "omnigraph.maintenance.verify.apart"],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
@@ -105,3 +110,32 @@ class Reader:
         except subprocess.TimeoutExpired:
             process.kill()
             return process.wait()
+
+
+def main() -> None:
+    """Work until the input ends."""
+    source, out = sys.stdin.buffer, sys.stdout
+
+    def tell(line: dict[str, Any]) -> None:
+        out.write(json.dumps(line) + "\n")
+        out.flush()
+
+    while (task := _next(source)) is not None:
+        check = LineageCheck(
+            task, lambda path: tell({"at": path}), lambda one: tell({"problem": one.to_json()})
+        )
+        done = check.run()
+        tell({"done": {"files": sorted(done.files), "bytes": done.bytes, "rows": done.rows}})
+
+
+def _next(source: BinaryIO) -> LineageTask | None:
+    length = source.read(8)
+    if len(length) < 8:
+        return None
+    # From the process that started this one, over a pipe that nobody else has.
+    task: LineageTask = pickle.loads(source.read(int.from_bytes(length, "little")))  # noqa: S301
+    return task
+
+
+if __name__ == "__main__":
+    main()

@@ -59,7 +59,7 @@ def index_parts(ref: TableRef, dataset: Any) -> list[IndexPart]:
                 base = ref.dataset_uri
                 if segment.base_id is not None:
                     if bases is None:
-                        bases = dataset._ds.base_paths()  # noqa: SLF001 - has no public name
+                        bases = dataset.base_paths()
                     base = bases[segment.base_id].path.rstrip("/")
                 uuid, size = str(segment.uuid), segment.size_bytes
                 found.append(IndexPart(entry.name, entry.field_names[0], uuid, base, size))

@@ -1,4 +1,4 @@
-"""Decides after each commit of a handle whether upkeep is due, and has it done.
+"""Decides after each commit of a handle whether upkeep is due, and has it done, in a thread if writers do not wait.
 
 Upkeep is best effort: the commit is durable and its locks are free before it starts, and whatever
 goes wrong in it is logged and left for a later commit.
@@ -7,16 +7,69 @@ goes wrong in it is logged and left for a later commit.
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Literal
 
 from omnigraph import settings
-from omnigraph.maintenance.upkeep.background import Background
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.tables.table import Table
+
+Job = Callable[[], object]
+
+
+class Background:
+    """Runs jobs one after the other, in a daemon thread that ends when there are none.
+
+    A job replaces one of the same name that has not begun.
+    """
+
+    def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
+        self._pid = os.getpid()
+        self._lock = threading.RLock()  # a finalizer may close it at any moment, in any thread
+        self._jobs: dict[Hashable, Job] = {}
+        self._thread: threading.Thread | None = None
+        self._is_closed = False
+
+    def ask(self, name: Hashable, job: Job) -> None:
+        """Have the job done soon; after ``close`` it is dropped."""
+        if self._pid != os.getpid():
+            self._begin()  # a forked child has no threads of its parent
+        with self._lock:
+            if self._is_closed:
+                return
+            self._jobs[name] = job
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="upkeep", daemon=True)
+                self._thread.start()
+
+    def close(self) -> None:
+        """Let the job in hand finish, and drop the others."""
+        if self._pid != os.getpid():
+            return
+        with self._lock:
+            self._is_closed = True
+            self._jobs.clear()
+            thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                if not self._jobs:
+                    self._thread = None
+                    return
+                name = next(iter(self._jobs))
+                job = self._jobs.pop(name)
+            job()
+
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +118,7 @@ class Keeper:
 
     def _find_due(self, written: Sequence[Written]) -> list[TableState]:
         """Return the pins of the tables that are due, and note that they will be tried."""
-        from omnigraph.maintenance.upkeep.when import versions_between
+        from omnigraph.maintenance.upkeep import versions_between
 
         if not settings.UPKEEP.get():
             return []
@@ -75,7 +128,7 @@ class Keeper:
         return due
 
     def _is_due(self, pin: TableState, table: Table, limit: int) -> bool:
-        from omnigraph.maintenance.upkeep.when import glance, is_due, shape_of
+        from omnigraph.maintenance.upkeep import glance, is_due, shape_of
 
         seen, lineage = glance(table), _lineage(pin)
         with self._lock:
@@ -92,7 +145,7 @@ class Keeper:
 
     def _keep(self, workspace: Workspace, branch: str, due: Sequence[TableState]) -> None:
         """Put tables in shape; what goes wrong is logged."""
-        from omnigraph.maintenance.upkeep.upkeep import OthersAtWork, keep_in_shape
+        from omnigraph.maintenance.upkeep import OthersAtWork, keep_in_shape
 
         try:
             keep_in_shape(workspace, branch, due)
