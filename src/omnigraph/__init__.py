@@ -24,13 +24,13 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff_result import DiffPage as DiffPage
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.entity_stream import EntityStream as EntityStream
     from omnigraph.changes.export.export import ExportResult as ExportResult
     from omnigraph.changes.export.export import ExportStats as ExportStats
-    from omnigraph.changes.feed.baseline import BaselineResult as BaselineResult
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
+    from omnigraph.changes.feed.poll import BaselineResult as BaselineResult
     from omnigraph.changes.feed.poll import ChangePage as ChangePage
-    from omnigraph.changes.frames.entity_stream import EntityStream as EntityStream
     from omnigraph.embeddings.embedder import Embedder as Embedder
     from omnigraph.embeddings.embedding_settings import EmbeddingSettings as EmbeddingSettings
     from omnigraph.graph import Graph as Graph
@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from omnigraph.write.blobs import BlobWritten as BlobWritten
     from omnigraph.write.embed import EmbedResult as EmbedResult
     from omnigraph.write.index_builds import IndexReport as IndexReport
-    from omnigraph.write.merge.conflicts import MergeConflict as MergeConflict
+    from omnigraph.write.merge.decided import MergeConflict as MergeConflict
     from omnigraph.write.merge.request import MergeResult as MergeResult
     from omnigraph.write.merge.request import MergeStats as MergeStats
     from omnigraph.write.mutate import MutationResult as MutationResult
@@ -148,7 +148,7 @@ __all__ = [
 
 _HOMES = {
     "Advice": "omnigraph.maintenance.advice",
-    "BaselineResult": "omnigraph.changes.feed.baseline",
+    "BaselineResult": "omnigraph.changes.feed.poll",
     "BlobStat": "omnigraph.graph.facets.blobs",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
@@ -167,7 +167,7 @@ _HOMES = {
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
-    "EntityStream": "omnigraph.changes.frames.entity_stream",
+    "EntityStream": "omnigraph.changes.entity_stream",
     "Explanation": "omnigraph.read.explain",
     "ExportResult": "omnigraph.changes.export.export",
     "ExportStats": "omnigraph.changes.export.export",
@@ -177,7 +177,7 @@ _HOMES = {
     "IndexReport": "omnigraph.write.index_builds",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",
-    "MergeConflict": "omnigraph.write.merge.conflicts",
+    "MergeConflict": "omnigraph.write.merge.decided",
     "MergeResult": "omnigraph.write.merge.request",
     "MergeStats": "omnigraph.write.merge.request",
     "MutationResult": "omnigraph.write.mutate",

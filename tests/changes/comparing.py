@@ -8,7 +8,7 @@ from typing import Any
 
 from omnigraph.changes.candidates import find_candidates
 from omnigraph.changes.compare import compare, same_state
-from omnigraph.changes.image_json import images
+from omnigraph.changes.images import images
 from omnigraph.changes.table_side import TableSide
 from omnigraph.graph.graph import Graph
 from omnigraph.manifest.snapshot import Snapshot

@@ -7,7 +7,7 @@ import json
 import pytest
 
 import omnigraph
-from omnigraph.changes.paging import pages
+from omnigraph.changes import pages
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.changes.paging import tokens
-from omnigraph.changes.paging.tokens import (
+from omnigraph.changes import tokens
+from omnigraph.changes.tokens import (
     MAX_LENGTH,
     CommitToken,
     CursorToken,

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.changes.frames import node_link
+from omnigraph.changes import node_link
 from omnigraph.changes.stats import Meter
 from omnigraph.graph.graph import state_of
 from omnigraph.policy.checker import Decision

@@ -11,7 +11,7 @@ from omnigraph.graph import init
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.committed import Committed
-from omnigraph.write.merge.conflicts import (
+from omnigraph.write.merge.decided import (
     EntityConflictKind,
     GraphConflictKind,
     MergeConflict,

@@ -6,7 +6,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, ProviderError
-from omnigraph.write.merge.conflicts import MergeConflict
+from omnigraph.write.merge.decided import MergeConflict
 from omnigraph.write.merge.resolutions import resolve_from_json
 
 SCHEMA = """

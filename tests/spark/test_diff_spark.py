@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.changes import spark_compare
+from omnigraph.changes import compare
 
 SCHEMA = """
 node Doc { name: String @key
@@ -65,7 +65,7 @@ def test_spark_finds_the_same_changes(tmp_path, monkeypatch):
     graph.load([*changed, *(cites(number, 12) for number in range(10, 14))], mode="overwrite")
     monkeypatch.setattr("omnigraph.changes.compare._FEW", 0)
     asked = []
-    run = spark_compare.pairs_on_spark
+    run = compare.pairs_on_spark
     monkeypatch.setattr(
         "omnigraph.changes.compare.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
     )
@@ -97,7 +97,7 @@ def test_a_merge_on_spark_is_the_merge_of_the_local_engine(tmp_path, monkeypatch
         graph.load([doc(3, x=2.5), doc(65, x=2.5), doc(99)], branch=name)
     monkeypatch.setattr("omnigraph.changes.compare._FEW", 0)
     asked = []
-    run = spark_compare.pairs_on_spark
+    run = compare.pairs_on_spark
     monkeypatch.setattr(
         "omnigraph.changes.compare.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
     )

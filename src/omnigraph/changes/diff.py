@@ -13,7 +13,7 @@ import heapq
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from omnigraph.changes.change_filter import ChangeFilter, Kind, Op
 from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
@@ -23,12 +23,12 @@ from omnigraph.changes.differing_types import (
     rank_of,
     shown_changes,
 )
-from omnigraph.changes.image_json import images as images_of
+from omnigraph.changes.images import images as images_of
 from omnigraph.changes.row_changes import RowChanges, with_few_blobs
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import cell_text, printable
+from omnigraph.display.text import cell_text, printable, shortened
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -198,3 +198,40 @@ def _chunk_changes(
         # Without its properties the image of a node has nothing to show.
         changes.append(Change(kind, name, key, op, old or None, new or None))
     return changes
+
+
+_SIGNS: Final = {"insert": "+", "update": "~", "delete": "-"}
+_VALUE_CHARACTERS: Final = 40
+
+
+def changes_panel(
+    title: str,
+    changes: Sequence[Change],
+    *,
+    hidden: int = 0,
+    more: str | None = None,
+    notes: Sequence[str] = (),
+) -> Panel:
+    """Return a panel of some changes; others are ``hidden``, or ``more`` says so in words."""
+    rows = [(_SIGNS[one.op], one.kind, one.type, one.id, change_text(one)) for one in changes]
+    if not rows:
+        return Panel(title, notes=notes)
+    columns = ("", "kind", "type", "id", "values")
+    return Panel(title, columns=columns, rows=rows, hidden=max(hidden, 0), more=more, notes=notes)
+
+
+def change_text(change: Change) -> str:
+    """What an entity has, or what its properties became: `age: 30 -> 31`."""
+    before, after = image_values(change.before), image_values(change.after)
+    if change.op != "update":
+        whole = after or before
+        return ", ".join(f"{k}: {_text(v)}" for k, v in whole.items() if v is not None)
+    return ", ".join(
+        f"{name}: {_text(before.get(name))} -> {_text(after.get(name))}"
+        for name in {**before, **after}
+        if before.get(name) != after.get(name)
+    )
+
+
+def _text(value: Any) -> str:
+    return shortened(cell_text(value), _VALUE_CHARACTERS)

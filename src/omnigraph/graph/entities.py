@@ -17,7 +17,7 @@ from omnigraph.types import is_unicode
 if TYPE_CHECKING:
     import networkx as nx
 
-    from omnigraph.changes.frames.entity_stream import EntityStream
+    from omnigraph.changes.entity_stream import EntityStream
     from omnigraph.changes.row_changes import Rows
     from omnigraph.changes.table_side import TableSide
 
@@ -29,7 +29,7 @@ def find_entity(
     _check(kind, type_name, id)
 
     def find() -> dict[str, Any] | None:
-        from omnigraph.changes.image_json import images
+        from omnigraph.changes.images import images
 
         snapshot, catalog = resolve(state, target)
         entity = _type(catalog, str(kind), str(type_name))
@@ -56,7 +56,7 @@ def describe_entity(
     _check(kind, type_name, id)
 
     def describe() -> dict[str, Any]:
-        from omnigraph.changes.image_json import images
+        from omnigraph.changes.images import images
 
         snapshot, catalog = resolve(state, target)
         entity = _type(catalog, str(kind), str(type_name))
@@ -172,7 +172,7 @@ def _stream(
     ends: tuple[str, str],
     target: Target,
 ) -> EntityStream:
-    from omnigraph.changes.frames.entity_stream import EntityStream, stream_columns
+    from omnigraph.changes.entity_stream import EntityStream, stream_columns
     from omnigraph.pipeline.datasource.option_values import EndOptions
     from omnigraph.pipeline.datasource.options import end_columns
     from omnigraph.pipeline.formats.frame_layout import check_ends
@@ -210,7 +210,7 @@ def networkx_graph(
     state: GraphState, types: Sequence[str] | None, target: Target
 ) -> nx.MultiDiGraph[Any]:
     """Return the nodes and edges of a target as a graph of networkx."""
-    from omnigraph.changes.frames import networkx_graph as made
+    from omnigraph.changes import node_link as made
 
     return retry_if_remade(
         target, lambda: made.networkx_graph(state.workspace, *resolve(state, target), types)

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out, Output
-    from omnigraph.changes.feed.baseline import BaselineResult
     from omnigraph.changes.feed.commit_changes import CommitChanges
+    from omnigraph.changes.feed.poll import BaselineResult
     from omnigraph.changes.stats import Meter
     from omnigraph.runner.executors import EngineName, Executors
     from omnigraph.runner.protocol import Runner
@@ -54,10 +54,10 @@ def diff(
 
     ``token`` gives the token for a reading of the result.
     """
-    from omnigraph.changes.declared_types import type_names
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
-    from omnigraph.changes.paging.tokens import filter_digest
+    from omnigraph.changes.differing_types import type_names
+    from omnigraph.changes.tokens import filter_digest
     from omnigraph.runner.executors import Executors
 
     executors = Executors(engine)
@@ -124,8 +124,7 @@ def write_snapshot(
     ``durable``: a file is on disk, with its name, before this returns.
     ``lease`` says whether to try to put a read lease; by default, if the handle may write.
     """
-    from omnigraph.changes.export.column_export import write_column_export
-    from omnigraph.changes.export.column_files import LINES, format_of
+    from omnigraph.changes.export.column_files import LINES, format_of, write_column_export
     from omnigraph.changes.export.export import write_export
     from omnigraph.changes.export.output import output_to
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
@@ -204,8 +203,7 @@ def baseline(
 ) -> BaselineResult:
     """Write a baseline; ``lease`` as in an export."""
     from omnigraph.changes.change_filter import ChangeFilter
-    from omnigraph.changes.feed.baseline import BaselineResult
-    from omnigraph.changes.feed.poll import Feed
+    from omnigraph.changes.feed.poll import BaselineResult, Feed
 
     state, wanted = access.state, ChangeFilter.of(*filter)
     state.ensure_open()

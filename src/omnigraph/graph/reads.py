@@ -84,7 +84,7 @@ def _query(
         phase.rows = answer.table.num_rows
 
     def find_graph(nodes: Nodes) -> dict[str, Any]:
-        from omnigraph.changes.frames.node_link import node_link
+        from omnigraph.changes.node_link import node_link
 
         state.ensure_open()
         access.ask_read(target)

@@ -28,10 +28,10 @@ if TYPE_CHECKING:
 
     from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.entity_stream import EntityStream
     from omnigraph.changes.export.column_files import ExportFormat
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.output import Out
-    from omnigraph.changes.frames.entity_stream import EntityStream
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
     from omnigraph.pipeline.formats.frame_layout import EndColumns

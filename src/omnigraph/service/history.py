@@ -125,7 +125,7 @@ class BaselineRequest(FilterRequest):
 def diff(session: Session, request: DiffRequest) -> Streamed:
     """Return everything that changed, net, from one state to another, as it is found."""
     from omnigraph.changes.diff_result import side_json
-    from omnigraph.changes.paging.pages import check_changes
+    from omnigraph.changes.pages import check_changes
 
     check_changes(request.limit)
     differing = session.diff(request.from_, request.to, images=request.images, **request.filter)

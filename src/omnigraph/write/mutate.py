@@ -41,14 +41,15 @@ from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations
 from omnigraph.validate.rows import row_violations
 from omnigraph.validate.violations import violation_error
-from omnigraph.write.edge_ids import new_id, settle_ids
 from omnigraph.write.pending import PendingTable
 from omnigraph.write.statement_values import (
     column_of,
     id_text,
     key_id,
+    new_id,
     null_error,
     require_values,
+    settle_ids,
     stored_value,
 )
 from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, note_inserted

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from omnigraph import errors
-from omnigraph.changes.paging import tokens
+from omnigraph.changes import tokens
 from omnigraph.cli import shared_options as cli_source
 from omnigraph.cli.address import scope
 from omnigraph.cli.operator import config, credentials

@@ -12,20 +12,18 @@ from itertools import chain
 from typing import Any, NamedTuple, cast
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
-from omnigraph.changes.change_panels import changes_panel
-from omnigraph.changes.declared_types import type_names
-from omnigraph.changes.diff import Change, Position, diff_chunks
-from omnigraph.changes.differing_types import differing_types
-from omnigraph.changes.paging.pages import Budget, behind, check_changes, take
-from omnigraph.changes.paging.tokens import (
+from omnigraph.changes.diff import Change, Position, changes_panel, diff_chunks
+from omnigraph.changes.differing_types import differing_types, type_names
+from omnigraph.changes.pages import Budget, behind, check_changes, take
+from omnigraph.changes.stats import Meter
+from omnigraph.changes.table_side import TableSide
+from omnigraph.changes.tokens import (
     CommitToken,
     Place,
     filter_digest,
     read_token,
     write_token,
 )
-from omnigraph.changes.stats import Meter
-from omnigraph.changes.table_side import TableSide
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import (

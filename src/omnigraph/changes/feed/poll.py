@@ -20,9 +20,10 @@ from typing import Any
 from omnigraph.cancel import look
 from omnigraph.changes.change_filter import ChangeFilter
 from omnigraph.changes.diff import EVERYTHING
+from omnigraph.changes.export.export import ExportResult, ExportStats
 from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
-from omnigraph.changes.paging.pages import Budget, check_changes, check_commits, take
-from omnigraph.changes.paging.tokens import (
+from omnigraph.changes.pages import Budget, check_changes, check_commits, take
+from omnigraph.changes.tokens import (
     CursorToken,
     FeedToken,
     Place,
@@ -299,3 +300,29 @@ def _is_head(workspace: Workspace, state: BranchState, graph_commit_id: str) -> 
     except BranchNotFound:
         return False
     return (now.identifier, now.head.commit.graph_commit_id) == (state.identifier, graph_commit_id)
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class BaselineResult(Shown):
+    """A complete baseline. Store what was written before the cursor, or both together."""
+
+    snapshot_commit_id: str
+    resume_cursor: str
+    export: ExportResult
+
+    @property
+    def stats(self) -> ExportStats:
+        """What was written and what it cost."""
+        return self.export.stats
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "snapshot_commit_id": self.snapshot_commit_id,
+            "resume_cursor": self.resume_cursor,
+            "stats": self.stats.to_json(),
+        }
+
+    def _panel(self) -> Panel:
+        facts = [("commit", self.snapshot_commit_id), ("resume at", self.resume_cursor)]
+        return Panel(f"baseline of {counted(self.stats.records, 'record')}", facts)

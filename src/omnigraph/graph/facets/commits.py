@@ -19,9 +19,8 @@ from omnigraph.policy.checker import Action
 # What these need is imported inside the functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
     from omnigraph.changes.export.output import Out
-    from omnigraph.changes.feed.baseline import BaselineResult
     from omnigraph.changes.feed.commit_changes import CommitChanges
-    from omnigraph.changes.feed.poll import ChangePage
+    from omnigraph.changes.feed.poll import BaselineResult, ChangePage
     from omnigraph.runner.executors import EngineName
     from omnigraph.write.merge.request import MergeResult
 
@@ -121,7 +120,7 @@ class Commits(Facet):
 
         ``resolve="ours"`` keeps the state of the branch, ``"theirs"`` takes the one before the commit.
         """
-        from omnigraph.write.merge.revert import revert_commit
+        from omnigraph.write.merge.merge import revert_commit
 
         acting, name = self._access.acting(actor), trim_written_branch(branch)
         options = merge_options(

@@ -8,8 +8,7 @@ from typing import Any, cast
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.changes.image_json import images
-from omnigraph.changes.images import equal_column
+from omnigraph.changes.images import equal_column, images
 from omnigraph.changes.row_changes import ROW_ID, Rows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity

@@ -27,15 +27,16 @@ from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import shown
-from omnigraph.write.merge.conflicts import EntityConflictKind, MergeConflict
 from omnigraph.write.merge.decided import (
     BLOB_VALUE,
     BlobOrigin,
     Cells,
     Decided,
     DecideOptions,
+    EntityConflictKind,
     Equal,
     Mask,
+    MergeConflict,
     Places,
     ShowImages,
     Side,

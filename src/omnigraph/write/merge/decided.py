@@ -1,18 +1,115 @@
-"""What a merge decides about the entities of one table: where values come from, and what is left open."""
+"""What a merge decides about the entities of one table, and the conflicts that a person has to decide."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.write.merge.conflicts import MergeConflict
+from omnigraph.display.text import printable, shortened
+from omnigraph.errors import MergeConflicts
 from omnigraph.write.merge.resolutions import NO_RESOLUTIONS, Resolutions
+
+EntityConflictKind = Literal["divergent_insert", "divergent_update", "delete_vs_update"]
+GraphConflictKind = Literal[
+    "orphan_edge", "unique_violation", "cardinality_violation", "value_constraint_violation"
+]
+ConflictKind = EntityConflictKind | GraphConflictKind
+
+NAMED = 3
+"""How many conflicts the text of the error names."""
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class MergeConflict:
+    """One conflict of a merge or a revert.
+
+    ``row_id`` is the id of the entity in conflict; of an ``orphan_edge`` that of the edge, of a
+    ``unique_violation`` that of the incoming entity, and None where a rule is about several.
+    ``detail`` has what is known besides: the node that an edge lost, the value that two entities
+    share, or the ``base``, ``source`` and ``target`` images if these were asked for.
+    """
+
+    kind: ConflictKind
+    table_key: str
+    row_id: str | None
+    message: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def entity_kind(self) -> str:
+        """``node`` or ``edge``."""
+        return self.table_key.partition(":")[0]
+
+    @property
+    def type_name(self) -> str:
+        """The type of the entity."""
+        return self.table_key.partition(":")[2]
+
+    def __repr__(self) -> str:
+        # Images in ``detail`` may hold long texts and vectors.
+        where = f"{self.kind} in {self.table_key}"
+        return f"<omnigraph.MergeConflict {where}: {shortened(printable(self.message), 100)}>"
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form; ``detail`` is left out if there is none."""
+        record: dict[str, Any] = {
+            "kind": self.kind,
+            "table_key": self.table_key,
+            "entity_kind": self.entity_kind,
+            "type_name": self.type_name,
+            "row_id": self.row_id,
+            "message": self.message,
+        }
+        if self.detail:
+            record["detail"] = dict(self.detail)
+        return record
+
+
+def in_order(conflicts: Iterable[MergeConflict]) -> list[MergeConflict]:
+    """Return the conflicts as reports list them: by table, id (None last), kind and message."""
+    return sorted(
+        conflicts,
+        key=lambda one: (
+            one.table_key,
+            one.row_id is None,
+            one.row_id or "",
+            one.kind,
+            one.message,
+        ),
+    )
+
+
+def conflicts_error(what: str, conflicts: Sequence[MergeConflict]) -> MergeConflicts:
+    """Return the error of a merge that ends in these conflicts, given in order.
+
+    ``what`` names the operation, such as ``the merge of side into main``.
+    """
+    named = "; ".join(one.message for one in conflicts[:NAMED])
+    rest = len(conflicts) - NAMED
+    more = f"; and {rest} more" if rest > 0 else ""
+    number = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
+    return MergeConflicts(
+        f"{what} has {number}: {named}{more}; {_ways_on(conflicts)}",
+        conflicts=[one.to_json() for one in conflicts],
+    )
+
+
+def _ways_on(conflicts: Sequence[MergeConflict]) -> str:
+    """What can be done; rules of the whole graph are never resolved away."""
+    ways = "change one of the sides and try again"
+    kinds = {one.kind for one in conflicts}
+    if kinds & set(get_args(EntityConflictKind)):
+        return f"{ways}, or decide with `resolve`"
+    if "value_constraint_violation" in kinds:
+        return f"{ways}, or let `resolve` give values that keep the rule"
+    return ways
+
 
 Granularity = Literal["entity", "property"]
 

@@ -14,7 +14,7 @@ from omnigraph.validate.change_set import ChangeSet, Violation, ViolationKind
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import Evaluation, all_set_violations
 from omnigraph.validate.rows import row_violations
-from omnigraph.write.merge.conflicts import GraphConflictKind, MergeConflict
+from omnigraph.write.merge.decided import GraphConflictKind, MergeConflict
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@ from omnigraph.write.vectors import TextVectors
 
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
-    from omnigraph.write.merge.conflicts import MergeConflict
+    from omnigraph.write.merge.decided import MergeConflict
 
 Outcome = Literal["already_up_to_date", "fast_forward", "merged", "reverted", "nothing_to_revert"]
 GRANULARITIES = ("entity", "property")

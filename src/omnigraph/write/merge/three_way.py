@@ -35,9 +35,8 @@ from omnigraph.types.columns import put_values
 from omnigraph.validate.change_set import ChangeSet
 from omnigraph.validate.committed import Committed
 from omnigraph.write.merge.cells import compare_cells, show_cells
-from omnigraph.write.merge.conflicts import MergeConflict, in_order
 from omnigraph.write.merge.decide import decide
-from omnigraph.write.merge.decided import Decided, DecideOptions
+from omnigraph.write.merge.decided import Decided, DecideOptions, MergeConflict, in_order
 from omnigraph.write.merge.graph_checks import (
     cascaded_edges,
     graph_conflicts,
