@@ -46,8 +46,8 @@ if TYPE_CHECKING:
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
     from omnigraph.maintenance.advice import Advice as Advice
-    from omnigraph.maintenance.cleanup.report import CleanupReport as CleanupReport
-    from omnigraph.maintenance.cleanup.report import CleanupRow as CleanupRow
+    from omnigraph.maintenance.reports import CleanupReport as CleanupReport
+    from omnigraph.maintenance.reports import CleanupRow as CleanupRow
     from omnigraph.maintenance.reports import OptimizeReport as OptimizeReport
     from omnigraph.maintenance.reports import OptimizeRow as OptimizeRow
     from omnigraph.maintenance.reports import RepairReport as RepairReport
@@ -157,8 +157,8 @@ _HOMES = {
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
     "ChangePage": "omnigraph.changes.feed.poll",
-    "CleanupReport": "omnigraph.maintenance.cleanup.report",
-    "CleanupRow": "omnigraph.maintenance.cleanup.report",
+    "CleanupReport": "omnigraph.maintenance.reports",
+    "CleanupRow": "omnigraph.maintenance.reports",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
     "Compiled": "omnigraph.lang.schema.compile",
     "DiffPage": "omnigraph.changes.diff_result",

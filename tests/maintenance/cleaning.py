@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
-from omnigraph.maintenance.cleanup.report import CleanupReport
+from omnigraph.maintenance.reports import CleanupReport
 from omnigraph.storage import layout
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import list_branches

@@ -20,9 +20,8 @@ from omnigraph.storage.uris import Root
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
-    from omnigraph.maintenance.cleanup.report import CleanupReport
     from omnigraph.maintenance.ensure_indices import Rebuild
-    from omnigraph.maintenance.reports import OptimizeReport, RepairReport
+    from omnigraph.maintenance.reports import CleanupReport, OptimizeReport, RepairReport
     from omnigraph.maintenance.verify.report import VerifyReport
     from omnigraph.policy.checker import Checker
     from omnigraph.runner.executors import EngineName

@@ -1,4 +1,4 @@
-"""What `optimize` and `repair` answer: a row for each table.
+"""What `optimize`, `repair` and `cleanup` answer: a row for each table.
 
 `repair` says how each table stands to its pin, judged by the transactions in between. For example, a table
 that is pinned at version 4 and that another program compacted has the transactions ``ReserveFragments`` and
@@ -8,16 +8,37 @@ it ``suspicious``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Generic, Literal, TypeVar
 
 from omnigraph.commit.classify import CONTENT_PRESERVING
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import counted
+from omnigraph.display.text import counted, size_text
+from omnigraph.maintenance.cleanup.keep_set import Policy
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.transactions import Operation
+
+Row = TypeVar("Row")
+
+
+class _Listed(Generic[Row]):
+    """A report that is used like a list of its rows."""
+
+    __slots__ = ()
+
+    tables: tuple[Row, ...]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def __getitem__(self, position: int) -> Row:
+        return self.tables[position]
+
 
 Skipped = Literal["drift_needs_repair", "large_blobs"]
 
@@ -45,21 +66,11 @@ class OptimizeRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""
-        return {
-            "table_key": self.table_key,
-            "fragments_removed": self.fragments_removed,
-            "fragments_added": self.fragments_added,
-            "committed": self.committed,
-            "skipped": self.skipped,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "pending_indexes": list(self.pending_indexes),
-            "error": self.error,
-        }
+        return {**asdict(self), "pending_indexes": list(self.pending_indexes)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class OptimizeReport(Shown):
+class OptimizeReport(Shown, _Listed[OptimizeRow]):
     """The rows of `optimize`, in the order of table keys, and its commit; None if there was no work.
 
     It is used like a list of its rows. ``engine`` is `spark` if executors did a part of it, and
@@ -71,15 +82,6 @@ class OptimizeReport(Shown):
     engine: str = "local"
     note: str | None = None
     warnings: tuple[str, ...] = ()
-
-    def __iter__(self) -> Iterator[OptimizeRow]:
-        return iter(self.tables)
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-    def __getitem__(self, position: int) -> OptimizeRow:
-        return self.tables[position]
 
     @property
     def failed(self) -> tuple[OptimizeRow, ...]:
@@ -136,20 +138,11 @@ class RepairRow:
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""
-        return {
-            "table_key": self.table_key,
-            "table_branch": self.table_branch,
-            "manifest_version": self.manifest_version,
-            "lance_head_version": self.lance_head_version,
-            "classification": self.classification,
-            "action": self.action,
-            "operations": list(self.operations),
-            "error": self.error,
-        }
+        return {**asdict(self), "operations": list(self.operations)}
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class RepairReport(Shown):
+class RepairReport(Shown, _Listed[RepairRow]):
     """The rows of a repair: all tables of `main`, then those of each branch that are its own.
 
     It is used like a list of its rows. ``commits`` are what was published, one for each branch with a
@@ -160,15 +153,6 @@ class RepairReport(Shown):
     confirm: bool = False
     force: bool = False
     commits: tuple[GraphCommit, ...] = ()
-
-    def __iter__(self) -> Iterator[RepairRow]:
-        return iter(self.tables)
-
-    def __len__(self) -> int:
-        return len(self.tables)
-
-    def __getitem__(self, position: int) -> RepairRow:
-        return self.tables[position]
 
     @property
     def drifted(self) -> tuple[RepairRow, ...]:
@@ -238,3 +222,82 @@ def choose_action(
     if row.classification == "verified_maintenance":
         return "healed"
     return "forced" if force else "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupRow:
+    """One table on one of its branches (None: the main lineage).
+
+    ``why_kept`` has every version that is still there, with the reasons for it. ``error`` says why
+    this table could not be cleaned up, or None.
+    """
+
+    table_key: str
+    table_branch: str | None
+    bytes_removed: int = 0
+    old_versions_removed: int = 0
+    why_kept: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    error: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        why_kept = {str(version): list(why) for version, why in self.why_kept.items()}
+        return {**asdict(self), "why_kept": why_kept}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class CleanupReport(Shown, _Listed[CleanupRow]):
+    """The rows of a cleanup, in the order of table keys; `__manifest` and the audit table come last.
+
+    It is used like a list of its rows. With ``dry_run`` the rows say what a cleanup would do.
+    ``warnings`` are for people.
+    """
+
+    tables: tuple[CleanupRow, ...]
+    policy: Policy
+    dry_run: bool = False
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def failed(self) -> tuple[CleanupRow, ...]:
+        """The rows of tables that could not be cleaned up."""
+        return tuple(row for row in self.tables if row.error is not None)
+
+    @property
+    def bytes_removed(self) -> int:
+        """How many bytes went in all."""
+        return sum(row.bytes_removed for row in self.tables)
+
+    @property
+    def old_versions_removed(self) -> int:
+        """How many versions went in all."""
+        return sum(row.old_versions_removed for row in self.tables)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form; only that of a dry run says `preview`."""
+        return {
+            **({"preview": True} if self.dry_run else {}),
+            "keep_versions": self.policy.keep_versions,
+            "older_than_secs": self.policy.older_than,
+            "tables": [row.to_json() for row in self.tables],
+        }
+
+    def _panel(self) -> Panel:
+        would = "would remove" if self.dry_run else "removed"
+        versions = counted(self.old_versions_removed, "version")
+        return Panel.of_rows(
+            f"{would} {versions} and {size_text(self.bytes_removed)}",
+            ("table", "branch", "versions", "size", "kept", "remark"),
+            [
+                (
+                    row.table_key,
+                    row.table_branch or MAIN,
+                    row.old_versions_removed,
+                    size_text(row.bytes_removed),
+                    len(row.why_kept),
+                    row.error or "",
+                )
+                for row in self.tables
+            ],
+            notes=self.warnings,
+        )

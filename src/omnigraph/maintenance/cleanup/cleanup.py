@@ -34,7 +34,6 @@ from omnigraph.maintenance.cleanup.removal import (
     trim_audit,
     trim_manifest,
 )
-from omnigraph.maintenance.cleanup.report import CleanupReport, CleanupRow
 from omnigraph.maintenance.cleanup.survey import (
     Registered,
     Survey,
@@ -44,6 +43,7 @@ from omnigraph.maintenance.cleanup.survey import (
     registered_tables,
     survey,
 )
+from omnigraph.maintenance.reports import CleanupReport, CleanupRow
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace

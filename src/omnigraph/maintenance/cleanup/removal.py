@@ -17,8 +17,8 @@ from dataclasses import dataclass
 from omnigraph import failpoints
 from omnigraph.errors import OmniGraphError
 from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons
-from omnigraph.maintenance.cleanup.report import CleanupRow
 from omnigraph.maintenance.cleanup.survey import Survey
+from omnigraph.maintenance.reports import CleanupRow
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from omnigraph.display.panel import Panel, Shown
@@ -58,15 +58,7 @@ class VerifiedTable:
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""
-        return {
-            "table_key": self.table_key,
-            "branch": self.branch,
-            "versions": self.versions,
-            "files": self.files,
-            "bytes": self.bytes,
-            "rows": self.rows,
-            "problems": [one.to_json() for one in self.problems],
-        }
+        return {**asdict(self), "problems": [one.to_json() for one in self.problems]}
 
     def with_problems(self, found: Iterator[Problem] | list[Problem]) -> VerifiedTable:
         """Return this row with further problems."""
