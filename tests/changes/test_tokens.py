@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from omnigraph.changes import tokens
 from omnigraph.changes.tokens import (
     MAX_LENGTH,
+    ChangePlace,
     CommitToken,
     CursorToken,
     DiffToken,
     FeedToken,
-    Place,
-    Scope,
+    TokenScope,
     filter_digest,
     read_token,
     write_token,
@@ -24,9 +24,9 @@ from omnigraph.changes.tokens import (
 from omnigraph.errors import CursorRejected
 
 GRAPH = "6f1c2a52-0a53-4c0e-9a0e-3b2f7f1c2d11"
-SCOPE = Scope("01ARZ3NDEKTSV4RRFFQ69G5FAV", "review/may", "0b9f", filter_digest([]))
+SCOPE = TokenScope("01ARZ3NDEKTSV4RRFFQ69G5FAV", "review/may", "0b9f", filter_digest([]))
 CURSOR = CursorToken(SCOPE, "01ARZ3NDEKTSV4RRFFQ69G5FB0")
-PLACE = Place.of("node", "Ship", "S1")
+PLACE = ChangePlace.of("node", "Ship", "S1")
 TOKENS = [
     CURSOR,
     FeedToken(SCOPE, CURSOR.after, "01ARZ3NDEKTSV4RRFFQ69G5FB1", SCOPE.filter, PLACE),
@@ -38,9 +38,9 @@ KINDS = st.sampled_from(TOKENS)
 
 @given(st.text(), st.text(max_size=200), KINDS)
 def test_a_token_comes_back_whatever_the_ids_are(id, branch, token):
-    place = Place.of("edge", "CallsAt", id)
+    place = ChangePlace.of("edge", "CallsAt", id)
     if isinstance(token, CursorToken):
-        token = CursorToken(Scope(SCOPE.root, branch, "", SCOPE.filter), CURSOR.after)
+        token = CursorToken(TokenScope(SCOPE.root, branch, "", SCOPE.filter), CURSOR.after)
     else:
         token = replace(token, place=place)
     text = write_token(GRAPH, token)
@@ -50,7 +50,7 @@ def test_a_token_comes_back_whatever_the_ids_are(id, branch, token):
 
 @given(st.text(alphabet='\x00\\"é😀a', min_size=100, max_size=3000))
 def test_a_token_stays_short_and_finds_its_place(id):
-    place = Place.of("node", "Ship", id)
+    place = ChangePlace.of("node", "Ship", id)
     text = write_token(GRAPH, FeedToken(SCOPE, CURSOR.after, CURSOR.after, SCOPE.filter, place))
     assert len(text) <= MAX_LENGTH
     assert place.is_at("node", "Ship", id)

@@ -14,14 +14,14 @@ from omnigraph.maintenance.cleanup.keep_set import (
     Claim,
     Facts,
     Fork,
-    Lineage,
     Policy,
     Published,
+    TableLineage,
     keep_set,
 )
 from omnigraph.manifest.rows import TableState
 
-MAIN, SIDE, OTHER = Lineage(7, None), Lineage(7, "side"), Lineage(8, None)
+MAIN, SIDE, OTHER = TableLineage(7, None), TableLineage(7, "side"), TableLineage(8, None)
 KEEP_ONE = Policy(keep_versions=1)
 
 
@@ -33,7 +33,7 @@ def published(*versions: int) -> list[Published]:
     return [Published(version) for version in versions]
 
 
-def kept(lineage: Lineage = MAIN, **facts) -> dict[int, list[str]]:
+def kept(lineage: TableLineage = MAIN, **facts) -> dict[int, list[str]]:
     facts.setdefault("policy", KEEP_ONE)
     facts.setdefault("present", {MAIN: range(1, 7)})
     facts.setdefault(
@@ -200,7 +200,7 @@ def test_every_pin_that_is_there_stays_and_nothing_stays_without_a_reason(
     assert answer.keys() == present.keys()
     for group in (heads, bases, tags, leases):
         for wanted in (one for some in group.values() for one in some):
-            lineage = Lineage(wanted.incarnation, wanted.table_branch)
+            lineage = TableLineage(wanted.incarnation, wanted.table_branch)
             assert (wanted.table_version in answer[lineage]) == (wanted.table_version <= 10)
     for lineage, reasons in answer.items():
         assert list(reasons) == sorted(reasons)

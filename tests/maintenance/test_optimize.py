@@ -16,7 +16,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.optimize import optimize
 from omnigraph.maintenance.table_work import table_work
-from omnigraph.maintenance.work_steps import Outcome, prepare
+from omnigraph.maintenance.work_steps import WorkOutcome, prepare
 from omnigraph.maintenance.workers import Workers
 from omnigraph.storage.tables.indexing.indexes import index_name, list_indexes
 from omnigraph.storage.tables.staging import stage_append
@@ -402,7 +402,7 @@ def test_a_light_run_extends_by_parts_merges_and_builds_nothing(notes):
         notes.load([{"type": "Note", "data": {"ref": f"m{number}", "text": "wind"}}])
     table = pinned(notes)
     work = table_work(table, None, Effort.LIGHT)
-    outcome = Outcome("node:Note")
+    outcome = WorkOutcome("node:Note")
     for step in prepare(work, table).steps(outcome):
         table = (
             commit_staged(step.stage(table)) if isinstance(step, StagedStep) else step.run(table)

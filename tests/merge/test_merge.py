@@ -7,7 +7,7 @@ import pytest
 import omnigraph as og
 from omnigraph import errors, failpoints
 from omnigraph.storage.tables.table import open_table
-from omnigraph.write.merge.operation import Operation
+from omnigraph.write.merge.operation import MergeRun
 from tests.commit.synthetic import dying_at, foreign_append
 from tests.merge.harbors import (
     call,
@@ -137,7 +137,7 @@ def test_a_combined_row_takes_each_blob_from_its_side(harbor):
 
 
 def test_rows_that_do_not_fit_in_memory_go_through_files(harbor, monkeypatch):
-    monkeypatch.setattr(Operation, "held_bytes", 1_000)
+    monkeypatch.setattr(MergeRun, "held_bytes", 1_000)
     many = [f"M{n:05}" for n in range(20_000)]
     harbor.branches.create("side")
     harbor.load([ship(imo, tonnage=7) for imo in many], branch="side")

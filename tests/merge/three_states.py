@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import columns_equal, from_arrow, to_arrow
 from omnigraph.write.merge.decide import decide
@@ -51,7 +51,7 @@ class Sides:
         every = sorted({*base, *source})
         self.ids = [id_ for id_ in every if not equal_images(base.get(id_), source.get(id_))]
 
-    def rows(self, side: Side) -> Rows:
+    def rows(self, side: Side) -> AlignedRows:
         found = [self.states[side].get(id_) for id_ in self.ids]
         ids = [None if f is None else i for i, f in zip(self.ids, found, strict=True)]
         columns = {"id": pa.array(ids, pa.string())}
@@ -59,7 +59,7 @@ class Sides:
             columns[name] = self._column(side, name, found)
         numbers = [None if f is None else 1000 * side + n for n, f in enumerate(found)]
         columns[ROW_ID] = pa.array(numbers, pa.uint64())
-        return Rows(pa.array([f is not None for f in found], pa.bool_()), pa.table(columns))
+        return AlignedRows(pa.array([f is not None for f in found], pa.bool_()), pa.table(columns))
 
     def _column(self, side: Side, name: str, found: Sequence[Any]) -> pa.Array:
         values = [None if one is None else one[name] for one in found]
@@ -97,7 +97,7 @@ class Sides:
     def decide(self, options: DecideOptions) -> Decided:
         base, source, target = (self.rows(s) for s in (Side.BASE, Side.SOURCE, Side.TARGET))
         ids = pa.array(self.ids, pa.string())
-        return decide(self.entity, RowChanges(ids, base, source), target, options, self.equal)
+        return decide(self.entity, ChangedRows(ids, base, source), target, options, self.equal)
 
     def merged(self, decided: Decided) -> dict[str, Mapping[str, Any]]:
         """The target with what was decided: rows replace or add, removed ids go."""

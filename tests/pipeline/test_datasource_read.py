@@ -12,7 +12,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.graph.reads import resolve
 from omnigraph.pipeline.datasource.options import find_type, read_options
 from omnigraph.pipeline.datasource.read import pin_source, plan_partitions, read_fragments
-from omnigraph.storage.fragment_groups import Piece
+from omnigraph.storage.fragment_groups import FragmentPiece
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -184,7 +184,7 @@ def test_deleted_rows_are_gone_and_do_not_count(tmp_path):
         graph.load([{"type": "Same", "data": {"name": "later"}}])
         graph.mutate('query d() { delete Same where name < "n5" }')
         source = pin(graph, type="node:Same")
-        assert plan_partitions(source, 1) == [Piece((0,))], (
+        assert plan_partitions(source, 1) == [FragmentPiece((0,))], (
             "one row of six is left, none of the other"
         )
         assert [row["name"] for row in rows(source)] == ["n5"]

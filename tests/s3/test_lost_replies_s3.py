@@ -11,7 +11,7 @@ from omnigraph.errors import BranchExists, StorageError
 from omnigraph.storage.locks.leases import Leases
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
-from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed, Unavailable
+from omnigraph.storage.objects.store_errors import AlreadyExists, ObjectChanged, Unavailable
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.tables.table import open_table
@@ -65,7 +65,7 @@ def test_a_refusal_that_nobody_heard_is_one_all_the_same(s3, store):
     # The same text as theirs, which does not make theirs ours.
     with pytest.raises(AlreadyExists):
         store.write_text_if_absent("object", "theirs")
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(ObjectChanged):
         store.write_text_if_match("object", "theirs", stale)
     assert len(lost) == 2
     assert store.read_text("object") == "theirs"

@@ -3,8 +3,8 @@ import pytest
 
 from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
+    ObjectChanged,
     PermissionDenied,
-    PreconditionFailed,
     Unavailable,
 )
 from omnigraph.storage.objects.stores import open_store
@@ -125,7 +125,7 @@ def test_a_swap_whose_answer_was_lost_does_not_lose_against_itself(s3, s3_root):
     s3.after(answer_puts("500 Internal Server Error", times=1))
     second = store.write_text_if_match("object", "2", first)
     assert store.read_versioned("object") == ("2", second)
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(ObjectChanged):
         store.write_text_if_match("object", "2", first)
 
 
@@ -142,7 +142,7 @@ def test_answers_that_do_not_fit_the_question(s3, s3_root, status):
     store = impatient(s3_root)
     token = store.write_text("object", "x")
     s3.before(answer_puts(status))
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(ObjectChanged):
         store.write_text_if_match("object", "y", token)
     with pytest.raises(Unavailable):
         store.write_text("object", "y")

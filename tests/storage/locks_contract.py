@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.errors import Contention, StorageError
-from omnigraph.storage.locks.locks import LockManager, Owner
+from omnigraph.storage.locks.locks import LockManager, OwnerProcess
 from omnigraph.storage.locks.waiting import Patience
 from omnigraph.storage.objects.store_errors import LockLost
 from omnigraph.storage.uris import Root
@@ -57,7 +57,7 @@ class LocksContract:
 
     def test_the_handle_says_who_holds_it(self, locks):
         with locks.acquire("a") as held:
-            assert held.owner == Owner.current()
+            assert held.owner == OwnerProcess.current()
             assert held.owner.pid == os.getpid()
             assert set(held.owner.as_json()) == {"host", "pid", "process_start"}
 

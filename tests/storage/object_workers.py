@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed
+from omnigraph.storage.objects.store_errors import AlreadyExists, ObjectChanged
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.storage.processes import fork
@@ -27,7 +27,7 @@ def increment(store: ObjectStore, name: str, times: int) -> None:
             text, version = store.read_versioned(name)
             try:
                 store.write_text_if_match(name, str(int(text) + 1), version)
-            except PreconditionFailed:
+            except ObjectChanged:
                 continue
             break
 

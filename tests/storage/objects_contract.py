@@ -16,7 +16,7 @@ from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,
-    PreconditionFailed,
+    ObjectChanged,
     Unavailable,
 )
 from tests.storage import object_workers
@@ -196,7 +196,7 @@ class ObjectsContract:
         second = store.write_text_if_match("counter", "2", first.version)
         assert store.read_versioned("counter") == ("2", second)
         assert second != first.version
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(ObjectChanged):
             store.write_text_if_match("counter", "3", first.version)
         assert store.read_text("counter") == "2"
         store.write_text_if_match("counter", "3", second)
@@ -211,20 +211,20 @@ class ObjectsContract:
     def test_an_unconditional_write_makes_older_tokens_stale(self, store):
         token = store.write_text("object", "a")
         store.write_text("object", "b")
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(ObjectChanged):
             store.write_text_if_match("object", "c", token)
 
     def test_compare_and_set_of_a_missing_object_is_a_lost_race(self, store):
         token = store.write_text("object", "a")
         store.delete("object")
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(ObjectChanged):
             store.write_text_if_match("object", "b", token)
         assert not store.exists("object")
 
     def test_a_token_of_another_object_does_not_match(self, store):
         token = store.write_text("one", "a")
         store.write_text("two", "b")
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(ObjectChanged):
             store.write_text_if_match("two", "c", token)
 
     def test_threads_lose_no_increment(self, store):
@@ -321,7 +321,7 @@ class ObjectsContract:
         with pytest.raises(AlreadyExists):
             store.write_text_if_absent("dir/object", "2")
         store.write_text_if_match("dir/object", "3", token)
-        with pytest.raises(PreconditionFailed):
+        with pytest.raises(ObjectChanged):
             store.write_text_if_match("dir/object", "4", token)
         assert store.list() == ["dir/object"]
 

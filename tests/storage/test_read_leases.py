@@ -16,7 +16,7 @@ from omnigraph.storage.locks.read_leases import (
 )
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import Unavailable
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 
 TABLES = (
     LeasedTable("edge:Knows", "edges/1", 3),
@@ -35,7 +35,7 @@ def test_a_lease_names_its_reader_and_its_tables_until_it_ends(store):
         (lease,) = live_leases(store, now_us())
         assert lease == held.lease
         assert (lease.graph_id, lease.operation, lease.tables) == ("graph", "export", TABLES)
-        assert lease.owner == Owner.current()
+        assert lease.owner == OwnerProcess.current()
         assert before <= lease.created_at == lease.renewed_at <= now_us()
         assert store.list() == [f"__leases/{lease.id}.json"]
     assert store.list() == []

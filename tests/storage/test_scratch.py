@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.storage import scratch
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 from omnigraph.storage.scratch import make_scratch, remove_abandoned, scratch_directory
 
 SRC = Path(__file__).parents[2] / "src"
@@ -81,7 +81,7 @@ def gone():
 
 def named(pid, start=None, where=None):
     """What a directory of a process is called."""
-    started = scratch._digest(Owner.current().process_start if start is None else start)
+    started = scratch._digest(OwnerProcess.current().process_start if start is None else start)
     return f"omnigraph-{where or scratch._place()}-{pid}-{started}-abc"
 
 

@@ -9,8 +9,8 @@ from omnigraph.errors import BadRequest, OmniGraphError, StorageError
 from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     NotFound,
+    ObjectChanged,
     PermissionDenied,
-    PreconditionFailed,
     Unavailable,
     translate,
 )
@@ -22,10 +22,10 @@ EXPECTED = {
     "InvalidPathError": Unavailable,
     "JoinError": Unavailable,
     "NotFoundError": NotFound,
-    "NotModifiedError": PreconditionFailed,
+    "NotModifiedError": ObjectChanged,
     "NotSupportedError": Unavailable,
     "PermissionDeniedError": PermissionDenied,
-    "PreconditionError": PreconditionFailed,
+    "PreconditionError": ObjectChanged,
     "UnauthenticatedError": PermissionDenied,
     "UnknownConfigurationKeyError": Unavailable,
 }
@@ -78,7 +78,7 @@ def test_other_failures():
 
 
 def test_the_kinds_are_storage_errors_with_its_code():
-    kinds = (NotFound, AlreadyExists, PreconditionFailed, PermissionDenied, Unavailable)
+    kinds = (NotFound, AlreadyExists, ObjectChanged, PermissionDenied, Unavailable)
     for kind in kinds:
         assert issubclass(kind, StorageError)
         assert issubclass(kind, OmniGraphError)

@@ -30,7 +30,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import TRACKED, transactions_after
 
 
-class Candidates(NamedTuple):
+class ChangeCandidates(NamedTuple):
     """Entities that may differ, in ascending order of their ids.
 
     ``before`` and ``after`` say by row id where each of them is on that side, null where it is not.
@@ -86,7 +86,7 @@ _STEP = pa.schema([("id", pa.utf8()), ("first", pa.uint64()), ("last", pa.uint64
 
 def find_candidates(
     before: TableSide, after: TableSide, limit: int, keep_bytes: int
-) -> Candidates | None:
+) -> ChangeCandidates | None:
     """Find entities that include every one that differs.
 
     None: any may differ, because more than ``limit`` rows changed or Lance cannot tell what did. Rows
@@ -110,7 +110,7 @@ def find_candidates(
         [*mine.changes.column("id").chunks, *theirs.changes.column("id").chunks], pa.utf8()
     ).unique()
     ids = ids.take(pc.array_sort_indices(ids))
-    return Candidates(
+    return ChangeCandidates(
         ids,
         _rows_at(ids, mine, theirs),
         _rows_at(ids, theirs, mine),

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.cancel import look
 from omnigraph.changes.candidates import find_candidates
 from omnigraph.changes.images import equal_rows
-from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.changes.table_side import CHUNK_BYTES, CHUNK_ROWS, TableSide
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Through
@@ -80,7 +80,7 @@ class RowTexts:
 
 def pairs_on_spark(
     runner: SparkRunner, before: TableSide, after: TableSide, after_id: str | None, chunk_rows: int
-) -> Iterator[tuple[Rows, Rows]]:
+) -> Iterator[tuple[AlignedRows, AlignedRows]]:
     """Yield rows of both sides with the same ids, which include every one that differs, in order."""
     frames = {
         name: _texts(runner, side, name, after_id) for name, side in (("a", before), ("b", after))
@@ -113,7 +113,7 @@ def _texts(runner: SparkRunner, side: TableSide, name: str, after_id: str | None
         )
 
 
-def _rows_at(side: TableSide, ids: pa.Array, places: pa.Array) -> Rows:
+def _rows_at(side: TableSide, ids: pa.Array, places: pa.Array) -> AlignedRows:
     return side.align(side.rows_at(places.cast(pa.uint64()), ids, sure=True), ids)
 
 
@@ -138,7 +138,7 @@ def compare(
     after_id: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spark: SparkRunner | None = None,
-) -> Iterator[RowChanges]:
+) -> Iterator[ChangedRows]:
     """Yield what differs between two states of a table, in chunks of at most ``chunk_rows``.
 
     Both sides have the same type, of which either may have no table. With ``after_id`` only ids
@@ -149,9 +149,11 @@ def compare(
         differs = pc.invert(equal_rows(before.entity, was, now, (before, after)))
         if not differs.true_count:
             continue
-        left, right = (Rows(r.present.filter(differs), r.table.filter(differs)) for r in (was, now))
+        left, right = (
+            AlignedRows(r.present.filter(differs), r.table.filter(differs)) for r in (was, now)
+        )
         ids = pc.coalesce(right.table.column("id"), left.table.column("id")).combine_chunks()
-        yield RowChanges(ids, left, right)
+        yield ChangedRows(ids, left, right)
 
 
 def same_state(before: TableSide, after: TableSide) -> bool:
@@ -167,7 +169,7 @@ def _pairs(
     after_id: str | None,
     chunk_rows: int,
     spark: SparkRunner | None,
-) -> Iterator[tuple[Rows, Rows]]:
+) -> Iterator[tuple[AlignedRows, AlignedRows]]:
     """Rows of both sides with the same ids, which include every one that differs."""
     meter = after.meter
     if same_state(before, after):
@@ -200,7 +202,7 @@ def _pairs(
 
 def _rows(
     side: TableSide, ids: pa.Array, row_ids: pa.Array, known: pa.Table, *, sure: bool
-) -> Rows:
+) -> AlignedRows:
     """The rows of candidates, of which some are known already and some are known to be absent."""
     given = known.filter(pc.is_in(known.column("id"), value_set=ids))
     places = pc.and_(pc.is_valid(row_ids), pc.invert(pc.is_in(ids, value_set=given.column("id"))))
@@ -215,7 +217,7 @@ def _rows(
 
 def _side_by_side(
     before: TableSide, after: TableSide, after_id: str | None, chunk_rows: int
-) -> Iterator[tuple[Rows, Rows]]:
+) -> Iterator[tuple[AlignedRows, AlignedRows]]:
     """All rows of both sides in order of ids."""
     sides = (before, after)
     streams = [side.in_order(after_id) for side in sides]

@@ -24,7 +24,7 @@ from omnigraph.changes.differing_types import (
     shown_changes,
 )
 from omnigraph.changes.images import images as images_of
-from omnigraph.changes.row_changes import RowChanges, with_few_blobs
+from omnigraph.changes.row_changes import ChangedRows, with_few_blobs
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.display.panel import Panel, Shown
@@ -122,7 +122,14 @@ def diff_chunks(
     meter = Meter(workspace) if meter is None else meter
     tables = differing_types(workspace, before, after, current, filter, meter)
     return _chunks(
-        workspace, (before, after), tables, filter, images, start_after, meter, spark_for
+        workspace,
+        (before, after),
+        tables,
+        filter,
+        images=images,
+        start_after=start_after,
+        meter=meter,
+        spark_for=spark_for,
     )
 
 
@@ -131,6 +138,7 @@ def _chunks(
     snapshots: tuple[Snapshot, Snapshot],
     tables: list[DifferingType],
     filter: ChangeFilter,
+    *,
     images: bool,
     start_after: Position | None,
     meter: Meter,
@@ -171,7 +179,7 @@ def _table_changes(
     after: TableSide,
     filter: ChangeFilter,
     images: bool,
-    found: Iterator[RowChanges],
+    found: Iterator[ChangedRows],
 ) -> Iterator[Sequence[Change]]:
     for chunk in found:
         shown = shown_changes(chunk, filter)
@@ -182,7 +190,7 @@ def _table_changes(
 
 
 def _chunk_changes(
-    kind: Kind, before: TableSide, after: TableSide, chunk: RowChanges, images: bool
+    kind: Kind, before: TableSide, after: TableSide, chunk: ChangedRows, images: bool
 ) -> list[Change]:
     name, changes = after.entity.name, []
     for key, was, now, old, new in zip(

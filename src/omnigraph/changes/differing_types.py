@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
-from omnigraph.changes.row_changes import RowChanges, Rows
+from omnigraph.changes.row_changes import AlignedRows, ChangedRows
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
@@ -164,13 +164,15 @@ def _boundary(after: Snapshot, entity: Entity) -> SchemaBoundary:
     )
 
 
-def shown_changes(chunk: RowChanges, filter: ChangeFilter) -> RowChanges:
+def shown_changes(chunk: ChangedRows, filter: ChangeFilter) -> ChangedRows:
     """Return the changes of a chunk whose operations are shown."""
     if not filter.ops:
         return chunk
     wanted = shown_mask(chunk.before.present, chunk.after.present, filter)
-    before, after = (Rows(r.present.filter(wanted), r.table.filter(wanted)) for r in chunk[1:])
-    return RowChanges(chunk.ids.filter(wanted), before, after)
+    before, after = (
+        AlignedRows(r.present.filter(wanted), r.table.filter(wanted)) for r in chunk[1:]
+    )
+    return ChangedRows(chunk.ids.filter(wanted), before, after)
 
 
 def shown_mask(was: pa.BooleanArray, now: pa.BooleanArray, filter: ChangeFilter) -> pa.BooleanArray:

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.row_changes import ROW_ID, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.storage.tables.blobs.carry import is_external
@@ -33,11 +33,11 @@ from omnigraph.types import (
 )
 
 Sides = tuple[TableSide, TableSide]
-"""Where two ``Rows`` that are compared were read from."""
+"""Where two ``AlignedRows`` that are compared were read from."""
 
 
 def equal_rows(
-    entity: Entity, left: Rows, right: Rows, sides: Sides | None = None
+    entity: Entity, left: AlignedRows, right: AlignedRows, sides: Sides | None = None
 ) -> pa.BooleanArray:
     """Row by row, whether both are absent, or both are present with equal images.
 
@@ -54,7 +54,7 @@ def equal_rows(
 
 
 def equal_column(
-    entity: Entity, name: str, left: Rows, right: Rows, sides: Sides | None = None
+    entity: Entity, name: str, left: AlignedRows, right: AlignedRows, sides: Sides | None = None
 ) -> pa.BooleanArray:
     """Row by row, whether one column has equal values; absent rows have nulls."""
     prop = entity.properties.get(name)
@@ -66,7 +66,7 @@ def equal_column(
 
 
 def _and_equal_blobs(
-    asked: pa.BooleanArray, name: str, left: Rows, right: Rows, sides: Sides | None
+    asked: pa.BooleanArray, name: str, left: AlignedRows, right: AlignedRows, sides: Sides | None
 ) -> pa.BooleanArray:
     """Where ``asked`` is true, whether the blobs are equal; else false."""
     places = pc.indices_nonzero(asked)
@@ -85,7 +85,7 @@ def _and_equal_blobs(
     return pa.array(answer)
 
 
-def _described(rows: Rows, name: str, places: pa.Array) -> pa.Table:
+def _described(rows: AlignedRows, name: str, places: pa.Array) -> pa.Table:
     """The parts of the descriptors in columns, and the row ids."""
     chosen = rows.table.select([name, ROW_ID]).take(places)
     column = chosen.column(name).combine_chunks()
@@ -155,7 +155,9 @@ def _same_bytes(left: _BlobReader, right: _BlobReader, row: int) -> bool:
 _ENDS: Final = (("from", "src"), ("to", "dst"))
 
 
-def images(side: TableSide, rows: Rows, *, properties: bool = True) -> list[dict[str, Any] | None]:
+def images(
+    side: TableSide, rows: AlignedRows, *, properties: bool = True
+) -> list[dict[str, Any] | None]:
     """The image of every row: ``{properties, endpoints?}``; None for one that is absent.
 
     Without ``properties`` an image has only the endpoints of an edge.
@@ -175,7 +177,7 @@ def images(side: TableSide, rows: Rows, *, properties: bool = True) -> list[dict
     ]
 
 
-def image_texts(side: TableSide, rows: Rows) -> pa.StringArray:
+def image_texts(side: TableSide, rows: AlignedRows) -> pa.StringArray:
     """The image of every row as JSON text, made by Arrow; null for one that is absent.
 
     What ``json.dumps`` makes of ``images``, without blanks and with characters as they are.

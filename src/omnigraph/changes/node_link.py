@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from omnigraph.cancel import look
 from omnigraph.changes.entity_stream import EntityStream, stream_columns
 from omnigraph.changes.images import images
-from omnigraph.changes.row_changes import Rows
+from omnigraph.changes.row_changes import AlignedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
@@ -98,7 +98,7 @@ def _edges(
     rows = _among(side, sources, targets).sort_by("id")
     present = pa.array([True] * rows.num_rows, pa.bool_())
     ids = rows.column("id").to_pylist()
-    for row_id, image in zip(ids, images(side, Rows(present, rows)), strict=True):
+    for row_id, image in zip(ids, images(side, AlignedRows(present, rows)), strict=True):
         assert image is not None
         yield {
             "source": (edge.from_type, image["endpoints"]["from"]),

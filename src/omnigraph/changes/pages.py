@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from omnigraph.changes.tokens import Place
+from omnigraph.changes.tokens import ChangePlace
 from omnigraph.errors import BadRequest, CursorRejected, ResourceLimit
 
 DEFAULT_CHANGES = 1000
@@ -81,7 +81,7 @@ class Budget:
         return self.changes < 1 or (self.bytes < 1 and not self.is_empty)
 
     def take(self, size: int) -> bool:
-        """Count a change of so many bytes; return False if it has to wait for the next page."""
+        """Count a change by its bytes; return False if it has to wait for the next page."""
         if self.changes < 1 or (size > self.bytes and not self.is_empty):
             return False
         self.changes -= 1
@@ -91,17 +91,17 @@ class Budget:
 
 
 @dataclass(slots=True)
-class Taken(Generic[Change]):
+class TakenChanges(Generic[Change]):
     """The changes of a block that fit on a page; ``has_more`` says that others have to wait."""
 
     changes: list[Change] = field(default_factory=list)
     has_more: bool = False
 
     @property
-    def place(self) -> Place:
+    def place(self) -> ChangePlace:
         """Where the next page begins: behind the last change of this one."""
         last = self.changes[-1]
-        return Place.of(last.kind, last.type, last.id)
+        return ChangePlace.of(last.kind, last.type, last.id)
 
     def ends_with(self, change: Placed) -> bool:
         """Return whether the last change is one of the same entity."""
@@ -109,12 +109,12 @@ class Taken(Generic[Change]):
         return last is not None and _entity(last) == _entity(change)
 
 
-def take(changes: Iterable[Change], budget: Budget) -> Taken[Change]:
+def take(changes: Iterable[Change], budget: Budget) -> TakenChanges[Change]:
     """Return the first changes that fit into a page.
 
     A type that was dropped and added again has two changes of one entity; they stay together.
     """
-    taken: Taken[Change] = Taken()
+    taken: TakenChanges[Change] = TakenChanges()
     for change in changes:
         fits = budget.take(_size(change))
         if not fits and not taken.ends_with(change):
@@ -132,7 +132,7 @@ def _size(change: Placed) -> int:
     return len(json.dumps(change.to_json(), ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def behind(changes: Iterator[Change], place: Place | None) -> Iterator[Change]:
+def behind(changes: Iterator[Change], place: ChangePlace | None) -> Iterator[Change]:
     """Return the changes behind a place, of an iterator that begins behind ``place.id``.
 
     For a long id that is only the beginning of the id, so a few changes are passed over.

@@ -1,6 +1,6 @@
 """Rows of two states of one table, side by side: the form in which changes are found and used.
 
-For example, when "ann" was renamed and "bob" was added, one ``RowChanges`` holds
+For example, when "ann" was renamed and "bob" was added, one ``ChangedRows`` holds
 
     ids      before                     after
     ann      present, name "Ann"        present, name "Anna"
@@ -17,14 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 ROW_ID = "_rowid"
-"""The column of a ``Rows`` table with Lance's stable row id, by which blobs are read."""
+"""The column of an ``AlignedRows`` table with Lance's stable row id, by which blobs are read."""
 
 
 IMAGE_BLOB_BYTES: Final = 32 << 20
 """About how many bytes of blobs are read at once to show them; one blob alone may be larger."""
 
 
-class Rows(NamedTuple):
+class AlignedRows(NamedTuple):
     """Rows of one table, one for each id that was asked for, in that order.
 
     ``table`` has ``id``, ``src`` and ``dst`` of edges, every property under its current name (blobs
@@ -35,7 +35,7 @@ class Rows(NamedTuple):
     table: pa.Table
 
 
-class RowChanges(NamedTuple):
+class ChangedRows(NamedTuple):
     """Entities whose images differ between two states of a table, in ascending order of their ids.
 
     ``before`` and ``after`` are as long as ``ids``. An entity that is absent before was inserted, one
@@ -43,14 +43,14 @@ class RowChanges(NamedTuple):
     """
 
     ids: pa.StringArray
-    before: Rows
-    after: Rows
+    before: AlignedRows
+    after: AlignedRows
 
 
 def with_few_blobs(
-    changes: RowChanges, blobs: Sequence[str], limit: int = IMAGE_BLOB_BYTES
-) -> Iterator[RowChanges]:
-    """Cut changes into parts whose blobs, of these properties, have at most so many bytes on both sides.
+    changes: ChangedRows, blobs: Sequence[str], limit: int = IMAGE_BLOB_BYTES
+) -> Iterator[ChangedRows]:
+    """Cut changes into parts whose blobs, of these properties, have at most ``limit`` bytes on both sides.
 
     An image holds its blobs whole. One row whose blobs are larger is a part of its own.
     """
@@ -71,9 +71,9 @@ def with_few_blobs(
     yield _slice(changes, start, len(sizes) - start)
 
 
-def _slice(changes: RowChanges, start: int, length: int) -> RowChanges:
+def _slice(changes: ChangedRows, start: int, length: int) -> ChangedRows:
     before, after = (
-        Rows(rows.present.slice(start, length), rows.table.slice(start, length))
+        AlignedRows(rows.present.slice(start, length), rows.table.slice(start, length))
         for rows in changes[1:]
     )
-    return RowChanges(changes.ids.slice(start, length), before, after)
+    return ChangedRows(changes.ids.slice(start, length), before, after)

@@ -13,7 +13,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.row_changes import ROW_ID, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows
 from omnigraph.changes.stats import Meter
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.manifest.rows import TableState
@@ -49,7 +49,7 @@ DESCRIPTOR: Final = pa.struct(
 
 
 def rows_schema(entity: Entity) -> pa.Schema:
-    """The columns of ``Rows.table``: `id`, the ends of an edge, the properties, ``ROW_ID``."""
+    """The columns of ``AlignedRows.table``: `id`, the ends of an edge, the properties, ``ROW_ID``."""
     fields = [pa.field(name, pa.utf8()) for name in entity.implicit_columns]
     for name, prop in entity.properties.items():
         fields.append(pa.field(name, DESCRIPTOR if prop.type.is_blob else prop.type.arrow_type()))
@@ -99,7 +99,7 @@ class TableSide:
         with nullcontext() if self._pinned is None else self._pinned.reading():
             yield
 
-    def aligned(self, ids: Ids, row_ids: Ids | None = None) -> Rows:
+    def aligned(self, ids: Ids, row_ids: Ids | None = None) -> AlignedRows:
         """The rows of these ids, one for each, in that order.
 
         ``row_ids`` say where each may be; null where that is not known. That spares the look-up by id
@@ -162,12 +162,12 @@ class TableSide:
                 self.meter.rows_read += batch.num_rows
                 yield self.conform(pa.Table.from_batches([batch]))
 
-    def align(self, rows: pa.Table, ids: Ids) -> Rows:
+    def align(self, rows: pa.Table, ids: Ids) -> AlignedRows:
         """Put rows in the order of ids, with nulls for those that are not among them."""
         places = pc.index_in(ids, value_set=rows.column("id"))
         if isinstance(places, pa.ChunkedArray):
             places = places.combine_chunks()
-        return Rows(pc.is_valid(places), rows.take(places))
+        return AlignedRows(pc.is_valid(places), rows.take(places))
 
     def addresses(self, row_ids: Ids) -> list[int]:
         """Where the rows with these row ids are, for reading their blobs."""

@@ -31,7 +31,7 @@ _BEGINNING = 128
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ChangePlace:
     """The last change that was given out: its kind, type and id.
 
     Of a long id ``id`` is only the beginning, and ``digest`` tells which id it is.
@@ -43,7 +43,7 @@ class Place:
     digest: str | None = None
 
     @classmethod
-    def of(cls, kind: str, type: str, id: str) -> Place:
+    def of(cls, kind: str, type: str, id: str) -> ChangePlace:
         """Return the place of a change."""
         if len(_json(id)) <= _LONGEST_ID:
             return cls(kind, type, id)
@@ -57,7 +57,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
+class TokenScope:
     """What a cursor or a page of the feed is bound to, besides the graph.
 
     ``root`` is the first commit of the history, ``incarnation`` the Lance identifier of the branch
@@ -76,7 +76,7 @@ class CursorToken:
 
     kind: ClassVar[str] = "cursor"
     noun: ClassVar[str] = "a cursor"
-    scope: Scope
+    scope: TokenScope
     after: str
 
 
@@ -89,11 +89,11 @@ class FeedToken:
 
     kind: ClassVar[str] = "feed"
     noun: ClassVar[str] = "a page token of the change feed"
-    scope: Scope
+    scope: TokenScope
     after: str
     cut: str
     page: str
-    place: Place
+    place: ChangePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class CommitToken:
     noun: ClassVar[str] = "a page token of a commit"
     graph_commit_id: str
     filter: str
-    place: Place
+    place: ChangePlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class DiffToken:
     before: str
     after: str
     filter: str
-    place: Place
+    place: ChangePlace
 
 
 Token = CursorToken | FeedToken | CommitToken | DiffToken
@@ -168,7 +168,7 @@ def read_token(
     return found
 
 
-_PARTS: dict[str, Any] = {"scope": Scope, "place": Place}
+_PARTS: dict[str, Any] = {"scope": TokenScope, "place": ChangePlace}
 
 
 def _read_body(body: bytes) -> Token | None:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from omnigraph.changes.entity_stream import EntityStream
-    from omnigraph.changes.row_changes import Rows
+    from omnigraph.changes.row_changes import AlignedRows
     from omnigraph.changes.table_side import TableSide
 
 
@@ -102,7 +102,9 @@ def _unknown_type(catalog: Catalog, kind: str, name: str) -> BadRequest:
     return BadRequest(f"there is no {kind} type `{name}`; {hint}")
 
 
-def _row(state: GraphState, snapshot: Snapshot, entity: Entity, id: str) -> tuple[TableSide, Rows]:
+def _row(
+    state: GraphState, snapshot: Snapshot, entity: Entity, id: str
+) -> tuple[TableSide, AlignedRows]:
     """Return the row of an id, found through the index."""
     import pyarrow as pa
 
@@ -112,7 +114,7 @@ def _row(state: GraphState, snapshot: Snapshot, entity: Entity, id: str) -> tupl
     return side, side.aligned(pa.array([id], pa.utf8()))
 
 
-def _brief(side: TableSide, rows: Rows, id: str) -> dict[str, Any]:
+def _brief(side: TableSide, rows: AlignedRows, id: str) -> dict[str, Any]:
     """Return the properties of one row without what may be large."""
     from omnigraph.types import column_to_json
 

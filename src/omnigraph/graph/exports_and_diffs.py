@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
-    from omnigraph.changes.export.output import Out, Output
+    from omnigraph.changes.export.output import ExportOutput, Out
     from omnigraph.changes.feed.commit_changes import CommitChanges
     from omnigraph.changes.feed.poll import BaselineResult
     from omnigraph.changes.stats import Meter
@@ -130,7 +130,7 @@ def write_snapshot(
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
     from omnigraph.runner.executors import Executors
 
-    def open_output(where: Out) -> Output:
+    def open_output(where: Out) -> ExportOutput:
         return output_to(where, durable=durable, options=state.workspace.root.options)
 
     chosen = format_of(out, format)

@@ -97,8 +97,8 @@ def advise_table(
 ) -> Iterator[Advice]:
     """Yield what one table needs.
 
-    Below ``index_min_rows`` rows it can do without indexes; up to so many small or uncovered
-    ``fragments`` are left to upkeep.
+    Below ``index_min_rows`` rows it can do without indexes; up to ``fragments`` fragments that are small or
+    not covered are left to upkeep.
     """
     key = table.table_key
     optimize = command("optimize", uri)

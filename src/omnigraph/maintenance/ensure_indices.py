@@ -17,7 +17,7 @@ from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.lang.schema.indexes import WantedIndex, wanted_indexes
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.table_work import table_work
-from omnigraph.maintenance.work_steps import Outcome, PreparedWork, commit_changed
+from omnigraph.maintenance.work_steps import PreparedWork, WorkOutcome, commit_changed
 from omnigraph.maintenance.workers import Workers
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.workspace import Workspace
@@ -111,7 +111,7 @@ def ensure_indices(
             report.pending += [(pin.table_key, name) for name in due.pending]
             if not due.is_due or (needs_fork(pin, branch) and not due.missing):
                 continue
-            outcome = Outcome(pin.table_key, indexes=report)
+            outcome = WorkOutcome(pin.table_key, indexes=report)
             steps = PreparedWork(due).steps(outcome, chosen.builds(pin))
             changes.append(TableChange(pin, steps))
         report.commit = commit_changed(attempt, "ensure_indices", changes, actor_id)

@@ -28,7 +28,7 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.maintenance.effort import Effort
 from omnigraph.maintenance.reports import OptimizeReport, OptimizeRow
 from omnigraph.maintenance.table_work import TableWork, table_work
-from omnigraph.maintenance.work_steps import Outcome, PreparedWork, commit_changed, prepare
+from omnigraph.maintenance.work_steps import PreparedWork, WorkOutcome, commit_changed, prepare
 from omnigraph.maintenance.workers import Workers
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.history.resolve import resolve
@@ -55,7 +55,7 @@ class _Item:
     pin: TableState
     table: Table
     work: TableWork
-    outcome: Outcome
+    outcome: WorkOutcome
     prepared: PreparedWork | None = None
 
 
@@ -80,7 +80,7 @@ class _Optimizer:
             except Drift as drift:
                 drifted.append(_drift_row(pin, drift))
                 continue
-            outcome = Outcome(pin.table_key)
+            outcome = WorkOutcome(pin.table_key)
             work = TableWork(Effort.THOROUGH)
             try:
                 work = table_work(table, catalog.entity(pin.table_key), Effort.THOROUGH)
@@ -184,12 +184,15 @@ class _Optimizer:
                 item.pin.table_key,
                 item.outcome.fragments_removed,
                 item.outcome.fragments_added,
-                now.identity != item.pin.identity,
-                "large_blobs" if item.work.large_blobs else None,
-                now.table_version,
-                now.table_version,
-                (*item.work.pending, *(name for _, name in item.outcome.indexes.pending)),
-                item.outcome.error,
+                committed=now.identity != item.pin.identity,
+                skipped="large_blobs" if item.work.large_blobs else None,
+                manifest_version=now.table_version,
+                lance_head_version=now.table_version,
+                pending_indexes=(
+                    *item.work.pending,
+                    *(name for _, name in item.outcome.indexes.pending),
+                ),
+                error=item.outcome.error,
             )
 
 

@@ -39,7 +39,7 @@ NO_BLOBS = BlobSizes()
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class MergeGroup:
     """Fragments to merge into one."""
 
     fragment_ids: tuple[int, ...]
@@ -55,7 +55,7 @@ class TableWork:
     entity: Entity | None = None
     folds: tuple[Fold, ...] = ()
     """Indexes that do not cover all fragments, or have too many parts."""
-    groups: tuple[Group, ...] = ()
+    groups: tuple[MergeGroup, ...] = ()
     missing: tuple[WantedIndex, ...] = ()
     """Declared indexes to build."""
     pending: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ def table_work(table: Table, entity: Entity | None, effort: Effort) -> TableWork
     undeclared = list(_undeclared(table, entity, states)) if drops and entity is not None else []
     kept = [state for state in states if state.name not in undeclared]
     folds = due_folds(kept, rows, effort)
-    groups: tuple[Group, ...] = ()
+    groups: tuple[MergeGroup, ...] = ()
     large_blobs = False
     if effort is not Effort.INDEXES:
         groups, large_blobs = _groups(table, fragments, _Limits.of(kept, folds), effort)
@@ -108,13 +108,13 @@ def table_work(table: Table, entity: Entity | None, effort: Effort) -> TableWork
     return TableWork(
         effort,
         entity,
-        tuple(folds),
-        groups,
-        missing,
-        pending,
-        tuple(undeclared),
-        find_auto_cleanup(table),
-        large_blobs,
+        folds=tuple(folds),
+        groups=groups,
+        missing=missing,
+        pending=pending,
+        undeclared=tuple(undeclared),
+        auto_cleanup=find_auto_cleanup(table),
+        large_blobs=large_blobs,
     )
 
 
@@ -172,19 +172,19 @@ def is_kept_apart(fragment_ids: Iterable[int], states: Iterable[IndexState]) -> 
 
 def _groups(
     table: Table, fragments: Iterable[Any], limits: _Limits, effort: Effort
-) -> tuple[tuple[Group, ...], bool]:
+) -> tuple[tuple[MergeGroup, ...], bool]:
     """Return the groups of own fragments to merge, and whether large blobs were left alone."""
     choose = light_groups if effort is Effort.LIGHT else thorough_groups
     own = [one for one in fragments if not _is_inherited(one)]
     found = choose(_describe(own, limits, {}))
     if not found or not blob_columns(table.schema):
-        return tuple(Group(group) for group in found), False
+        return tuple(MergeGroup(group) for group in found), False
     # The sizes of blobs are read of those fragments only that might be merged.
     sizes = blob_sizes(table, sorted(number for group in found for number in group))
     fitting = [one for one in own if one.id in sizes and not sizes[one.id].too_large]
     groups = choose(_describe(fitting, limits, sizes))
     return (
-        tuple(Group(group, batch_rows(sizes[number] for number in group)) for group in groups),
+        tuple(MergeGroup(group, batch_rows(sizes[number] for number in group)) for group in groups),
         any(size.too_large for size in sizes.values()),
     )
 

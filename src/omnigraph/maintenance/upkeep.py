@@ -23,7 +23,7 @@ from omnigraph.commit.sidecar import list_sidecars
 from omnigraph.errors import Contention, SchemaApplyInProgress
 from omnigraph.maintenance.effort import SMALL_ROWS, Effort
 from omnigraph.maintenance.table_work import table_work
-from omnigraph.maintenance.work_steps import Outcome, commit_changed, prepare
+from omnigraph.maintenance.work_steps import WorkOutcome, commit_changed, prepare
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -42,7 +42,7 @@ LARGE_SHARE: Final = 10
 """When one row in this number lies outside an index, upkeep is due at once: it was a large write."""
 
 
-class Shape(NamedTuple):
+class TableShape(NamedTuple):
     """What makes a table slow to write and read.
 
     ``small`` and ``uncovered`` count fragments: those of few rows, and those that one index does not
@@ -69,7 +69,7 @@ def glance(table: Table) -> Glance:
     return Glance(stats["num_fragments"], stats["num_fragments"] - stats["num_small_files"])
 
 
-def shape_of(table: Table) -> Shape:
+def shape_of(table: Table) -> TableShape:
     """Return the shape of a table; on a branch only its own fragments count."""
     own = {
         fragment.id: fragment.num_rows
@@ -84,7 +84,7 @@ def shape_of(table: Table) -> Shape:
         for state, tail in zip(indexes, tails, strict=True)
         if state.kind is kind_serving(Serves.LOOKUPS)
     )
-    return Shape(
+    return TableShape(
         sum(rows < SMALL_ROWS for rows in own.values()),
         max(map(len, tails), default=0),
         max(lookups, default=0),
@@ -98,7 +98,7 @@ def versions_between(limit: int) -> int:
 
 
 def is_due(
-    shape: Shape, version: int, maintained_at: int | None, not_before: int | None, limit: int
+    shape: TableShape, version: int, maintained_at: int | None, not_before: int | None, limit: int
 ) -> bool:
     """Return whether a table of that shape gets upkeep at a version.
 
@@ -148,4 +148,4 @@ def _changes(
         table = open_table(workspace.pinned(pin))
         work = table_work(table, None, Effort.LIGHT)
         if work.is_due:
-            yield TableChange(pin, prepare(work, table).steps(Outcome(pin.table_key)))
+            yield TableChange(pin, prepare(work, table).steps(WorkOutcome(pin.table_key)))

@@ -66,7 +66,7 @@ def prepare(work: TableWork, table: Table, rewrite: Rewrite = rewrite_here) -> P
 
 
 @dataclass(slots=True)
-class Outcome:
+class WorkOutcome:
     """What became of the work on one table; filled in while its steps run."""
 
     table_key: str
@@ -102,11 +102,11 @@ class PreparedWork:
     work: TableWork
     results: Sequence[Merged] = ()
 
-    def steps(self, outcome: Outcome, builds: Builds = build_here) -> tuple[Step, ...]:
+    def steps(self, outcome: WorkOutcome, builds: Builds = build_here) -> tuple[Step, ...]:
         """Return the steps to commit; none if nothing is left to do. They fill in the outcome."""
         return tuple(self._steps(outcome, builds))
 
-    def _steps(self, outcome: Outcome, builds: Builds) -> Iterator[Step]:
+    def _steps(self, outcome: WorkOutcome, builds: Builds) -> Iterator[Step]:
         work = self.work
         if work.auto_cleanup:
             yield _unset(work.auto_cleanup, outcome)
@@ -123,7 +123,7 @@ class PreparedWork:
             yield _fold(work.effort, outcome, before_merge=False)
 
 
-def _unset(names: Sequence[str], outcome: Outcome) -> StagedStep:
+def _unset(names: Sequence[str], outcome: WorkOutcome) -> StagedStep:
     def settled(error: OmniGraphError | None) -> None:
         if not outcome.left_out(error):
             outcome.settings_removed.extend(names)
@@ -131,13 +131,13 @@ def _unset(names: Sequence[str], outcome: Outcome) -> StagedStep:
     return StagedStep(lambda table: stage_unset(table, names), best_effort=True, settled=settled)
 
 
-def _drop(name: str, outcome: Outcome) -> StagedStep:
+def _drop(name: str, outcome: WorkOutcome) -> StagedStep:
     return StagedStep(
         lambda table: stage_drop_index(table, name), best_effort=True, settled=outcome.left_out
     )
 
 
-def _merge(results: Sequence[Merged], outcome: Outcome) -> StagedStep:
+def _merge(results: Sequence[Merged], outcome: WorkOutcome) -> StagedStep:
     """Put merged fragments in place, except those that an index keeps apart after all."""
     usable: list[Merged] = []
 
@@ -154,7 +154,7 @@ def _merge(results: Sequence[Merged], outcome: Outcome) -> StagedStep:
     return StagedStep(stage, best_effort=True, settled=settled)
 
 
-def _fold(effort: Effort, outcome: Outcome, *, before_merge: bool) -> InlineStep:
+def _fold(effort: Effort, outcome: WorkOutcome, *, before_merge: bool) -> InlineStep:
     """Fold the indexes that are due before fragments are merged, or after that.
 
     Recovery may publish what is there without it: ``versions=0``.
@@ -174,7 +174,7 @@ def _fold(effort: Effort, outcome: Outcome, *, before_merge: bool) -> InlineStep
 
 
 def _fold_some(
-    table: Table, states: Sequence[IndexState], merged: int | None, outcome: Outcome
+    table: Table, states: Sequence[IndexState], merged: int | None, outcome: WorkOutcome
 ) -> Table:
     """Fold indexes in one version; one that fails is left as it is, and does not stop the others.
 

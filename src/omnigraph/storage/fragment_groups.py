@@ -30,7 +30,7 @@ FragmentSize = tuple[int, int]
 """The id of a fragment and its number of rows."""
 
 
-class Group(NamedTuple):
+class FragmentGroup(NamedTuple):
     """Neighbouring fragments and the number of their rows."""
 
     fragment_ids: tuple[int, ...]
@@ -42,21 +42,21 @@ def fragment_sizes(table: Table) -> list[FragmentSize]:
     return [(fragment.id, fragment.num_rows) for fragment in table.fragments()]
 
 
-def group_fragments(fragments: Iterable[FragmentSize], max_rows: int) -> list[Group]:
+def group_fragments(fragments: Iterable[FragmentSize], max_rows: int) -> list[FragmentGroup]:
     """Put neighbours together up to ``max_rows``; a larger fragment is a group of its own."""
-    groups: list[Group] = []
+    groups: list[FragmentGroup] = []
     ids: list[int] = []
     held = 0
     for number, rows in fragments:
         if ids and held + rows > max_rows:
-            groups.append(Group(tuple(ids), held))
+            groups.append(FragmentGroup(tuple(ids), held))
             ids, held = [], 0
         ids.append(number)
         held += rows
-    return [*groups, Group(tuple(ids), held)] if ids else groups
+    return [*groups, FragmentGroup(tuple(ids), held)] if ids else groups
 
 
-class Piece(NamedTuple):
+class FragmentPiece(NamedTuple):
     """What one task scans: whole fragments, or the rows of one fragment from one place to another.
 
     Places are those in the files of the fragment, deleted rows included: ``start`` is the first, ``stop``
@@ -68,24 +68,26 @@ class Piece(NamedTuple):
     stop: int | None = None
 
 
-def split_fragments(table: Table, max_rows: int) -> list[Piece]:
+def split_fragments(table: Table, max_rows: int) -> list[FragmentPiece]:
     """Divide a table into pieces of about ``max_rows`` rows: small fragments together, large ones cut."""
     places = {fragment.id: fragment.physical_rows for fragment in table.fragments()}
-    pieces: list[Piece] = []
+    pieces: list[FragmentPiece] = []
     for ids, rows in group_fragments(fragment_sizes(table), max_rows):
         parts = -(-rows // max_rows)
         if parts <= 1:
-            pieces.append(Piece(ids))
+            pieces.append(FragmentPiece(ids))
             continue
         # Only a fragment that is larger than that by itself.
         bounds = [places[ids[0]] * part // parts for part in range(parts + 1)]
         pieces += [
-            Piece(ids, start, stop) for start, stop in itertools.pairwise(bounds) if start < stop
+            FragmentPiece(ids, start, stop)
+            for start, stop in itertools.pairwise(bounds)
+            if start < stop
         ]
     return pieces
 
 
-def balanced_groups(fragments: Sequence[FragmentSize], at_most: int) -> list[Group]:
+def balanced_groups(fragments: Sequence[FragmentSize], at_most: int) -> list[FragmentGroup]:
     """Divide the fragments into up to ``at_most`` groups whose largest is as small as it can be."""
     smallest = max((rows for _, rows in fragments), default=0)
     total = sum(rows for _, rows in fragments)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class OwnerProcess:
     """A process. ``process_start`` distinguishes it from a later one with the same number."""
 
     host: str
@@ -19,7 +19,7 @@ class Owner:
     process_start: str
 
     @classmethod
-    def current(cls) -> Owner:
+    def current(cls) -> OwnerProcess:
         """This process, also after a fork."""
         return _owner(os.getpid())
 
@@ -32,10 +32,10 @@ class Owner:
 
 
 @functools.lru_cache(maxsize=1)
-def _owner(pid: int) -> Owner:
+def _owner(pid: int) -> OwnerProcess:
     # Without /proc: the time of the first call.
     start = process_start(pid) or f"{time.time():.6f}"
-    return Owner(socket.gethostname(), pid, start)
+    return OwnerProcess(socket.gethostname(), pid, start)
 
 
 def process_start(pid: int) -> str | None:

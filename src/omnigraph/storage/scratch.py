@@ -19,7 +19,7 @@ import time
 from pathlib import Path
 from typing import Final
 
-from omnigraph.storage.owner import Owner, process_start
+from omnigraph.storage.owner import OwnerProcess, process_start
 
 _NAME: Final = re.compile(r"omnigraph-(?:[a-z]+-)?([0-9a-f]{12})-([0-9]+)-([0-9a-f]{12})-.+")
 _SWEEP_SECONDS: Final = 60.0
@@ -38,7 +38,7 @@ def make_scratch(what: str) -> Path:
 
 
 def _prefix(what: str) -> str:
-    owner = Owner.current()
+    owner = OwnerProcess.current()
     return f"omnigraph-{what}{_place()}-{owner.pid}-{_digest(owner.process_start)}-"
 
 
@@ -53,7 +53,7 @@ def _place() -> str:
         space = str(Path("/proc/self/ns/pid").readlink())
     with contextlib.suppress(OSError):
         machine = Path("/etc/machine-id").read_text(errors="replace")
-    return _digest(f"{Owner.current().host} {machine} {space}")
+    return _digest(f"{OwnerProcess.current().host} {machine} {space}")
 
 
 def _digest(text: str) -> str:

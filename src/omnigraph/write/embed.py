@@ -110,7 +110,7 @@ class EmbedRequest:
     """What a repetition is recognised by, and what the commit says about itself."""
 
 
-class Target(NamedTuple):
+class EmbedTarget(NamedTuple):
     """One vector property and the text it is made from."""
 
     entity: NodeType
@@ -129,7 +129,7 @@ class Target(NamedTuple):
 class _Part:
     """Rows of one property that go into one commit: their ids, texts and new vectors."""
 
-    target: Target
+    target: EmbedTarget
     ids: pa.Array
     texts: pa.Array
     vectors: Any = None
@@ -157,7 +157,7 @@ def embed(
     return run_once(workspace, [request.branch], request.asked, run, EmbedResult.replay)
 
 
-def find_targets(catalog: Catalog, types: Sequence[str] | None) -> list[Target]:
+def find_targets(catalog: Catalog, types: Sequence[str] | None) -> list[EmbedTarget]:
     """Return the `@embed` properties of these node types, or of all."""
     names = list(catalog.nodes) if types is None else list(dict.fromkeys(types))
     found = []
@@ -169,7 +169,7 @@ def find_targets(catalog: Catalog, types: Sequence[str] | None) -> list[Target]:
             )
         if types is not None and not node.embeds:
             raise BadRequest(f"{name} has no @embed property, so there is nothing to fill")
-        found += [Target(node, vector, embed.source) for vector, embed in node.embeds.items()]
+        found += [EmbedTarget(node, vector, embed.source) for vector, embed in node.embeds.items()]
     return found
 
 
@@ -180,7 +180,7 @@ class _Job:
     workspace: Workspace
     ir_hash: str
     request: EmbedRequest
-    targets: Sequence[Target]
+    targets: Sequence[EmbedTarget]
     filled: int = 0
     failed: int = 0
     commit: GraphCommit | None = None
@@ -289,7 +289,7 @@ class _Job:
         return _Part(target, part.ids.take(kept), part.texts.take(kept), made)
 
     def _embedded(
-        self, target: Target, vectors: TextVectors, texts: Sequence[str], refused: set[str]
+        self, target: EmbedTarget, vectors: TextVectors, texts: Sequence[str], refused: set[str]
     ) -> set[str]:
         """Have vectors made, and return the texts that have one; a text that fails alone is refused."""
         if self.dead is not None:

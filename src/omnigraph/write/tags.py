@@ -48,8 +48,8 @@ def _create(workspace: Workspace, name: str, target: Target, actor_id: str | Non
             commit.manifest_version,
             stamp_us(),
             actor_id,
-            made_on.identifier,
-            tuple(snapshot.tables.values()),
+            branch_id=made_on.identifier,
+            tables=tuple(snapshot.tables.values()),
         )
         _publish(held, lambda: publish_tag(manifest, tag))
     return tag

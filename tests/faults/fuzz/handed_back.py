@@ -27,8 +27,8 @@ from tests.faults.fuzz.parser import GRAPH, ULID, Parser, parser
 from tests.faults.fuzz.records import EVERY
 from tests.pipeline.read_helpers import CATALOG
 
-PLACE = tokens.Place.of("node", "Ship", "S1")
-SCOPE = tokens.Scope(ULID, "review/may", "0b9f", tokens.filter_digest([]))
+PLACE = tokens.ChangePlace.of("node", "Ship", "S1")
+SCOPE = tokens.TokenScope(ULID, "review/may", "0b9f", tokens.filter_digest([]))
 TOKENS = [
     tokens.CursorToken(SCOPE, ULID),
     tokens.FeedToken(SCOPE, ULID, ULID, SCOPE.filter, PLACE),

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.maintenance.verify.apart import Reader
+from omnigraph.maintenance.verify.apart import CheckProcess
 from omnigraph.maintenance.verify.lineage_check import LineageTask, paths_below
 from omnigraph.storage.tables.lance_import import lance
 from tests.maintenance.damage.damaging import (
@@ -242,7 +242,7 @@ class TestDeath:
                     deadly.append(path)
                     os.kill(reader._process.pid, signal.SIGKILL)
 
-            with Reader(kill) as reader:
+            with CheckProcess(kill) as reader:
                 checked, problems = reader.check(task)
         # It may have come a little further before the signal arrived.
         (problem,) = problems

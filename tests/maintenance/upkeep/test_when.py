@@ -7,7 +7,7 @@ from omnigraph.maintenance.upkeep import (
     MANY_ROWS,
     MOST_OFTEN,
     Glance,
-    Shape,
+    TableShape,
     glance,
     is_due,
     shape_of,
@@ -21,11 +21,11 @@ MANY = MANY_ROWS
 @pytest.mark.parametrize(
     ("shape", "expected"),
     [
-        (Shape(64, 64), False),
-        (Shape(65, 0), True),
-        (Shape(0, 65), True),
-        (Shape(unindexed=MANY - 1, rows=MANY), False),
-        (Shape(unindexed=MANY, rows=MANY * 1000), True),
+        (TableShape(64, 64), False),
+        (TableShape(65, 0), True),
+        (TableShape(0, 65), True),
+        (TableShape(unindexed=MANY - 1, rows=MANY), False),
+        (TableShape(unindexed=MANY, rows=MANY * 1000), True),
     ],
 )
 def test_a_table_is_due_by_its_fragments_or_by_rows_outside_an_index(shape, expected):
@@ -45,13 +45,13 @@ def test_a_table_is_due_by_its_fragments_or_by_rows_outside_an_index(shape, expe
     ],
 )
 def test_it_is_due_once_in_64_versions(version, maintained_at, not_before, expected):
-    assert is_due(Shape(small=65), version, maintained_at, not_before, 64) is expected
-    few = Shape(unindexed=MANY, rows=10 * MANY + 1)
+    assert is_due(TableShape(small=65), version, maintained_at, not_before, 64) is expected
+    few = TableShape(unindexed=MANY, rows=10 * MANY + 1)
     assert is_due(few, version, maintained_at, not_before, 64) is expected
 
 
 def test_a_tenth_of_the_rows_outside_an_index_does_not_wait_for_others():
-    large = Shape(unindexed=MANY, rows=10 * MANY)
+    large = TableShape(unindexed=MANY, rows=10 * MANY)
     assert is_due(large, 38, 37, None, 64)
     assert not is_due(large, 38, 37, 39, 64)
 
@@ -70,9 +70,11 @@ def test_the_shape_of_a_table_counts_its_own_fragments(tmp_path):
         graph.branches.create("side")
         # One fragment of 9,000 rows and one small one are covered; three small ones are not.
         assert glance(table_of(graph)) == Glance(fragments=5, large=1)
-        assert shape_of(table_of(graph)) == Shape(small=4, uncovered=3, unindexed=3, rows=9_004)
+        assert shape_of(table_of(graph)) == TableShape(
+            small=4, uncovered=3, unindexed=3, rows=9_004
+        )
         assert graph.snapshot().tables[PERSON].maintained_at is not None
         insert(graph, "e", "side")
         insert(graph, "f", "side")
         assert glance(table_of(graph, "side")) == Glance(fragments=7, large=1)
-        assert shape_of(table_of(graph, "side")) == Shape(2, 2, 2, 2)
+        assert shape_of(table_of(graph, "side")) == TableShape(2, 2, 2, 2)

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.cancel import look
 from omnigraph.changes.entity_stream import EntityStream, StreamColumn, stream_columns
 from omnigraph.changes.export.export import ExportResult, OnRecords, export_result
-from omnigraph.changes.export.output import Out, Output
+from omnigraph.changes.export.output import ExportOutput, Out
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import BadRequest, StorageError
@@ -137,7 +137,7 @@ def refuse_blobs(types: Sequence[ExportedType], format: ExportFormat) -> None:
 
 
 def write_columns(
-    output: Output,
+    output: ExportOutput,
     format: ExportFormat,
     columns: Sequence[StreamColumn],
     batches: Iterator[pa.RecordBatch],
@@ -203,7 +203,7 @@ def _cells(column: StreamColumn, values: pa.Array) -> pa.Array:
 class _Sink(io.RawIOBase):
     """An output as a file for Arrow, which closes what it writes to; the output ends later."""
 
-    def __init__(self, output: Output) -> None:
+    def __init__(self, output: ExportOutput) -> None:
         super().__init__()
         self._output = output
 
@@ -218,7 +218,7 @@ class _Sink(io.RawIOBase):
         return len(piece)
 
 
-OpenOutput = Callable[[Out], Output]
+OpenOutput = Callable[[Out], ExportOutput]
 
 
 def write_column_export(

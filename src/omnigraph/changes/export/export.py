@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from omnigraph.cancel import look
 from omnigraph.changes.export.lines import ADDRESS, LineEncoder
-from omnigraph.changes.export.output import Output
+from omnigraph.changes.export.output import ExportOutput
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
 from omnigraph.changes.stats import Meter, Stats
 from omnigraph.display.panel import Panel, Shown
@@ -94,7 +94,7 @@ class ExportResult(Shown):
 def write_export(
     workspace: Workspace,
     export: PinnedExport,
-    output: Output,
+    output: ExportOutput,
     runner_for: RunnerFor,
     on_records: OnRecords | None = None,
 ) -> ExportResult:
@@ -133,7 +133,7 @@ def export_result(
     return ExportResult(snapshot.graph_commit_id, snapshot.branch, stats, engine, export.has_lease)
 
 
-def _write_type(exported: ExportedType, output: Output, runner: Runner) -> Iterator[int]:
+def _write_type(exported: ExportedType, output: ExportOutput, runner: Runner) -> Iterator[int]:
     """Write the records of a type; yield the number of records after each batch."""
     if exported.state.row_count == 0:
         return
@@ -162,7 +162,7 @@ def text_bytes(texts: pa.StringArray) -> memoryview:
 
 
 def _write_with_blobs(
-    exported: ExportedType, encoder: LineEncoder, output: Output, batch: pa.RecordBatch
+    exported: ExportedType, encoder: LineEncoder, output: ExportOutput, batch: pa.RecordBatch
 ) -> None:
     columns = encoder.blob_columns
     last = len(columns)

@@ -22,7 +22,7 @@ Out = str | os.PathLike[str] | IO[bytes] | IO[str]
 """A path, an `s3://` address, or a file that is open for writing bytes or text."""
 
 
-class Output:
+class ExportOutput:
     """Takes pieces of UTF-8 text that end where a character ends, and counts their bytes."""
 
     takes_text = False
@@ -49,7 +49,9 @@ class Output:
         self._end(complete=kind is None)
 
 
-def output_to(out: Out, *, durable: bool = False, options: StoreOptions | None = None) -> Output:
+def output_to(
+    out: Out, *, durable: bool = False, options: StoreOptions | None = None
+) -> ExportOutput:
     """Return the output for a path, an address in a store or an open file; refuse anything else.
 
     What goes to a name that ends in `.gz` or `.zst` is packed that way.
@@ -70,12 +72,12 @@ def output_to(out: Out, *, durable: bool = False, options: StoreOptions | None =
     return _StreamOutput(out)
 
 
-def _packed(name: str, output: Output) -> Output:
+def _packed(name: str, output: ExportOutput) -> ExportOutput:
     compression = compression_of(name)
     return output if compression is None else _PackedOutput(output, compression)
 
 
-def _file_output(name: object, *, durable: bool) -> Output:
+def _file_output(name: object, *, durable: bool) -> ExportOutput:
     if not isinstance(name, str) or not _is_path(name):
         raise BadRequest(f"{name!r} is no path of a file to export to")
     if "://" in name:
@@ -106,7 +108,7 @@ def _is_path(name: str) -> bool:
         return False
 
 
-class _FileOutput(Output):
+class _FileOutput(ExportOutput):
     """A file under a temporary name beside the one it gets in the end."""
 
     def __init__(self, path: Path, *, durable: bool = False) -> None:
@@ -151,10 +153,10 @@ class _FileOutput(Output):
         file.close()
 
 
-class _PackedOutput(Output):
+class _PackedOutput(ExportOutput):
     """Packs what is written to another output; the bytes counted are those before that."""
 
-    def __init__(self, output: Output, compression: Compression) -> None:
+    def __init__(self, output: ExportOutput, compression: Compression) -> None:
         super().__init__()
         self._output = output
         self._packer = packer(compression, output._write)  # noqa: SLF001 - an output as this one is
@@ -181,7 +183,7 @@ def _sync_directory(path: Path) -> None:
         os.close(handle)
 
 
-class _ObjectOutput(Output):
+class _ObjectOutput(ExportOutput):
     """An object in a store, which is there when it is complete."""
 
     def __init__(self, address: str, options: StoreOptions | None) -> None:
@@ -195,7 +197,7 @@ class _ObjectOutput(Output):
         self._object.end(complete=complete)
 
 
-class _DeviceOutput(Output):
+class _DeviceOutput(ExportOutput):
     """A pipe or a device, which cannot be replaced by a file."""
 
     def __init__(self, path: Path) -> None:
@@ -227,7 +229,7 @@ def _failed(path: Path, error: OSError) -> StorageError:
     return StorageError(f"cannot write {shown_place(str(path))}: {reason}; choose another place")
 
 
-class _StreamOutput(Output):
+class _StreamOutput(ExportOutput):
     """A file of the caller, of bytes or of text. It stays open, and its errors are the caller's."""
 
     def __init__(self, stream: Any) -> None:

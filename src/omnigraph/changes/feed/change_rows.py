@@ -16,13 +16,13 @@ from typing import Final, Literal, NamedTuple, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.candidates import Candidates, find_candidates
+from omnigraph.changes.candidates import ChangeCandidates, find_candidates
 from omnigraph.changes.change_filter import ChangeFilter
 from omnigraph.changes.compare import compare, same_state
 from omnigraph.changes.differing_types import shown_changes, shown_mask
 from omnigraph.changes.feed.commit_changes import ChangeReader, TablePair
 from omnigraph.changes.images import image_texts
-from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows, with_few_blobs
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows, with_few_blobs
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.manifest.rows import GraphCommit
@@ -46,7 +46,7 @@ def change_columns(
     always there.
     """
 
-    def columns(pair: TablePair, changes: RowChanges) -> Columns:
+    def columns(pair: TablePair, changes: ChangedRows) -> Columns:
         before, after = changes.before, changes.after
         absent = pa.nulls(len(changes.ids), pa.utf8())
         return {
@@ -72,7 +72,7 @@ def typed_columns(
     """
     wanted = set(properties)
 
-    def columns(pair: TablePair, changes: RowChanges) -> Columns:
+    def columns(pair: TablePair, changes: ChangedRows) -> Columns:
         found: Columns = {
             "from": _end("src", pair, changes.after),
             "to": _end("dst", pair, changes.after),
@@ -89,7 +89,7 @@ def _chunks(
     reader: ChangeReader,
     commit: GraphCommit,
     parent: GraphCommit,
-    columns: Callable[[TablePair, RowChanges], Columns],
+    columns: Callable[[TablePair, ChangedRows], Columns],
     *,
     blobs: bool,
 ) -> Iterator[Columns]:
@@ -106,27 +106,27 @@ def _chunks(
                 }
 
 
-def _ops(changes: RowChanges) -> pa.StringArray:
+def _ops(changes: ChangedRows) -> pa.StringArray:
     was, now = changes.before.present, changes.after.present
     return pc.if_else(was, pc.if_else(now, "update", "delete"), "insert")
 
 
-def _zeros(changes: RowChanges) -> pa.Array:
+def _zeros(changes: ChangedRows) -> pa.Array:
     return pa.nulls(len(changes.ids), pa.int32()).fill_null(0)
 
 
-def _same(text: str, changes: RowChanges) -> pa.StringArray:
+def _same(text: str, changes: ChangedRows) -> pa.StringArray:
     return pa.array([text], pa.utf8()).take(_zeros(changes))
 
 
-def _end(column: str, pair: TablePair, *sides: Rows) -> pa.StringArray:
+def _end(column: str, pair: TablePair, *sides: AlignedRows) -> pa.StringArray:
     """The ids of one end of edges, of the first side that has the edge; null for nodes."""
     if not isinstance(pair.after.entity, EdgeType):
         return pa.nulls(sides[0].table.num_rows, pa.utf8())
     return pc.coalesce(*(rows.table.column(column).combine_chunks() for rows in sides))
 
 
-def _values(side: TableSide, name: str, rows: Rows) -> pa.Array:
+def _values(side: TableSide, name: str, rows: AlignedRows) -> pa.Array:
     """The values of a property; of blobs their bytes."""
     values = rows.table.column(name).combine_chunks()
     if not side.entity.properties[name].type.is_blob:
@@ -189,14 +189,14 @@ def _weigh_table(pair: TablePair, filter: ChangeFilter, most_rows: int) -> Weigh
     return Weight(rows, rows * _bytes_of_a_row(found))
 
 
-def _shown(found: Candidates, filter: ChangeFilter) -> int:
+def _shown(found: ChangeCandidates, filter: ChangeFilter) -> int:
     if not filter.ops:
         return len(found.ids)
     mask = shown_mask(pc.is_valid(found.before), pc.is_valid(found.after), filter)
     return int(mask.true_count)
 
 
-def _bytes_of_a_row(found: Candidates) -> int:
+def _bytes_of_a_row(found: ChangeCandidates) -> int:
     read = [rows for rows in (found.rows_before, found.rows_after) if rows.num_rows]
     if not read:
         return _ROW_BYTES

@@ -18,8 +18,8 @@ from omnigraph.changes.pages import Budget, behind, check_changes, take
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide
 from omnigraph.changes.tokens import (
+    ChangePlace,
     CommitToken,
-    Place,
     filter_digest,
     read_token,
     write_token,
@@ -153,7 +153,7 @@ class ChangeReader:
     """The snapshots of the last commits: a commit is the parent of the next one."""
 
     def changes(
-        self, commit: GraphCommit, parent: GraphCommit, place: Place | None = None
+        self, commit: GraphCommit, parent: GraphCommit, place: ChangePlace | None = None
     ) -> Iterator[Change]:
         """Yield the changes of a commit, those behind a place if one is given.
 

@@ -24,10 +24,10 @@ from omnigraph.changes.export.export import ExportResult, ExportStats
 from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
 from omnigraph.changes.pages import Budget, check_changes, check_commits, take
 from omnigraph.changes.tokens import (
+    ChangePlace,
     CursorToken,
     FeedToken,
-    Place,
-    Scope,
+    TokenScope,
     filter_digest,
     read_token,
     write_token,
@@ -112,7 +112,7 @@ class Feed:
         self.state = state
         self.filter = filter
         self.forwards = Forwards(workspace.manifest, state)
-        self.scope = Scope(
+        self.scope = TokenScope(
             self.forwards.first().graph_commit_id,
             state.name,
             state.identifier or "",
@@ -123,7 +123,7 @@ class Feed:
         """Return the cursor that says: all commits up to this one are consumed."""
         return write_token(self.state.head.graph_id, CursorToken(self.scope, after))
 
-    def page_token(self, after: str, cut: str, page: str, place: Place) -> str:
+    def page_token(self, after: str, cut: str, page: str, place: ChangePlace) -> str:
         """Return the token of a page that ended inside the block after a commit."""
         return write_token(self.state.head.graph_id, FeedToken(self.scope, after, cut, page, place))
 
@@ -141,7 +141,7 @@ class Feed:
         self._refuse_other_scope(token.scope)
         return token
 
-    def _refuse_other_scope(self, scope: Scope) -> None:
+    def _refuse_other_scope(self, scope: TokenScope) -> None:
         ours = self.scope
         if scope.root != ours.root:
             raise CursorRejected("it belongs to another history; take a baseline")
@@ -174,7 +174,7 @@ class _Position:
     after: GraphCommit
     cut: str
     page: str | None = None
-    place: Place | None = None
+    place: ChangePlace | None = None
 
 
 def poll(

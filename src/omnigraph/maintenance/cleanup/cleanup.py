@@ -24,7 +24,7 @@ from omnigraph.commit.forks import reclaim_leftover
 from omnigraph.commit.heal import heal
 from omnigraph.commit.phases.marking import marked
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons, keep_set
+from omnigraph.maintenance.cleanup.keep_set import Policy, Reasons, TableLineage, keep_set
 from omnigraph.maintenance.cleanup.removal import (
     AFTER_TABLE,
     BEFORE_TABLE,
@@ -281,7 +281,7 @@ def _remove_orphans(workspace: Workspace, table: Registered, live: set[str]) -> 
 def _clean_table(
     workspace: Workspace,
     found: TableFound,
-    kept: Mapping[Lineage, Reasons],
+    kept: Mapping[TableLineage, Reasons],
     survivors: Survivors,
     held: HeldLocks | None,
     left: Abandoned,

@@ -18,7 +18,7 @@ Reasons = Mapping[int, Sequence[str]]
 """The versions that stay in one lineage, ascending, each with the reasons for it."""
 
 
-class Lineage(NamedTuple):
+class TableLineage(NamedTuple):
     """One branch of one table incarnation: what numbers its versions. ``branch`` None: main."""
 
     incarnation: int
@@ -51,7 +51,7 @@ class Published:
 class Fork:
     """A branch of a table: where it begins, and where it was taken from."""
 
-    lineage: Lineage
+    lineage: TableLineage
     parent: str | None
     version: int
 
@@ -60,7 +60,7 @@ class Fork:
 class Claim:
     """What a pending operation holds on a lineage: the version it started from, and all above it."""
 
-    lineage: Lineage
+    lineage: TableLineage
     version: int
 
 
@@ -68,20 +68,20 @@ class Claim:
 class Facts:
     """All that decides what stays. Pins are table states; their branches are known to live."""
 
-    present: Mapping[Lineage, Sequence[int]]
+    present: Mapping[TableLineage, Sequence[int]]
     policy: Policy
     now: float = 0.0
-    published: Mapping[Lineage, Sequence[Published]] = field(default_factory=dict)
+    published: Mapping[TableLineage, Sequence[Published]] = field(default_factory=dict)
     heads: Mapping[str, Iterable[TableState]] = field(default_factory=dict)
     merge_bases: Mapping[str, Iterable[TableState]] = field(default_factory=dict)
     forks: Sequence[Fork] = ()
     tags: Mapping[str, Iterable[TableState]] = field(default_factory=dict)
     sidecars: Mapping[str, Iterable[Claim]] = field(default_factory=dict)
     leases: Mapping[str, Iterable[TableState]] = field(default_factory=dict)
-    lance_tags: Mapping[str, Iterable[tuple[Lineage, int]]] = field(default_factory=dict)
+    lance_tags: Mapping[str, Iterable[tuple[TableLineage, int]]] = field(default_factory=dict)
 
 
-def keep_set(facts: Facts) -> dict[Lineage, Reasons]:
+def keep_set(facts: Facts) -> dict[TableLineage, Reasons]:
     """Return for every lineage that is present the versions that stay, each with its reasons.
 
     A version of a lineage that is not in the answer has no reason to stay.
@@ -98,7 +98,7 @@ def keep_set(facts: Facts) -> dict[Lineage, Reasons]:
     for fork in facts.forks:
         # Changes on the fork are counted from its own first version; those on its parent from here.
         kept.add(fork.lineage, fork.version, f"fork:{fork.lineage.branch}")
-        parent = Lineage(fork.lineage.incarnation, fork.parent)
+        parent = TableLineage(fork.lineage.incarnation, fork.parent)
         kept.add(parent, fork.version, f"fork:{fork.lineage.branch}")
     kept.pins("tag", facts.tags)
     for operation_id, claims in facts.sidecars.items():
@@ -135,14 +135,14 @@ def _keep_unpublished(kept: _Kept, facts: Facts) -> None:
 
     A writer may have made it this moment; if none did, `repair` judges it by its history.
     """
-    newest: dict[Lineage, int] = {
+    newest: dict[TableLineage, int] = {
         lineage: max(published.version for published in versions)
         for lineage, versions in facts.published.items()
         if versions
     }
     for pins in facts.heads.values():
         for pin in pins:
-            lineage = Lineage(pin.incarnation, pin.table_branch)
+            lineage = TableLineage(pin.incarnation, pin.table_branch)
             newest[lineage] = max(newest.get(lineage, 0), pin.table_version)
     for lineage, versions in facts.present.items():
         for version in versions:
@@ -153,14 +153,14 @@ def _keep_unpublished(kept: _Kept, facts: Facts) -> None:
 class _Kept:
     """The reasons found so far, for versions that are there."""
 
-    def __init__(self, present: Mapping[Lineage, Sequence[int]]) -> None:
+    def __init__(self, present: Mapping[TableLineage, Sequence[int]]) -> None:
         self._present = {lineage: frozenset(versions) for lineage, versions in present.items()}
         # The reasons of a version are the keys of a dict: with many branches there are thousands.
-        self._reasons: dict[Lineage, dict[int, dict[str, None]]] = {
+        self._reasons: dict[TableLineage, dict[int, dict[str, None]]] = {
             lineage: defaultdict(dict) for lineage in present
         }
 
-    def add(self, lineage: Lineage, version: int, reason: str) -> None:
+    def add(self, lineage: TableLineage, version: int, reason: str) -> None:
         """Give a reason for a version. One that is not there needs none."""
         if version in self._present.get(lineage, ()):
             self._reasons[lineage][version][reason] = None
@@ -169,14 +169,14 @@ class _Kept:
         """Give every pin the reason `<kind>:<name>`."""
         for name, pins in named.items():
             for pin in pins:
-                lineage = Lineage(pin.incarnation, pin.table_branch)
+                lineage = TableLineage(pin.incarnation, pin.table_branch)
                 self.add(lineage, pin.table_version, f"{kind}:{name}")
 
-    def has(self, lineage: Lineage, version: int) -> bool:
+    def has(self, lineage: TableLineage, version: int) -> bool:
         """Whether a version has a reason already."""
         return version in self._reasons[lineage]
 
-    def sorted(self) -> dict[Lineage, Reasons]:
+    def sorted(self) -> dict[TableLineage, Reasons]:
         """Return all reasons, versions ascending."""
         return {
             lineage: {version: list(why) for version, why in sorted(reasons.items())}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from omnigraph import failpoints
 from omnigraph.errors import OmniGraphError
-from omnigraph.maintenance.cleanup.keep_set import Lineage, Policy, Reasons
+from omnigraph.maintenance.cleanup.keep_set import Policy, Reasons, TableLineage
 from omnigraph.maintenance.cleanup.survey import Survey
 from omnigraph.maintenance.reports import CleanupRow
 from omnigraph.manifest.branch_names import MAIN
@@ -48,7 +48,7 @@ def pass_point(held: HeldLocks | None, point: failpoints.Point) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Cleaned:
+class CleanedLineage:
     """What became of versions that had no reason to stay; ``spared`` are those still there."""
 
     bytes_removed: int
@@ -69,7 +69,7 @@ def clean_lineage(
     doomed: Sequence[int],
     held: HeldLocks | None,
     abandoned: Chosen | None = None,
-) -> Cleaned:
+) -> CleanedLineage:
     """Remove versions of a table's branch; without the lock, only say what that would remove.
 
     ``abandoned`` chooses among young files that no version names. What went is counted by listing the versions
@@ -77,9 +77,9 @@ def clean_lineage(
     """
     if held is None:
         try:
-            return Cleaned(plan_removal(table, doomed, abandoned).bytes, len(doomed))
+            return CleanedLineage(plan_removal(table, doomed, abandoned).bytes, len(doomed))
         except OmniGraphError as failure:
-            return Cleaned(0, 0, tuple(doomed), str(failure))
+            return CleanedLineage(0, 0, tuple(doomed), str(failure))
     taken, error = 0, None
     try:
         BEFORE_TABLE.hit()
@@ -88,7 +88,7 @@ def clean_lineage(
         error = str(failure)
     spared = _still_there(table, doomed)
     pass_point(held, AFTER_TABLE)
-    return Cleaned(taken, len(doomed) - len(spared), spared, error)
+    return CleanedLineage(taken, len(doomed) - len(spared), spared, error)
 
 
 def _still_there(table: Table, versions: Sequence[int]) -> tuple[int, ...]:
@@ -106,10 +106,10 @@ class Survivors:
     """The table states that are left: what decides whether a commit can still be read."""
 
     def __init__(self) -> None:
-        self._versions: dict[tuple[Lineage, str | None], frozenset[int]] = {}
+        self._versions: dict[tuple[TableLineage, str | None], frozenset[int]] = {}
         self._unknown: set[int] = set()
 
-    def add(self, lineage: Lineage, identifier: str | None, versions: Iterable[int]) -> None:
+    def add(self, lineage: TableLineage, identifier: str | None, versions: Iterable[int]) -> None:
         """Say what is left of a lineage; ``identifier`` is that of its branch."""
         self._versions[lineage, identifier] = frozenset(versions)
 
@@ -121,7 +121,7 @@ class Survivors:
         """Return whether a table state is left."""
         if pin.incarnation in self._unknown:
             return True
-        place = Lineage(pin.incarnation, pin.table_branch), pin.table_branch_id
+        place = TableLineage(pin.incarnation, pin.table_branch), pin.table_branch_id
         return pin.table_version in self._versions.get(place, ())
 
 

@@ -16,7 +16,14 @@ from itertools import pairwise, takewhile
 from omnigraph.clock import now_us
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
 from omnigraph.errors import OmniGraphError
-from omnigraph.maintenance.cleanup.keep_set import Claim, Facts, Fork, Lineage, Policy, Published
+from omnigraph.maintenance.cleanup.keep_set import (
+    Claim,
+    Facts,
+    Fork,
+    Policy,
+    Published,
+    TableLineage,
+)
 from omnigraph.maintenance.cleanup.pair_bases import pair_bases
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
@@ -59,10 +66,10 @@ class TableFound:
     tags: list[LanceTag] = field(default_factory=list)
     error: str | None = None
 
-    def lineages(self) -> Iterator[tuple[Lineage, str | None]]:
+    def lineages(self) -> Iterator[tuple[TableLineage, str | None]]:
         """Yield the lineages that were listed, main first, with the names of their branches."""
         for branch in self.versions:
-            yield Lineage(self.table.incarnation, branch), branch
+            yield TableLineage(self.table.incarnation, branch), branch
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,7 +182,7 @@ def facts_of(found: Survey, policy: Policy, manifest_dropped: Iterable[int] = ()
             for pair, snapshots in found.bases.items()
         },
         forks=[
-            Fork(Lineage(one.table.incarnation, name), fork.parent, fork.parent_version)
+            Fork(TableLineage(one.table.incarnation, name), fork.parent, fork.parent_version)
             for one in found.tables
             for name, fork in one.forks.items()
         ],
@@ -193,9 +200,9 @@ def _identifier(forks: Mapping[str, TableBranch], branch: str) -> str | None:
 
 def _claims(sidecar: Sidecar) -> Iterator[Claim]:
     for state in sidecar.expected:
-        yield Claim(Lineage(state.incarnation, state.table_branch), state.table_version)
+        yield Claim(TableLineage(state.incarnation, state.table_branch), state.table_version)
     for entry in sidecar.tables:
-        lineage = Lineage(entry.base.incarnation, entry.table_branch)
+        lineage = TableLineage(entry.base.incarnation, entry.table_branch)
         yield Claim(lineage, entry.base.table_version)
 
 
@@ -213,11 +220,11 @@ def _leased(lease: ReadLease, places: Mapping[str, int]) -> Iterator[TableState]
             )
 
 
-def _tagged(tables: Iterable[TableFound]) -> dict[str, list[tuple[Lineage, int]]]:
-    found: dict[str, list[tuple[Lineage, int]]] = {}
+def _tagged(tables: Iterable[TableFound]) -> dict[str, list[tuple[TableLineage, int]]]:
+    found: dict[str, list[tuple[TableLineage, int]]] = {}
     for one in tables:
         for tag in one.tags:
-            place = Lineage(one.table.incarnation, tag.branch), tag.version
+            place = TableLineage(one.table.incarnation, tag.branch), tag.version
             found.setdefault(tag.name, []).append(place)
     return found
 
@@ -227,8 +234,8 @@ def _tagged(tables: Iterable[TableFound]) -> dict[str, list[tuple[Lineage, int]]
 
 def _published(
     found: Survey, dropped_lately: set[int]
-) -> Iterator[tuple[Lineage, list[Published]]]:
-    numbers: dict[Lineage, set[int]] = {}
+) -> Iterator[tuple[TableLineage, list[Published]]]:
+    numbers: dict[TableLineage, set[int]] = {}
     forks = {one.table.incarnation: one.forks for one in found.tables}
     for state in found.states.values():
         for lineage, identifier, version in _version_rows(state):
@@ -252,7 +259,7 @@ def _published(
             )
 
 
-def _version_rows(state: BranchState) -> Iterator[tuple[Lineage, str | None, int]]:
+def _version_rows(state: BranchState) -> Iterator[tuple[TableLineage, str | None, int]]:
     """Yield what a branch published on its own lineage: lineage, identifier of its branch, version."""
     own = None if state.name == MAIN else state.name
     conditions = [Condition("object_type", "=", rows.TABLE_VERSION)]
@@ -263,7 +270,7 @@ def _version_rows(state: BranchState) -> Iterator[tuple[Lineage, str | None, int
     for row in read.to_pylist():
         if row["table_branch"] == own:
             document = json.loads(row["metadata"])
-            lineage = Lineage(document["incarnation"], own)
+            lineage = TableLineage(document["incarnation"], own)
             yield lineage, document["table_branch_id"], row["table_version"]
 
 

@@ -22,7 +22,7 @@ from omnigraph.maintenance.verify.lineage_check import Checked, LineageCheck, Li
 from omnigraph.maintenance.verify.report import RESTORE, Problem
 
 
-class Reader:
+class CheckProcess:
     """The other process; it is started when it is needed, and again when it has died."""
 
     def __init__(self, progress: Callable[[str], object]) -> None:

@@ -17,14 +17,14 @@ from typing import Any, Final
 from omnigraph.read.search.text_match import Terms
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.indexing.full_text import text_hits
-from omnigraph.storage.tables.indexing.index_health import IndexPart, index_parts
+from omnigraph.storage.tables.indexing.index_health import IndexDirectory, index_parts
 from omnigraph.storage.tables.indexing.index_kinds import Serves, describe
 from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
 
 WORD_GROUPS: Final = 512
-"""At most so many searches for each part of a column."""
+"""At most this many searches for each part of a column."""
 TEXTS_AT_ONCE: Final = 200_000
 _BATCH_ROWS: Final = 8_192
 _MEMORY: Final = "512MB"
@@ -40,7 +40,7 @@ def index_faults(table: Table, name: str) -> Iterator[str]:
         yield from _CHECKS[describe(state.kind).serves](table, state, parts)
 
 
-def _reader(table: Table, part: IndexPart, name: str) -> Any:
+def _reader(table: Table, part: IndexDirectory, name: str) -> Any:
     options = table.ref.storage_options
     session = lance_module("file").LanceFileSession(
         part.base, storage_options=None if options is None else dict(options)
@@ -51,7 +51,7 @@ def _reader(table: Table, part: IndexPart, name: str) -> Any:
 # ------------------------------------------------------------------ BTREE
 
 
-def _btree(table: Table, state: IndexState, parts: Sequence[IndexPart]) -> Iterator[str]:
+def _btree(table: Table, state: IndexState, parts: Sequence[IndexDirectory]) -> Iterator[str]:
     import shutil
 
     import duckdb
@@ -67,7 +67,7 @@ def _btree(table: Table, state: IndexState, parts: Sequence[IndexPart]) -> Itera
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _fill(engine: Any, table: Table, state: IndexState, parts: Sequence[IndexPart]) -> None:
+def _fill(engine: Any, table: Table, state: IndexState, parts: Sequence[IndexDirectory]) -> None:
     """Tables `col` (value, address), `idx` (part, position, value, address) and `pages` of the engine."""
     covered = sorted(frozenset().union(*state.parts))
     rows = table.scan([state.column], with_row_address=True, fragment_ids=covered)
@@ -139,7 +139,7 @@ def _btree_faults(engine: Any, state: IndexState) -> Iterator[str]:
 # ------------------------------------------------------------------ texts
 
 
-def _texts(table: Table, state: IndexState, _parts: Sequence[IndexPart]) -> Iterator[str]:
+def _texts(table: Table, state: IndexState, _parts: Sequence[IndexDirectory]) -> Iterator[str]:
     import numpy as np
     import pyarrow.compute as pc
 
@@ -191,7 +191,7 @@ def _chunks(rows: Any, most: int) -> Iterator[Any]:
 # ------------------------------------------------------------------ vectors
 
 
-def _vectors(table: Table, state: IndexState, parts: Sequence[IndexPart]) -> Iterator[str]:
+def _vectors(table: Table, state: IndexState, parts: Sequence[IndexDirectory]) -> Iterator[str]:
     import numpy as np
 
     indexed = [np.empty(0, np.uint64)]

@@ -19,7 +19,7 @@ from omnigraph.maintenance.verify.report import REBUILD, RESTORE, Problem, Probl
 from omnigraph.storage.lance_format.file_ends import FOOTER_BYTES, footer_fault
 from omnigraph.storage.lance_format.protobuf import read_fields
 from omnigraph.storage.tables.blobs.columns import BlobPlaces, blob_columns
-from omnigraph.storage.tables.indexing.index_health import IndexPart
+from omnigraph.storage.tables.indexing.index_health import IndexDirectory
 from omnigraph.storage.tables.table import Table, file_session, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import is_panic, reason
 from omnigraph.storage.tables.table_ref import TableRef
@@ -31,7 +31,7 @@ _TRANSACTION_SECTION = 23
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class PinnedVersion:
     """What states need of a version: their names, and the rows that it must have."""
 
     states: tuple[str, ...]
@@ -51,7 +51,7 @@ class LineageTask:
     versions: tuple[int, ...]
     sizes: Mapping[str, int]
     deep: bool
-    pins: Mapping[int, Pinned] = field(default_factory=dict)
+    pins: Mapping[int, PinnedVersion] = field(default_factory=dict)
     seen: frozenset[str] = frozenset()
     deadly: frozenset[str] = frozenset()
 
@@ -227,7 +227,7 @@ class LineageCheck:
     # -- indexes
 
     def _indexes(self, table: Table, naming: Naming) -> None:
-        by_index: dict[str, list[tuple[str, IndexPart]]] = {}
+        by_index: dict[str, list[tuple[str, IndexDirectory]]] = {}
         for place, part in naming.indexes():
             by_index.setdefault(part.index, []).append((place, part))
         for parts in by_index.values():
@@ -242,7 +242,9 @@ class LineageCheck:
                 for fault in self._index_faults(table, parts[0][1], places):
                     self._problem("index", parts[0][0], fault, self._rebuild(parts[0][1]))
 
-    def _index_faults(self, table: Table, part: IndexPart, places: frozenset[str]) -> Iterator[str]:
+    def _index_faults(
+        self, table: Table, part: IndexDirectory, places: frozenset[str]
+    ) -> Iterator[str]:
         if places & self.task.deadly:
             return
         try:
@@ -252,7 +254,7 @@ class LineageCheck:
                 raise
             yield f"it cannot be searched: {reason(error)}"
 
-    def _index_part(self, place: str, part: IndexPart) -> bool:
+    def _index_part(self, place: str, part: IndexDirectory) -> bool:
         """Check the files of a part; False where one of them is not as it should be."""
         files = {path: size for path, size in self.task.sizes.items() if _is_in(path, place)}
         new = [path for path in sorted(files) if self._new(path)]
@@ -282,7 +284,7 @@ class LineageCheck:
         if count != rows:
             raise ValueError(f"it has {count} rows instead of {rows}")
 
-    def _rebuild(self, part: IndexPart) -> str:
+    def _rebuild(self, part: IndexDirectory) -> str:
         name = self.task.table_key.partition(":")[2] or self.task.table_key
         return f"{REBUILD} {name}.{part.column}"
 

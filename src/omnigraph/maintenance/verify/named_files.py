@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from urllib.parse import unquote
 
 from omnigraph.storage import layout
-from omnigraph.storage.tables.indexing.index_health import IndexPart, index_parts
+from omnigraph.storage.tables.indexing.index_health import IndexDirectory, index_parts
 from omnigraph.storage.tables.table import Table
 
 FileKind = Literal["data", "deletions", "transaction"]
@@ -65,7 +65,7 @@ class Naming:
         if name:
             yield NamedFile("transaction", f"{self.place}/_transactions/{name}")
 
-    def indexes(self) -> Iterator[tuple[str, IndexPart]]:
+    def indexes(self) -> Iterator[tuple[str, IndexDirectory]]:
         """The directory of each part of an index, and the part."""
         for part in index_parts(self.table.ref, self.table.dataset):
             yield f"{place_of(part.base)}/{part.directory}", part

@@ -42,7 +42,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class VerifiedTable:
-    """What was read of a table on a branch: so many versions, files, bytes and rows, each once.
+    """What was read of a table on a branch: numbers of versions, files, bytes and rows, each counted once.
 
     ``table_key`` is `graph` for what belongs to no table: branches, tags, the schema, recovery. Files that
     several branches share count where they were met first.

@@ -16,8 +16,8 @@ from urllib.parse import unquote
 from omnigraph.commit.heal import dead_writers
 from omnigraph.errors import HistoryReclaimed, OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.maintenance.verify.apart import Reader
-from omnigraph.maintenance.verify.lineage_check import LineageTask, Pinned, paths_below
+from omnigraph.maintenance.verify.apart import CheckProcess
+from omnigraph.maintenance.verify.lineage_check import LineageTask, PinnedVersion, paths_below
 from omnigraph.maintenance.verify.report import RESTORE, Problem, VerifiedTable, VerifyReport
 from omnigraph.maintenance.verify.rules_check import broken_rules
 from omnigraph.manifest.branch_names import MAIN
@@ -43,7 +43,7 @@ Key = tuple[str, str | None]
 class _Known:
     """What the graph says of its tables: who pins which version, and how tables are called."""
 
-    pins: dict[Key, dict[int, Pinned]] = field(default_factory=dict)
+    pins: dict[Key, dict[int, PinnedVersion]] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
     heads: dict[str, BranchState] = field(default_factory=dict)
     problems: list[Problem] = field(default_factory=list)
@@ -54,7 +54,7 @@ class _Known:
         versions = self.pins.setdefault((table.location, table.table_branch), {})
         known = versions.get(table.table_version)
         states = (state,) if known is None else (*known.states, state)
-        versions[table.table_version] = Pinned(states, table.row_count)
+        versions[table.table_version] = PinnedVersion(states, table.row_count)
 
 
 def verify(
@@ -80,7 +80,7 @@ def verify(
         done += 1
         progress(min(done, total), total)
 
-    with Reader(step) as reader:
+    with CheckProcess(step) as reader:
         for key in keys:
             location, branch = key
             task = LineageTask(
@@ -104,7 +104,7 @@ def verify(
 
 
 def _checked(
-    workspace: Workspace, reader: Reader, task: LineageTask
+    workspace: Workspace, reader: CheckProcess, task: LineageTask
 ) -> tuple[VerifiedTable, frozenset[str]]:
     row = VerifiedTable(task.table_key, task.ref.branch or MAIN, len(task.versions))
     try:

@@ -29,7 +29,7 @@ from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.fragment_groups import Piece, split_fragments
+from omnigraph.storage.fragment_groups import FragmentPiece, split_fragments
 from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
@@ -189,7 +189,7 @@ class _BatchRows:
 # ------------------------------------------------------------------ partitions and rows
 
 
-def plan_partitions(source: PinnedSource, max_rows: int) -> list[Piece]:
+def plan_partitions(source: PinnedSource, max_rows: int) -> list[FragmentPiece]:
     """Return what each partition reads: about ``max_rows`` rows of neighbouring fragments, or of one."""
     if source.where.never:
         return []
@@ -198,7 +198,7 @@ def plan_partitions(source: PinnedSource, max_rows: int) -> list[Piece]:
 
 
 def read_fragments(
-    source: PinnedSource, names: Sequence[str], schema: pa.Schema, piece: Piece
+    source: PinnedSource, names: Sequence[str], schema: pa.Schema, piece: FragmentPiece
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a partition that satisfy the filter, in batches of exactly that schema."""
     with _while_it_lives(source):
@@ -237,7 +237,7 @@ def _reclaimed(source: PinnedSource, what: str) -> HistoryReclaimed:
 
 
 def _read_fragments(
-    source: PinnedSource, names: Sequence[str], schema: pa.Schema, piece: Piece
+    source: PinnedSource, names: Sequence[str], schema: pa.Schema, piece: FragmentPiece
 ) -> Iterator[pa.RecordBatch]:
     columns = source.select(names)
     looked_at = source.select(source.where.names())
@@ -258,7 +258,7 @@ def _read_fragments(
             yield _batch(kept, columns, schema)
 
 
-def _range(piece: Piece) -> Iterator[Condition]:
+def _range(piece: FragmentPiece) -> Iterator[Condition]:
     """Yield the conditions that keep the rows of a piece; Lance reads no others for them."""
     if piece.start is not None:
         (number,) = piece.fragment_ids

@@ -27,10 +27,10 @@ from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
     NotFound,
-    PreconditionFailed,
+    ObjectChanged,
     lock_lost,
 )
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 
 
 def _boot_clock() -> Callable[[], float]:
@@ -115,7 +115,7 @@ class Lease:
         text = _text(self._holder, self._purpose, self._period)
         try:
             version = self._replace(text)
-        except (PreconditionFailed, NotFound, InvalidText):
+        except (ObjectChanged, NotFound, InvalidText):
             self._over = True
         except StorageError:
             return
@@ -126,7 +126,7 @@ class Lease:
         """Replace our own record, also one whose write was never answered; never another's."""
         try:
             return self._store.write_text_if_match(self.name, text, self._version)
-        except PreconditionFailed:
+        except ObjectChanged:
             seen, found = self._store.read_versioned(self.name)
             if _parsed(seen, self._period).holder != self._holder:
                 raise
@@ -205,7 +205,7 @@ class Leases:
                 written = self._store.write_text_if_absent(name, text)
             else:
                 written = self._store.write_text_if_match(name, text, version)
-        except (AlreadyExists, PreconditionFailed):
+        except (AlreadyExists, ObjectChanged):
             return None
         return Lease(self._store, name, holder, purpose, self._period, written, sent)
 
@@ -219,7 +219,7 @@ def _may_be_taken(record: _Record, sighting: _Sighting, now: float | None = None
 def _text(holder: str | None, purpose: Purpose, period: float) -> str:
     record = {
         "holder": holder,
-        "owner": str(Owner.current()),
+        "owner": str(OwnerProcess.current()),
         "operation": purpose.operation,
         "slow": purpose.slow,
         "period_ms": round(period * 1000),

@@ -11,7 +11,7 @@ from omnigraph.storage import flock
 from omnigraph.storage.locks.waiting import WRITE, FileTicket, Holder, Purpose, has_tickets
 from omnigraph.storage.objects.local_objects import make_directory
 from omnigraph.storage.objects.store_errors import lock_lost, translate
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 
 
 class LockFile:
@@ -54,7 +54,7 @@ class LockFiles:
         if lock is None:
             return None
         with contextlib.suppress(OSError):  # a full disk must not keep a lock from being taken
-            lock.note(f"{Owner.current()} ({holder}) {json.dumps(purpose)}\n")
+            lock.note(f"{OwnerProcess.current()} ({holder}) {json.dumps(purpose)}\n")
         return LockFile(name, lock)
 
     def watch(self, names: Iterable[str]) -> None:

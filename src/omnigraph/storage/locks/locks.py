@@ -29,11 +29,11 @@ from omnigraph.storage.locks.waiting import WRITE, Holder, Patience, Purpose, Ti
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import LockLost, lock_lost
 from omnigraph.storage.objects.stores import open_store
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
 
-__all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "Owner"]
+__all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "OwnerProcess"]
 
 #: Seconds without renewal after which a lease may be taken over.
 LEASE_PERIOD: Final = 6.0
@@ -163,7 +163,7 @@ class LockManager:
                 "taking it again"
             )
         if not turn.take(patience, held.purpose):
-            owner = f"another thread of {Owner.current()}"
+            owner = f"another thread of {OwnerProcess.current()}"
             raise _contention(name, 1, Holder(owner, turn.purpose))
         try:
             file, lock = _object_name(name), None
@@ -240,7 +240,7 @@ class HeldLocks:
     def __init__(self, names: Sequence[str], renew_every: float | None, purpose: Purpose) -> None:
         self.names = tuple(names)
         self.purpose = purpose
-        self.owner = Owner.current()
+        self.owner = OwnerProcess.current()
         self.holder = uuid4().hex
         self._locks: list[tuple[_Lock, _Turn]] = []
         self._renew_every = renew_every

@@ -27,7 +27,7 @@ from omnigraph.storage.decoded import has_type
 from omnigraph.storage.layout import LEASES_DIR, is_lease, lease_name
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import NotFound
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 
 RENEW_SECONDS: Final = 60.0
 DEAD_AFTER_US: Final = 15 * 60 * 1_000_000
@@ -55,7 +55,7 @@ class ReadLease:
     operation: str
     created_at: int
     renewed_at: int
-    owner: Owner
+    owner: OwnerProcess
     tables: tuple[LeasedTable, ...]
 
     def is_live(self, now: int) -> bool:
@@ -73,7 +73,9 @@ def put_lease(
 ) -> HeldLease:
     """Put a lease on table states and renew it until it is ended. The caller holds the graph lock."""
     now = stamp_us()
-    lease = ReadLease(new_ulid(), graph_id, operation, now, now, Owner.current(), tuple(tables))
+    lease = ReadLease(
+        new_ulid(), graph_id, operation, now, now, OwnerProcess.current(), tuple(tables)
+    )
     store.write_text_if_absent(lease_name(lease.id), _text(lease))
     return HeldLease(store, lease, renew_seconds)
 
@@ -143,7 +145,7 @@ def _text(lease: ReadLease) -> str:
 def _parsed(name: str, text: str) -> ReadLease:
     try:
         record: dict[str, Any] = json.loads(text)
-        record["owner"] = Owner(**record["owner"])
+        record["owner"] = OwnerProcess(**record["owner"])
         record["tables"] = tuple(LeasedTable(**table) for table in record["tables"])
         lease = ReadLease(**record)
         fits = has_type(lease, ReadLease)

@@ -32,7 +32,7 @@ from omnigraph.storage.layout import STAGING_DIR
 from omnigraph.storage.objects.local_objects import make_directory
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import AlreadyExists, NotFound, translate
-from omnigraph.storage.owner import Owner
+from omnigraph.storage.owner import OwnerProcess
 from omnigraph.storage.uris import Root
 
 RENEW_SECONDS: Final = 60.0
@@ -57,7 +57,7 @@ class WriteMark:
         self._ended = threading.Event()
         self._renewed = time.time()
         if self._lock is None:
-            said = {"operation": operation, "owner": Owner.current().as_json()}
+            said = {"operation": operation, "owner": OwnerProcess.current().as_json()}
             store.write_text(self.name, json.dumps(said))
             threading.Thread(target=self._renew, name="write mark", daemon=True).start()
 

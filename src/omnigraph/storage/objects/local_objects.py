@@ -21,7 +21,7 @@ from uuid import uuid4
 from omnigraph.storage import flock
 from omnigraph.storage.layout import LOCKS_DIR
 from omnigraph.storage.objects.object_store import RESERVED, ObjectStore
-from omnigraph.storage.objects.store_errors import PreconditionFailed
+from omnigraph.storage.objects.store_errors import ObjectChanged
 
 _CHANGES = f"{RESERVED}changes"
 _CHANGES_TIMEOUT = 30.0
@@ -57,7 +57,7 @@ class LocalObjectStore(ObjectStore):
     def _swap(self, name: str, data: bytes, version: str) -> str:
         def publish(staged: Path) -> None:
             if self._current_token(name) != version:
-                raise PreconditionFailed(
+                raise ObjectChanged(
                     f'"{name}" under {self.address} changed since it was read; read it again',
                     object=name,
                 )

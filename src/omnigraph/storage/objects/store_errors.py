@@ -25,7 +25,7 @@ class AlreadyExists(StorageError):
     """The name is taken; what is there was left untouched."""
 
 
-class PreconditionFailed(StorageError):
+class ObjectChanged(StorageError):
     """The object is not the version the caller read: a lost race."""
 
 
@@ -75,8 +75,8 @@ def translate(
         return NotFound(f'there is no "{name}" under {address}', object=name)
     if kind is AlreadyExists:
         return AlreadyExists(f'"{name}" under {address} exists already', object=name)
-    if kind is PreconditionFailed:
-        return PreconditionFailed(
+    if kind is ObjectChanged:
+        return ObjectChanged(
             f'"{name}" under {address} changed since it was read; read it again', object=name
         )
     if kind is PermissionDenied:
@@ -95,8 +95,8 @@ _KINDS: Final[dict[type[Exception], type[StorageError]]] = {
     PermissionError: PermissionDenied,
     exceptions.NotFoundError: NotFound,
     exceptions.AlreadyExistsError: AlreadyExists,
-    exceptions.PreconditionError: PreconditionFailed,
-    exceptions.NotModifiedError: PreconditionFailed,
+    exceptions.PreconditionError: ObjectChanged,
+    exceptions.NotModifiedError: ObjectChanged,
     exceptions.PermissionDeniedError: PermissionDenied,
     exceptions.UnauthenticatedError: PermissionDenied,
 }
@@ -119,11 +119,11 @@ def _kind(error: Exception, verb: str) -> type[StorageError]:
         # An object is where the name needs a directory: nothing can be read or written there.
         return NotFound if verb in _LOOKING else AlreadyExists
     kind = _ERRNO_KINDS.get(number or 0) or _listed_kind(error)
-    if verb in {"write", "claim"} and kind in {NotFound, PreconditionFailed}:
+    if verb in {"write", "claim"} and kind in {NotFound, ObjectChanged}:
         return Unavailable  # neither answers the request
     if isinstance(error, exceptions.AlreadyExistsError) and verb in {"write", "replace"}:
         # Two requests for one key overlapped.
-        return PreconditionFailed if verb == "replace" else Unavailable
+        return ObjectChanged if verb == "replace" else Unavailable
     return kind
 
 

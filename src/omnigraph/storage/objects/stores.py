@@ -16,7 +16,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.layout import PROBE_DIR
 from omnigraph.storage.objects.local_objects import LocalObjectStore
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import AlreadyExists, PreconditionFailed, translate
+from omnigraph.storage.objects.store_errors import AlreadyExists, ObjectChanged, translate
 from omnigraph.storage.store_kinds.known import kind_of, shown_cause
 from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
@@ -81,7 +81,7 @@ def probe_compare_and_set(store: ObjectStore) -> None:
         store.write_text_if_match(name, "second", stale)
         try:
             store.write_text_if_match(name, "third", stale)
-        except PreconditionFailed:
+        except ObjectChanged:
             if store.read_text(name) == "second":
                 return
         raise StorageError(

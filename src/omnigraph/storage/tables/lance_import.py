@@ -87,7 +87,7 @@ def lance_module(name: str) -> Any:
 class _Sessions:
     """The Lance sessions of some tables: metadata and index caches that their handles share.
 
-    ``opens``: after so many the caches begin empty again. They keep every version that was opened, and a
+    ``opens``: after that many opened tables the caches begin empty again. They keep every version that was opened, and a
     table that gets a new one with each commit soon fills them; once they are full, Lance takes new versions
     in slowly, and every handle reads them again.
     """
@@ -187,7 +187,7 @@ def _new_session() -> Any:
 
 
 MANIFESTS_OPENED = 256
-"""After so many versions of manifests what Lance keeps of them is dropped: some 10 MB."""
+"""After this number of versions of manifests, what Lance keeps of them is dropped: some 10 MB."""
 _MAX_BRANCHES = 10_000
 # Versions that are told from others of their number: some 20 MB.
 _MAX_VERSIONS = 100_000

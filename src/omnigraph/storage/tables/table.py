@@ -298,7 +298,7 @@ class Delta:
             return self._delta.get_updated_rows()
 
     def count_deleted(self, inserted: int) -> int | None:
-        """How many rows are gone, if so many are new: what ``deleted_row_ids`` would find, from row counts.
+        """How many rows are gone, given how many are new: what ``deleted_row_ids`` would find, from row counts.
 
         None where cleanup has removed the base. Wrong where a restore brought back rows that were gone at
         the base: they are not new.

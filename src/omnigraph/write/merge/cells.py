@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.changes.images import equal_column, images
-from omnigraph.changes.row_changes import ROW_ID, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, open_blob
@@ -49,8 +49,8 @@ def _taken(cells: Cells, places: Any) -> Cells:
     return Cells(cells.side, cells.table.take(pa.array(places)))
 
 
-def _rows(cells: Cells) -> Rows:
-    return Rows(pa.array(np.ones(cells.table.num_rows, bool)), cells.table)
+def _rows(cells: Cells) -> AlignedRows:
+    return AlignedRows(pa.array(np.ones(cells.table.num_rows, bool)), cells.table)
 
 
 def _equal_in(entity: Entity, sides: Sides, name: str, left: Cells, right: Cells) -> Any:

@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import shown
@@ -45,7 +45,7 @@ from omnigraph.write.merge.resolutions import Changed, Image, Word
 
 
 def decide(
-    entity: Entity, changes: RowChanges, target: Rows, options: DecideOptions, equal: Equal
+    entity: Entity, changes: ChangedRows, target: AlignedRows, options: DecideOptions, equal: Equal
 ) -> Decided:
     """Decide about one chunk: ``changes`` are those from the base to the source.
 
@@ -81,8 +81,8 @@ class _Chunk:
     def __init__(
         self,
         entity: Entity,
-        changes: RowChanges,
-        target: Rows,
+        changes: ChangedRows,
+        target: AlignedRows,
         options: DecideOptions,
         equal: Equal,
     ) -> None:

@@ -34,7 +34,7 @@ from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.write.branches import delete_branch as delete_source
-from omnigraph.write.merge.operation import Operation, run_until_planned
+from omnigraph.write.merge.operation import MergeRun, run_until_planned
 from omnigraph.write.merge.request import MergeOptions, MergeResult, Outcome
 from omnigraph.write.merge.three_way import Plan
 
@@ -108,7 +108,7 @@ def _found(workspace: Workspace, result: MergeResult) -> MergeResult:
     return replace(result, branch_deleted=False, branch_delete_error=left)
 
 
-class _Merge(Operation):
+class _Merge(MergeRun):
     """One merge of two pinned heads."""
 
     def run(self) -> MergeResult:
@@ -191,7 +191,7 @@ def revert_commit(
     return run_once(workspace, [name], options.asked("revert"), run, MergeResult.replay)
 
 
-class _Revert(Operation):
+class _Revert(MergeRun):
     """One revert on a pinned head."""
 
     def run(self, wanted: str) -> MergeResult:

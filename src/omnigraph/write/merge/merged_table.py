@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.row_changes import ROW_ID, RowChanges, Rows
+from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.commit.changes import StagedStep, TableChange
 from omnigraph.lang.schema.catalog import Entity
@@ -108,7 +108,7 @@ class MergedTable:
         """Whether the target has everything already."""
         return not self.rows.num_rows and not self.removed.num_rows
 
-    def add(self, decided: Decided, changes: RowChanges, target: Rows) -> None:
+    def add(self, decided: Decided, changes: ChangedRows, target: AlignedRows) -> None:
         """Take in what was decided about one chunk; ``target`` are the rows it was decided on."""
         replaces = decided.replaces.cast(pa.uint64())
         self.inserts += replaces.null_count

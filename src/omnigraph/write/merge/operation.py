@@ -103,7 +103,7 @@ def _write(merge: Publication, state: BranchState) -> Write:
     )
 
 
-class Operation:
+class MergeRun:
     """One merge or revert. ``pinned`` are the branches it looks at, the target first."""
 
     held_bytes: ClassVar[int] = HELD_BYTES
@@ -139,9 +139,9 @@ class Operation:
             states,
             self.target.name,
             DecideOptions(self.options.granularity, self.resolutions),
-            self.meter,
-            self.scratch,
-            planned_vectors if self.options.dry_run else self.options.vectors.make,
+            meter=self.meter,
+            scratch=self.scratch,
+            make_vectors=planned_vectors if self.options.dry_run else self.options.vectors.make,
             images=self.options.images,
             spark_for=self.options.spark_for,
         ).run(checks=checks)
@@ -241,7 +241,7 @@ class Operation:
         return MergeStats.of(self.meter.stats(), plan.resolved, plan.embeddings_pending)
 
 
-Made = TypeVar("Made", bound=Operation)
+Made = TypeVar("Made", bound=MergeRun)
 
 
 def run_until_planned(make: Callable[[], Made], run: Callable[[Made], MergeResult]) -> MergeResult:

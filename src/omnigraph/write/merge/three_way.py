@@ -102,10 +102,10 @@ class ThreeWay:
         states: States,
         branch: str,
         options: DecideOptions,
+        *,
         meter: Meter,
         scratch: Scratch,
         make_vectors: MakeVectors,
-        *,
         images: bool = False,
         spark_for: SparkFor = nothing_on_spark,
     ) -> None:

@@ -160,14 +160,16 @@ class WriteRows(Protocol):
         """Return the fragments."""
 
 
-class Written(NamedTuple):
+class WrittenFragments(NamedTuple):
     """Fragments, and the row ids that were given for their rows, in the same order."""
 
     fragments: list[Any]
     row_ids: pa.Array | None
 
 
-def write_apart(data: Rows, row_ids: pa.Array | None, write: WriteRows) -> Iterator[Written]:
+def write_apart(
+    data: Rows, row_ids: pa.Array | None, write: WriteRows
+) -> Iterator[WrittenFragments]:
     """Write all rows, each in the way it needs; ``row_ids`` has one entry per row, or is None."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -183,7 +185,7 @@ def write_apart(data: Rows, row_ids: pa.Array | None, write: WriteRows) -> Itera
         ids = left = None
         if row_ids is not None:
             ids, left = row_ids.filter(pc.invert(mask)), row_ids.filter(mask)
-        yield Written(fragments, ids)
+        yield WrittenFragments(fragments, ids)
         if rest.any:
             yield from _write_table(rest.read(), left, write)
 
@@ -231,7 +233,9 @@ class _Rest:
         return pa.ipc.open_file(pa.memory_map(str(self._path))).read_all()
 
 
-def _write_table(data: pa.Table, row_ids: pa.Array | None, write: WriteRows) -> Iterator[Written]:
+def _write_table(
+    data: pa.Table, row_ids: pa.Array | None, write: WriteRows
+) -> Iterator[WrittenFragments]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -251,7 +255,7 @@ def _write_table(data: pa.Table, row_ids: pa.Array | None, write: WriteRows) -> 
         else:
             named = [name for bit, name in enumerate(blobs) if need >> bit & 1]
             fragments = _write_both_ways(rows, named, write)
-        yield Written(fragments, ids)
+        yield WrittenFragments(fragments, ids)
 
 
 def _needs(batch: pa.RecordBatch) -> pa.Array:

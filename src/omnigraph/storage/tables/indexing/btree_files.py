@@ -2,7 +2,7 @@
 
 A BTREE is two Lance files, which Lance's format of tables documents: ``page_data.lance`` has the values in
 order, each with the address of its row; ``page_lookup.lance`` has the least and the greatest value of every
-page of so many values. Lance sorts all values as texts. Here they are put in order with fewer comparisons
+page. Lance sorts all values as texts. Here they are put in order with fewer comparisons
 (`sorted_values`), and ids that a load made are in order already. That takes less time and less memory. Columns
 with nulls or other types, and what is too much for memory, are left to Lance.
 
@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.tables.encodings import for_ids
-from omnigraph.storage.tables.indexing.sorted_values import Column, OutOfOrder, is_in_order
+from omnigraph.storage.tables.indexing.sorted_values import OutOfOrder, SortedColumn, is_in_order
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
 
@@ -54,7 +54,7 @@ def build_btree(
     rows = sum(fragment.num_rows for fragment in table.fragments() if fragment.id in chosen)
     if rows < FEWEST_ROWS:
         return None
-    source = Column(table, column, fragment_ids)
+    source = SortedColumn(table, column, fragment_ids)
     sorts = rows <= MOST_SORTED_ROWS
     first = source.first_values()
     if first is None:

@@ -28,7 +28,7 @@ from omnigraph.storage.tables.table_ref import TableRef
 
 
 @dataclass(frozen=True, slots=True)
-class IndexPart:
+class IndexDirectory:
     """One part of an index of a table: its directory is ``_indices/<uuid>`` below ``base``."""
 
     index: str
@@ -49,7 +49,7 @@ class IndexPart:
         return f"_indices/{self.uuid}"
 
 
-def index_parts(ref: TableRef, dataset: Any) -> list[IndexPart]:
+def index_parts(ref: TableRef, dataset: Any) -> list[IndexDirectory]:
     """The parts of all indexes that an open dataset has. Reads no file of theirs."""
     with lance_errors(f"listing the indexes of {ref}"):
         bases: dict[int, Any] | None = None
@@ -62,11 +62,11 @@ def index_parts(ref: TableRef, dataset: Any) -> list[IndexPart]:
                         bases = dataset.base_paths()
                     base = bases[segment.base_id].path.rstrip("/")
                 uuid, size = str(segment.uuid), segment.size_bytes
-                found.append(IndexPart(entry.name, entry.field_names[0], uuid, base, size))
+                found.append(IndexDirectory(entry.name, entry.field_names[0], uuid, base, size))
         return found
 
 
-def glance(part: IndexPart) -> str | None:
+def glance(part: IndexDirectory) -> str | None:
     """What is wrong with the files of a part on a disk, by their sizes and footers; None elsewhere.
 
     For hot paths: some microseconds for each file.
@@ -84,7 +84,7 @@ def glance(part: IndexPart) -> str | None:
     return _fault(part, sizes, lambda name, at: _tail(Path(part.place, name), at))
 
 
-def examine(part: IndexPart, ref: TableRef, dataset: Any) -> str | None:
+def examine(part: IndexDirectory, ref: TableRef, dataset: Any) -> str | None:
     """Like ``glance``, wherever the files are; elsewhere than on a disk Lance opens each of them."""
     if part.base.startswith("/"):
         return glance(part)
@@ -110,7 +110,7 @@ def _tail(path: Path, at: int) -> bytes:
 
 
 def _fault(
-    part: IndexPart, sizes: Mapping[str, int], read: Callable[[str, int], bytes]
+    part: IndexDirectory, sizes: Mapping[str, int], read: Callable[[str, int], bytes]
 ) -> str | None:
     if not sizes:
         return "its files are not there"
@@ -132,7 +132,7 @@ logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _FAILURES: Final = 2
-"""After so many failures that nothing explains an index counts as damaged: the first may be the store's."""
+"""After this number of failures that nothing explains, an index counts as damaged: the first may be the store's."""
 
 _lock = threading.Lock()
 _damaged: dict[str, str] = {}
@@ -217,12 +217,14 @@ def blame(ref: TableRef, dataset: Any, columns: Collection[str] | None, error: E
             _note(ref, part, str(error).removeprefix("runtime error: "))
 
 
-def _parts_on(ref: TableRef, dataset: Any, columns: Collection[str] | None) -> Sequence[IndexPart]:
+def _parts_on(
+    ref: TableRef, dataset: Any, columns: Collection[str] | None
+) -> Sequence[IndexDirectory]:
     parts = index_parts(ref, dataset)
     return parts if columns is None else [part for part in parts if part.column in columns]
 
 
-def _note(ref: TableRef, part: IndexPart, why: str | None) -> None:
+def _note(ref: TableRef, part: IndexDirectory, why: str | None) -> None:
     if why is None:
         return
     with _lock:

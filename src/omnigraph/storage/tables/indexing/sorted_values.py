@@ -45,7 +45,7 @@ class OutOfOrder(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class SortedColumn:
     """A column of texts in some fragments of a table."""
 
     table: Table

@@ -69,7 +69,7 @@ class _Words:
         self._masks = np.array(filled, np.uint64)
 
     def at(self, skipped: int, rows: slice | NDArray[np.intp]) -> NDArray[np.uint64]:
-        """The word of each text behind so many bytes; zeros follow the end of a text."""
+        """The word of each text after a number of bytes; zeros follow the end of a text."""
         import numpy as np
 
         starts = np.minimum(self._starts[rows] + skipped, len(self._words) - 1)
