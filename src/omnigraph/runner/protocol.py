@@ -1,6 +1,7 @@
 """The protocol between a pipeline and the engine that it runs on.
 
-The same SQL texts and the same functions run on every engine.
+The same SQL texts and the same functions run on every engine. Names of columns are encoded there, because engines
+treat two that differ only in case as one.
 """
 
 from __future__ import annotations

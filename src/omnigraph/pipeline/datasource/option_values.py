@@ -1,4 +1,7 @@
-"""The values of options as Spark hands them over: texts, whose names have no case."""
+"""The values of options as Spark hands them over: texts, whose names have no case.
+
+Those that say how a store is reached (`s3.endpoint`, `s3.region` and others) are taken out first.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Files of rows of one type, recognised by their suffix: Parquet, CSV and Arrow are read here."""
+"""Files of rows of one type, recognised by their suffix: Parquet, CSV and Arrow are read here.
+
+Parquet is read as batches that take little memory, whatever is in them. The file says how many bytes its columns have
+as they are stored. Where a text is stored once for all rows that have it (in a dictionary) that is far less than
+what its rows are, so the longest text of the dictionary decides: the column is read without decoding it, or few rows
+at a time.
+"""
 
 from __future__ import annotations
 
@@ -217,7 +223,7 @@ def open_parquet(
 
 
 class _Way(NamedTuple):
-    """How row groups are read: so many rows at a time, and these columns without decoding them."""
+    """How row groups are read: how many rows at a time, and which columns without decoding them."""
 
     rows: int
     undecoded: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""Turn incoming rows into rows of their table: redirected ends, records left out, blobs, casts."""
+"""Turn incoming rows into rows of their table: redirected ends, taken ids, records left out, blobs, casts."""
 
 from __future__ import annotations
 
