@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import logging
 import sys
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -152,6 +151,8 @@ def show_log(flags: Flags) -> None:
 
     Without these flags nothing is set up: warnings and errors appear as Python shows them by default.
     """
+    import logging
+
     asked = flags.log_level
     if asked is None and not flags.verbose:
         return
