@@ -112,6 +112,20 @@ class TestRentOrBuy:
             pull(mine, 1)
         assert pull(mine, 1) == 1
 
+    def test_what_the_import_takes_is_measured_where_nothing_is_compiled(
+        self, tmp_path, monkeypatch
+    ):
+        for _process in range(2):
+            monkeypatch.delitem(sys.modules, "numba", raising=False)
+            kept = KeptPrices(tmp_path / "numba.txt")
+            # The clock is at 5 when buying begins, and at 7.5 when it is done.
+            mine = Account(FREE._replace(importing=1.0), kept)
+            monkeypatch.setattr(twins, "thread_time", iter([4.0, 5.0, 5.0, 7.5]).__next__)
+            for _ in range(2):
+                mine.run(in_numpy(frontier.pull), (CSR, X), 0.1)
+            assert mine.bought
+        assert KeptPrices(tmp_path / "numba.txt").importing == 2.5
+
 
 class TestKeptPrices:
     def test_they_are_for_later_processes(self, tmp_path):

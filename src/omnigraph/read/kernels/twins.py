@@ -6,7 +6,7 @@ ends soon never gets that back, and no process knows when it will end. So it doe
 how often he will ski: he rents until the rents have cost as much as skis.
 
     ``pull`` over six million edges takes NumPy 0.1 s; eight calls        0.8 s spent
-    importing Numba took 0.77 s the last time: the ninth call buys        0.8 s, once
+    importing Numba took 0.8 s the last time: the ninth call buys         0.8 s, once
     every later call                                                      0.04 s
 
 Whatever comes, that takes at most twice as long as the better of the two would have. What the import took, and which
@@ -48,7 +48,7 @@ _MOST_SECONDS: Final = 10.0
 class Prices(NamedTuple):
     """What Numba costs before it helps, in seconds of processor time."""
 
-    importing: float = 0.8
+    importing: float = 1.0
     """The import, until it was measured on this machine."""
     loading: float = 0.03
     """A loop that was compiled on this machine before."""
@@ -123,7 +123,7 @@ class Account:
             return compiled(*arguments)
         if self._pays(name, seconds) and self._buying.acquire(blocking=False):
             try:
-                return self._buy(name, loop, arguments)
+                return self._buy(name, loop, arguments, seconds)
             finally:
                 self._buying.release()
         began = thread_time()
@@ -148,10 +148,14 @@ class Account:
         spent = sum(list(self._spent.values()))
         return self._spent.get(name, 0.0) + ahead >= loading and spent + ahead >= importing
 
-    def _buy(self, name: str, loop: Callable[..., Any], arguments: tuple[Any, ...]) -> Any:
+    def _buy(
+        self, name: str, loop: Callable[..., Any], arguments: tuple[Any, ...], seconds: float
+    ) -> Any:
         """Import and load the compiled twin, and call it; if that fails, NumPy goes on doing the work."""
+        is_first, began = "numba" not in sys.modules, thread_time()
         try:
-            compiled = self._imported(loop)
+            module = import_module(f"{loop.__module__}_numba")
+            compiled: Callable[..., Any] = getattr(module, loop.__name__)
             found = compiled(*arguments)
         except OmniGraphError:  # the caller's time is up
             raise
@@ -161,21 +165,26 @@ class Account:
             logger.warning("the loop %s is not compiled", loop.__name__, exc_info=error)
         else:
             self._bought[name] = compiled
-            if self._kept is not None and name not in self._kept.compiled:
-                self._kept.compiled.add(name)
-                self._kept.keep()
+            if self._kept is not None:
+                self._note(self._kept, name, seconds, thread_time() - began if is_first else None)
             return found
         self._bought[name] = None
         return loop(*arguments)
 
-    def _imported(self, loop: Callable[..., Any]) -> Callable[..., Any]:
-        is_first = "numba" not in sys.modules
-        began = thread_time()
-        twin: Callable[..., Any] = getattr(import_module(f"{loop.__module__}_numba"), loop.__name__)
-        if is_first and self._kept is not None:
-            self._kept.importing = thread_time() - began
-            self._kept.keep()
-        return twin
+    def _note(self, kept: KeptPrices, name: str, seconds: float, took: float | None) -> None:
+        """Keep what was bought, and what the first one took.
+
+        Much of what the import costs comes with the first call. That says what it costs later processes only if
+        nothing had to be compiled, and if the loop itself was a small part of it.
+        """
+        if name in kept.compiled and took is not None and seconds * 4 < took:
+            kept.importing = took
+        elif name in kept.compiled:
+            return
+        if kept.importing is None:
+            kept.importing = self.prices.importing
+        kept.compiled.add(name)
+        kept.keep()
 
 
 account = Account(Prices())
