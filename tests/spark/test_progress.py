@@ -9,7 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import InputError
-from omnigraph.pipeline.spark.spark_engine import Tally, count
+from omnigraph.pipeline.spark.read_plan import count
+from omnigraph.pipeline.spark.spark_engine import Tally
 from tests.cli.terminal import at_terminal
 from tests.pipeline.load_helpers import load_gathered
 from tests.spark.progress_helpers import fill, waiting_frame
