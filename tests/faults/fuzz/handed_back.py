@@ -148,7 +148,7 @@ def _operator_file(place: Path) -> Parser:
 
     def read(text: str) -> None:
         file.write_bytes(text.encode("utf-8", "surrogatepass"))
-        parsed = config._parse(file, read_yaml(file))
+        parsed = config._File(file).parse(read_yaml(file))
         assert all(isinstance(fault, errors.BadRequest) for fault in parsed.faults.values())
 
     words = (
