@@ -12,6 +12,7 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.pipeline.spark.spark_rows import SparkSizes
@@ -305,7 +306,7 @@ def test_a_failing_compaction_leaves_its_table_as_it_was(spark, graph, hidden_fi
 @pytest.mark.parametrize(("rows_per_part", "parts"), [(1, 3), (100, 3), (150, 2), (1000, 1)])
 def test_an_index_has_no_part_for_few_rows(graph, monkeypatch, rows_per_part, parts):
     monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", rows_per_part)
-    wanted = [(column, DOCS[column]) for column in ("id", "body")]
+    wanted = [(column, IndexKind(DOCS[column])) for column in ("id", "body")]
     planned = list(maintenance_jobs.plan_parts(table_of(graph), wanted, cores=8))
     for column, _ in wanted:
         own = [part for part in planned if part.column == column]
