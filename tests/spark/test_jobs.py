@@ -12,7 +12,6 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.pipeline.spark.spark_rows import SparkSizes
