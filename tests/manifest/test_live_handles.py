@@ -49,7 +49,7 @@ def test_a_handle_does_not_write_to_a_graph_that_took_the_place_of_its_own(tmp_p
     with new_graph(tmp_path) as graph:
         advance(workspace_of(graph).manifest, PERSON)
         with og.init(tmp_path / "other", SCHEMA) as other:
-            advance(workspace_of(other).manifest, TEAM)
+            other.load([{"type": "Team", "data": {"code": "t"}}])
         shutil.rmtree(graph.uri)
         shutil.copytree(tmp_path / "other", graph.uri)
         before = names(tmp_path)

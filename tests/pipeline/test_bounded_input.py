@@ -128,8 +128,8 @@ def test_a_long_line_in_a_small_file_is_never_held(tmp_path, kind, record_proper
     assert peak < 256 * MB
 
 
-ROWS, TEXT = 10_000, "n" * 40_000
-"""Rows of one long text: 381 MiB once they are decoded."""
+ROWS, TEXT = 20_000, "n" * 40_000
+"""Rows of one long text: 763 MiB once they are decoded."""
 
 
 def _repeated():
@@ -200,9 +200,9 @@ def test_frames_are_read_by_what_their_rows_hold(tmp_path, kind, record_property
     if "parquet" in kind or kind == "arrow file":
         frame = _frame_of(kind, tmp_path)
     rows, peak = in_a_process(_load_frame, tmp_path, frame)
-    record_property("measured", f"{peak >> 20} MiB over idle for rows of 381 MiB")
+    record_property("measured", f"{peak >> 20} MiB over idle for rows of 763 MiB")
     assert rows == ROWS
-    assert peak < 350 * MB
+    assert peak < 600 * MB  # allocators keep some of what was freed, now more, now less
 
 
 COLUMNS = {
