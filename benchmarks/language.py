@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 import omnigraph as og
 from omnigraph.lang.query.check.check import check
-from omnigraph.lang.query.check.lower import lower
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.source import Source
 
@@ -88,7 +87,7 @@ def main() -> None:
 
     def plan() -> None:
         (query,) = parse(QUERY).queries
-        lower(check(query, catalog, source))
+        check(query, catalog, source)
 
     report("query: text to plan", measure(plan, repeats=200), QUERY_BAR)
     report("  of which: text to tree", measure(lambda: parse(QUERY), repeats=200), QUERY_BAR)

@@ -25,7 +25,7 @@ import pyarrow as pa
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
-from omnigraph.manifest.history.streams import find_stream
+from omnigraph.manifest.history.stream_records import find_stream
 from omnigraph.pipeline.datasource.write import plan_write
 from omnigraph.pipeline.streams.sink import Sink, sink_options
 

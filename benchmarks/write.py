@@ -29,7 +29,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest import rows
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.indexing.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.staging import Staged, stage_append, stage_merge_insert
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive

@@ -73,7 +73,11 @@ def page() -> str:
     parts.append("## Results and values\n")
     parts += [_class(f"og.{name}", getattr(og, name)) for name in og.__all__ if name not in APART]
     parts.append(f"## `og.policy`\n\n{_prose(og.policy)}\n")
-    parts += [_class(f"og.policy.{name}", getattr(og.policy, name)) for name in og.policy.__all__]
+    for name in og.policy.__all__:
+        member = getattr(og.policy, name)
+        parts.append(
+            (_class if inspect.isclass(member) else _function)(f"og.policy.{name}", member)
+        )
     parts.append(
         "## `og.errors`\n\nEvery class of the tree, with its code, is in [Errors](errors.md).\n"
     )

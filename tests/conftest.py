@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.cli.running import Launcher
 from tests.conformance.summary import count_cases
 from tests.measured import note_end, print_measured
 from tests.sampling import deselect_cases, header
 
-# A test asserts behaviour, never a clock. The parent keeps what Hypothesis chose for a CI machine.
+# A test asserts behaviour, never a clock, and gives the same verdict again: `./dev faults --all` tries other inputs.
 settings.register_profile(
-    "calm", parent=settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    "calm",
+    parent=settings(),
+    deadline=None,
+    derandomize="FAULTS_ALL" not in os.environ,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("calm")
 
@@ -37,19 +44,26 @@ def _no_settings_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMNIGRAPH_DISK_CACHE_MB", "0")
 
 
+@pytest.fixture(scope="session")
+def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
+    """Runs command lines in children of a process that has everything loaded."""
+    launcher = Launcher(tmp_path_factory.mktemp("launcher"))
+    yield launcher
+    launcher.stop()
+
+
 def pytest_report_header() -> str:
     """Say which cases of wide tests run."""
     return header()
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leave out long tests where only quick ones are asked for (`./dev test --quick`)."""
-    if not os.environ.get("TESTS_QUICK"):
-        return None
-    from tests.scheduling import is_long
+    """Leave out what only `./dev faults` runs, and in `./dev test --quick` all that takes long."""
+    from tests.scheduling import is_left_out
 
+    path = collection_path.relative_to(config.rootpath).as_posix()
     # None: others may have reasons to leave it out.
-    return is_long(collection_path.relative_to(config.rootpath).as_posix()) or None
+    return is_left_out(path, quick=bool(os.environ.get("TESTS_QUICK"))) or None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

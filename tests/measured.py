@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 MEASURED = "measured"
+LISTED = 25
+"""How many of the longest files a run of several workers lists."""
 _ended: dict[str, float] = {}
 """When each worker reported its last test, if there are workers."""
+_took: Counter[str] = Counter()
+"""How many seconds the tests of each file took, with their fixtures."""
 
 
 def note_end(report: Any) -> None:
-    """Remember which worker this report came from."""
+    """Remember which worker this report came from, and what its file took."""
     if (worker := getattr(report, "node", None)) is not None:
         _ended[worker.gateway.id] = report.stop
+        _took[report.nodeid.partition("::")[0]] += report.duration
 
 
 def _idle_tails() -> list[str]:
@@ -34,3 +40,7 @@ def print_measured(terminalreporter: Any) -> None:
         terminalreporter.section("measured")
     for line in sorted(lines):
         terminalreporter.write_line(line)
+    if _took:
+        terminalreporter.section(f"the {LISTED} longest files, of {_took.total():.0f} s in all")
+    for file, seconds in _took.most_common(LISTED):
+        terminalreporter.write_line(f"{seconds:6.0f} s  {file}")

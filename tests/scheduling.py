@@ -4,27 +4,56 @@ from __future__ import annotations
 
 from xdist.scheduler import LoadScopeScheduling
 
-# Longest first, so that the workers end together. A directory is one unit as a whole: a process has
-# one Spark session, and a cluster takes the machine.
+# A process has one Spark session, which starts for half a minute: what is on Spark runs in two units, one
+# of loads and one of the rest, which take about as long.
+SPARK = "tests/spark/"
+SPARK_LOADS = "Spark loads"
+LOADS_ON_SPARK = (
+    "test_at_home.py",
+    "test_daily_orders.py",
+    "test_differential.py",
+    "test_edge_ids.py",
+    "test_load.py",
+    "test_load_modes.py",
+    "test_odd_frames.py",
+    "test_one_pass.py",
+    "test_provider.py",
+    "test_remade.py",
+    "test_same_rows.py",
+    "test_vectors.py",
+    "test_ways.py",
+)
+
+# Longest first, so that the workers end together; and what waits most of its time while Spark keeps the cores busy.
 FIRST = (
-    "tests/spark/",
+    SPARK,
+    SPARK_LOADS,
     "tests/faults/matrix/test_cut_points.py",
-    "tests/histories/test_histories.py",
-    "tests/faults/fuzz/test_fuzz.py",
+    "tests/client/test_parity.py",
     "tests/faults/kills/test_kills.py",
+    "tests/server/test_serving.py",
+    "tests/server/test_protocol.py",
+    "tests/s3/test_network_s3.py",
+    "tests/moving/test_moved_s3.py",
+    "tests/faults/test_commit_s3.py",
+    "tests/histories/test_histories.py",
+    "tests/conformance/test_conformance.py",
     "tests/faults/test_queueing.py",
+    "tests/faults/acid/test_processes.py",
     "tests/faults/test_crash_matrix.py",
+    "tests/faults/test_remade_reads.py",
     "tests/faults/test_branch_remade_s3.py",
     "tests/faults/test_branch_remade.py",
-    "tests/read/test_text_match.py",
-    "tests/cli/test_process.py",
-    "tests/conformance/test_conformance.py",
-    "tests/write/test_model.py",
-    "tests/s3/test_network_s3.py",
-    "tests/faults/test_commit_s3.py",
     "tests/faults/test_queueing_s3.py",
-    "tests/read/test_metamorphic.py",
+    "tests/faults/fuzz/test_fuzz.py",
+    "tests/server/test_surfaces.py",
+    "tests/server/test_generated_requests.py",
+    "tests/cli/test_process.py",
     "tests/cli/test_manual.py",
+    "tests/cli/test_positionals.py",
+    "tests/read/test_text_match.py",
+    "tests/read/test_metamorphic.py",
+    "tests/write/test_model.py",
 )
 
 # What `./dev test --quick` leaves out.
@@ -33,16 +62,26 @@ LONG = (
     "tests/faults",
     "tests/histories",
     "tests/maintenance",
+    "tests/mcp",
+    "tests/moving",
     "tests/s3",
+    "tests/server",
     "tests/spark",
     "tests/changes/test_export.py",
     "tests/changes/test_histories.py",
+    "tests/changes/test_old_versions.py",
+    "tests/changes/test_replay.py",
+    "tests/changes/test_short_images.py",
+    "tests/client/test_addressing.py",
+    "tests/client/test_client.py",
+    "tests/client/test_parity.py",
     "tests/graph/test_blobs.py",
     "tests/graph/test_live_schema.py",
     "tests/manifest/test_forwards.py",
     "tests/manifest/test_random_histories.py",
     "tests/merge/test_merge.py",
     "tests/merge/test_merge_model.py",
+    "tests/pipeline/test_bounded_input.py",
     "tests/pipeline/test_datasource_merge.py",
     "tests/pipeline/test_datasource_write.py",
     "tests/pipeline/test_edge_ids.py",
@@ -74,7 +113,9 @@ LONG = (
     "tests/storage/test_lance_behaviour.py",
     "tests/storage/test_literals.py",
     "tests/storage/test_tables.py",
+    "tests/test_docs.py",
     "tests/test_examples.py",
+    "tests/test_typing.py",
     "tests/validate/test_set_rules.py",
     "tests/write/test_model.py",
     "tests/write/test_operation_ids.py",
@@ -83,9 +124,16 @@ LONG = (
     "tests/write/test_schema_apply.py",
 )
 
+# What only `./dev faults` runs, or whoever names it: long, and about what rarely changes.
+ONLY_NAMED = (
+    "tests/faults/model",
+    "tests/spark/test_archive_build.py",
+    "tests/spark/test_kubernetes.py",
+)
+
 
 class Schedule(LoadScopeScheduling):
-    """Whole files go to the workers, and `tests/spark` as if it were one file.
+    """Whole files go to the workers, and `tests/spark` as if it were two.
 
     The option `--dist loadgroup` would do, but xdist 3.8 cannot name groups under pytest 9.2.
     """
@@ -100,12 +148,15 @@ class Schedule(LoadScopeScheduling):
 
 def unit(nodeid: str) -> str:
     """What the worker that runs this test runs all of."""
-    return next((long for long in FIRST if nodeid.startswith(long)), nodeid.partition("::")[0])
+    file = nodeid.partition("::")[0]
+    if not file.startswith(SPARK) or file in ONLY_NAMED:
+        return file
+    return SPARK_LOADS if file.removeprefix(SPARK) in LOADS_ON_SPARK else SPARK
 
 
-def is_long(path: str) -> bool:
-    """Whether a file or directory takes long as a whole."""
-    return path in LONG
+def is_left_out(path: str, *, quick: bool) -> bool:
+    """Whether a run leaves out this file or directory, unless it is named."""
+    return path in ONLY_NAMED or (quick and path in LONG)
 
 
 def rank(nodeid: str) -> int:

@@ -12,7 +12,7 @@ from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.publisher import Intent
-from omnigraph.storage.tables.blobs.columns import blob_columns, is_blob
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns, is_blob
 from omnigraph.storage.tables.staging import Staged, stage_append
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import from_arrow

@@ -23,6 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.arguments import check_retries
 from omnigraph.pipeline.datasource.options import read_options, write_options
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -34,10 +35,7 @@ ALL = "query all() { match { $p: Person } return { $p.name } }"
 ENDS = pa.table({"from": ["ada"], "to": ["ada"]})
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def person(**data):

@@ -21,13 +21,19 @@ from omnigraph.read.view.state_files import State
 SRC = Path(__file__).parents[1] / "src" / "omnigraph"
 
 OF_THE_PROCESS = {
+    "client/answer_checks.py _types": "the name of an operation",
     "embeddings/provider.py _warn_of_hiding": "the text of the warning",
+    "error_base.py _BY_KIND": "the code of a class of errors",
     "failpoints.py _armed": "the name of the failpoint",
     "manifest/history/resolve.py _catalogs": "the graph and the hash of the schema",
+    "mcp/tools.py _schema_of": "a Python type",
     "read/search/scratch_index.py _building": "the digest of a fingerprint; locks",
     "read/search/scratch_index.py _open": "the digest of a fingerprint",
     "read/search/scratch_index.py _own_directory": "the number of the process",
     "runner/java.py _described": "the path and the time of a program",
+    "server/handling/binding.py _FIELDS": "a Python type",
+    "server/handling/exchange.py _NOTHING": "nothing: it stays empty",
+    "service/calls.py _common": "two Python types and names of fields",
     "storage/decoded.py _check_of": "a Python type",
     "storage/objects/object_store.py check_name": "the name itself",
     "storage/owner.py _owner": "the number of the process",
@@ -53,6 +59,8 @@ KEYS = {
     "read/search/text_match.py ('indexes', pinned.exact)": "an Identity",
     "read/search/text_match.py ('terms', space.column_key(name))": "a column key",
     "read/search/text_match.py ('tail terms', space.pinned.exact, own.column)": "an Identity",
+    "read/search/text_match.py key": "('phrase', column key, terms and their places)",
+    "read/view/view.py UnionKey(tuple(keys))": "UnionKey: an EdgesKey for each table",
     "read/view/numbering.py nodes_key(pinned)": "NodesKey",
     "read/view/numbering.py edges_key(pinned, sources.pinned, targets.pinned)": "EdgesKey",
     "read/view/kept_states.py key": "EdgesKey",

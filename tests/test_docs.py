@@ -3,9 +3,10 @@
 The ``python`` blocks of a page run in order, in one namespace, in a directory that holds a copy of
 ``examples``. A ``text`` block right after one is what it prints. A ``pg`` block must compile, and a
 ``gq`` block must pass lint against the last ``pg`` block above it. ``console`` blocks are run by
-``tests/cli/test_manual.py``, which also compares the manual of the command line with its commands; errors
-and settings are compared with their pages in ``tests/test_project.py``. A block of any other kind is
-listed in ``NOT_RUN_HERE``, with the reason.
+``tests/cli/test_manual.py``, which also compares the manual of the command line with its commands; all
+blocks of pages that start a server are run by ``tests/server/test_manual.py``. Errors and settings are
+compared with their pages in ``tests/test_project.py``. A block of any other kind is listed in
+``NOT_RUN_HERE``, with the reason.
 """
 
 import ast
@@ -13,11 +14,13 @@ import codeop
 import contextlib
 import inspect
 import io
+import os
 import re
 import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass, fields
@@ -31,12 +34,14 @@ import omnigraph as og
 from omnigraph.cli.app import build
 from omnigraph.cli.operator.config import read_operator
 from omnigraph.pipeline.load_options import LoadOptions
+from tests.served_pages import SERVED_PAGES
 
 ROOT = Path(__file__).parents[1]
 PAGES = [
     ROOT / "README.md",
     ROOT / "docs" / "index.md",
     *sorted((ROOT / "docs" / "user").glob("*.md")),
+    *sorted((ROOT / "src" / "omnigraph" / "skill").glob("*.md")),
 ]
 FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -64,6 +69,7 @@ def run_python(tmp_path, monkeypatch):
     """Run a block where the examples are at hand; return what it prints."""
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", f"{_programs(tmp_path / 'bin')}{os.pathsep}{os.environ['PATH']}")
     namespace = {"__name__": "__docs__"}
 
     def run(page, block):
@@ -74,10 +80,26 @@ def run_python(tmp_path, monkeypatch):
             exec(code, namespace)
         return printed.getvalue()
 
-    return run
+    yield run
+    for started in namespace.values():  # where a page failed before it ended its server
+        if isinstance(started, subprocess.Popen) and started.poll() is None:
+            started.terminate()
+            started.communicate()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def _programs(place):
+    """The scripts of the package, as an installation has them."""
+    place.mkdir()
+    server = place / "omnigraph-server"
+    start = "import sys; from omnigraph.server.process.main import main; sys.exit(main())"
+    server.write_text(f'#!/bin/sh\nexec "{sys.executable}" -c "{start}" "$@"\n', "utf-8")
+    server.chmod(0o755)
+    return place
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page not in SERVED_PAGES], ids=lambda page: page.name
+)
 def test_python_blocks_run_and_print_what_the_page_shows(page, run_python):
     printed = ""
     before = None
@@ -129,6 +151,7 @@ NOT_RUN_HERE = {
     ("api.md", "py"): "signatures, made from the source",
     ("graphs.md", "py"): "needs a store that is somewhere else",
     ("deploy-spark.md", "py"): "a part of deploy/load.py, which tests/spark runs on a cluster",
+    ("mcp.md", "json"): "the configuration of a program that starts agents",
     ("cli.md", "yaml"): "the operator's file, read below",
     **{(page.name, "sh"): "installs and clusters; read below" for page in PAGES},
 }

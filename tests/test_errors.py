@@ -2,9 +2,12 @@
 
 import copy
 import importlib
+import json
 import pickle
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph import errors
@@ -69,11 +72,15 @@ CursorRejected          cursor_rejected           400 bad_request -             
 QueryNotFound           query_not_found           400 bad_request -                    1 -
 PolicyDenied            policy_denied             403 forbidden   -                    1 - action actor
 PolicyFailure           policy_failure            500 internal    -                    1 policy_evaluation_failure
+Unauthenticated         unauthenticated           401 unauthorized -                   1 -
+Busy                    too_many_requests         429 too_many_requests -              1 -
 BranchNotFound          branch_not_found          404 not_found   not_found            1 - branch
 TagNotFound             tag_not_found             404 not_found   not_found            1 - tag
 CommitNotFound          commit_not_found          404 not_found   not_found            1 - graph_commit_id
 VersionNotFound         version_not_found         404 not_found   not_found            1 - branch version
 EntityNotFound          entity_not_found          404 not_found   -                    1 -
+GraphNotFound           graph_not_found           404 not_found   not_found            1 - graph
+StoredQueryNotFound     stored_query_not_found    404 not_found   not_found            1 - stored_query
 BranchExists            branch_exists             409 conflict    conflict             1 - branch
 TagExists               tag_exists                409 conflict    conflict             1 - tag
 BranchNameClash         branch_name_clash         409 conflict    conflict             1 - branch other
@@ -86,6 +93,8 @@ GraphReplaced           graph_replaced            409 conflict    -             
 AlreadyInitialised      already_initialised       409 conflict    conflict             1 -
 Drift                   drift                     409 conflict    conflict             1 -
 ExpectedVersionMismatch expected_version_mismatch 409 conflict    manifest_conflict    1 - table_key expected actual
+SchemaViolation         schema_violation          409 conflict    schema_violation     1 - violations
+PurgeBlocked            purge_blocked             409 conflict    purge_blocked        1 - obstacles
 KeyConflict             key_conflict              409 conflict    key_conflict         1 - table_key entity_id
 MergeConflicts          merge_conflicts           409 conflict    merge_conflicts      1 - conflicts
 NoParent                no_parent                 409 conflict    change_diff_refusal  1 - graph_commit_id
@@ -122,8 +131,8 @@ def test_every_class_has_its_code_status_and_place_on_the_wire(row):
         body["conflict"] = {"code": code, **facts}
     elif member == "change_diff_refusal":
         body[member] = {"code": code, **facts}
-    elif member == "merge_conflicts":
-        body[member] = facts["conflicts"]
+    elif member in ("merge_conflicts", "schema_violation"):
+        (body[member],) = facts.values()
     elif member != "-":
         body[member] = facts
     assert error.body() == body
@@ -132,11 +141,155 @@ def test_every_class_has_its_code_status_and_place_on_the_wire(row):
 
 
 def test_the_table_has_every_class_but_the_bases():
-    bases = {"OmniGraphError", "SourceError", "NotFound", "Conflict", "Gone"}
+    # An `ApiError` has what a server answered; see below.
+    bases = {"OmniGraphError", "SourceError", "NotFound", "Conflict", "Gone", "ApiError"}
     own = {kind.__name__ for kind in every_class() if kind.__module__ == errors.__name__}
     assert own - bases == {row[0] for row in ROWS}
     codes = [row[1] for row in ROWS]
     assert len(set(codes)) == len(codes)
+
+
+# -- from a body back to the error
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=40)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=6,
+)
+SPANS = st.builds(Span, *[st.integers(0, 10_000)] * 4)
+OPTIONAL = {
+    errors.SourceError: {"span": SPANS, "hint": TEXTS, "rule": TEXTS, "query": TEXTS},
+    errors.ParamError: {"param": TEXTS},
+    (errors.InputError, errors.ConstraintError): {"bad_records": st.dictionaries(TEXTS, JSON)},
+    errors.EntityNotFound: {"entity": st.dictionaries(TEXTS, JSON)},
+    errors.ProviderError: {"missing": st.booleans()},
+    errors.Drift: {"table_key": TEXTS},
+    errors.SchemaConflict: {"branches": st.lists(TEXTS)},
+}
+TRAVELLING = sorted(
+    (k for k in every_class() if k.__module__ == errors.__name__ and k is not errors.ApiError),
+    key=lambda kind: kind.__name__,
+)
+
+
+def made(kind):
+    """Errors of a class with any message and any facts that it may carry."""
+    # Lists that are the whole of a member have something in them, or the error would not be there.
+    listed = kind in (errors.MergeConflicts, errors.SchemaViolation)
+    required = dict.fromkeys(kind.fields, st.lists(JSON, min_size=1) if listed else JSON)
+    more = [members for base, members in OPTIONAL.items() if issubclass(kind, base)]
+    optional = {name: values for members in more for name, values in members.items()}
+    details = st.fixed_dictionaries(required, optional=optional)
+    return st.builds(lambda text, facts: kind(text, **facts), TEXTS, details)
+
+
+def sent(body):
+    return json.loads(json.dumps(body))
+
+
+@pytest.mark.parametrize("kind", TRAVELLING, ids=lambda kind: kind.__name__)
+@settings(max_examples=20)
+@given(data=st.data())
+def test_an_error_comes_back_from_its_body(kind, data):
+    error = data.draw(made(kind))
+    body = sent(error.body())
+    arrived = OmniGraphError.from_body(body, error.http_status)
+    assert type(arrived) is kind
+    assert sent(arrived.body()) == body
+    assert (str(arrived), arrived.message) == (str(error), error.message)
+    assert (arrived.http_status, arrived.exit_code) == (error.http_status, error.exit_code)
+    assert arrived.details.items() <= sent(error.details).items()
+    assert kind.wire_detail is None or set(kind.fields) <= arrived.details.keys()
+    again = pickle.loads(pickle.dumps(arrived))
+    assert (type(again), again.body()) == (kind, arrived.body())
+
+
+@pytest.mark.parametrize("kind", TRAVELLING, ids=lambda kind: kind.__name__)
+@settings(max_examples=10)
+@given(body=st.dictionaries(TEXTS, JSON), odd=JSON)
+def test_details_that_did_not_travel_or_have_another_form_are_absent(kind, body, odd):
+    members = ("span", "hint", "rule", "query", "param", "bad_records", kind.wire_detail or "x")
+    for told in ({}, body, dict.fromkeys(members, odd)):
+        arrived = OmniGraphError.from_body({**told, "error": "no", "kind": kind.code}, 400)
+        assert type(arrived) is kind
+        assert json.dumps(arrived.body())
+        assert "no" in str(arrived)
+
+
+def test_a_class_that_narrows_another_arrives_as_that_one():
+    for kind in set(every_class()) - set(TRAVELLING):
+        if kind.__module__.startswith("omnigraph.") and issubclass(kind, tuple(TRAVELLING)):
+            body = example(kind).body()
+            arrived = OmniGraphError.from_body(body, 500)
+            assert issubclass(kind, type(arrived))
+            assert arrived.body() == body
+
+
+def test_a_text_without_the_label_of_its_class_stays_as_it_is():
+    body = {"error": "internal error; request 01X", "kind": "storage", "code": "internal"}
+    arrived = OmniGraphError.from_body(body, 500)
+    assert isinstance(arrived, errors.StorageError)
+    assert (str(arrived), arrived.body()) == ("internal error; request 01X", body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "code", "status", "expected"),
+    [
+        ("key_conflict", "conflict", 409, errors.KeyConflict),
+        ("key_conflict", None, 200, errors.KeyConflict),
+        ("brand_new", "conflict", 409, errors.Conflict),
+        ("brand_new", "not_found", 409, errors.NotFound),
+        ("brand_new", "unauthorized", 401, errors.Unauthenticated),
+        ("brand_new", None, 429, errors.Busy),
+        (None, None, 403, errors.PolicyDenied),
+        (None, None, 410, errors.Gone),
+        (None, "too_many_requests", 500, errors.Busy),
+        ("media_type", "bad_request", 415, errors.BadRequest),
+        ("method_not_allowed", "method_not_allowed", 405, errors.ApiError),
+        ("internal", "internal", 500, errors.ApiError),
+        ("brand_new", "brand_new", 409, errors.ApiError),
+        ("brand_new", None, 418, errors.ApiError),
+    ],
+)
+def test_the_class_is_chosen_by_kind_then_code_then_status(kind, code, status, expected):
+    body = {"error": "no", "kind": kind, "code": code}
+    body = {name: value for name, value in body.items() if value is not None}
+    error = OmniGraphError.from_body(body, status)
+    assert type(error) is expected
+    if kind in ("brand_new", "media_type"):
+        assert error.body().items() >= body.items()
+        assert error.http_status == status
+
+
+@pytest.mark.parametrize("body", [None, [], "<html>", {}, {"error": 1, "kind": [], "code": {}}])
+def test_an_answer_that_is_no_body_of_ours_is_an_api_error(body):
+    error = OmniGraphError.from_body(body, 502)
+    assert type(error) is errors.ApiError
+    assert (error.status, error.kind, str(error)) == (502, None, "the server answered 502")
+
+
+def test_an_api_error_has_what_the_server_answered():
+    body = {"error": "I am a teapot", "kind": "teapot", "code": "kitchen", "pot": {"cups": 3}}
+    error = OmniGraphError.from_body(body, 418)
+    assert (error.status, error.code, error.kind) == (418, "kitchen", "teapot")
+    assert (str(error), error.body()) == ("I am a teapot", body)
+    by_hand = errors.ApiError("no", status=418, code="kitchen", kind="teapot")
+    assert by_hand.body() == {"error": "no", "kind": "teapot", "code": "kitchen"}
+    assert pickle.loads(pickle.dumps(error)).body() == body
+
+
+def test_an_error_from_a_server_shows_its_place_once_the_text_is_known():
+    text = "query q() { match { $p: Nobody } return { $p.x } }"
+    there = errors.TypeCheckError(
+        "no", span=Span(24, 30, 1, 25), source=text, hint="yes", rule="T1", query="q"
+    )
+    arrived = OmniGraphError.from_body(sent(there.body()), 400)
+    assert "Nobody" not in arrived.render()
+    arrived.shown_in(text)
+    assert arrived.render() == there.render()
+    assert arrived.__notes__ == there.__notes__
+    assert arrived.shown_in("other").render() == there.render()
 
 
 def test_a_missing_provider_is_the_callers_fault_and_stays_so_on_the_way():

@@ -81,3 +81,20 @@ def test_the_package_alone_loads_no_library_at_all(loaded_by):
 @pytest.mark.parametrize("program", [SCHEMA_PARSE, QUERY_LINT], ids=["parse_schema", "lint"])
 def test_the_languages_load_no_engine(loaded_by, program):
     assert loaded_by(program).isdisjoint(HEAVY)
+
+
+def test_the_command_line_loads_nothing_of_a_server(loaded_by, tmp_path):
+    program = f"""
+import contextlib, io
+import omnigraph as og
+from omnigraph.cli import main
+og.init({str(tmp_path / "g.omni")!r}, "node Person {{ name: String @key }}").close()
+with contextlib.redirect_stdout(io.StringIO()) as shown:
+    code = main(["query", {str(tmp_path / "g.omni")!r}, "-e", "query q() {{ match {{ $p: Person }} return {{ $p.name }} }}"])
+assert code == 0, shown.getvalue()
+"""
+    loaded = loaded_by(program)
+    assert "lance" in loaded
+    assert loaded.isdisjoint(
+        {"uvicorn", "httptools", "prometheus_client", "cedarpy", "omnigraph.server"}
+    )

@@ -21,7 +21,8 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/user/*.md"), *ROOT.glob("ex
 
 COMMAND = re.compile(r"(run |use |with |`|\$ )?\bomnigraph ([a-z][a-z-]*)((?: [a-z][a-z-]*)?)")
 #: Read by others, or only by tests.
-FOREIGN = {"OMNIGRAPH_FAILPOINTS"}
+# The second is what a server prints when it listens.
+FOREIGN = {"OMNIGRAPH_FAILPOINTS", "OMNIGRAPH_LISTEN_ADDR"}
 
 
 @functools.cache
@@ -71,8 +72,8 @@ def missing(text):
     ("text", "found"),
     [
         ("run omnigraph levitate", ["levitate"]),
-        ("`omnigraph policy` does that", ["policy"]),
-        ("then omnigraph policy", ["policy"]),
+        ("`omnigraph cluster` does that", ["cluster"]),
+        ("then omnigraph cluster", ["cluster"]),
         ("run omnigraph branch levitate", ["branch levitate"]),
         ("run omnigraph repair, or omnigraph load", []),
         ("this omnigraph knows 3", []),

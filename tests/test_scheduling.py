@@ -1,27 +1,60 @@
-"""The order of the tests in two processes names files that exist, and keeps together what must be."""
+"""The order of the tests in several processes names files that exist, and keeps together what must be."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
-from tests.scheduling import FIRST, LONG, is_long, rank, unit
+from tests.conftest import pytest_ignore_collect
+from tests.scheduling import (
+    FIRST,
+    LOADS_ON_SPARK,
+    LONG,
+    ONLY_NAMED,
+    SPARK,
+    SPARK_LOADS,
+    is_left_out,
+    rank,
+    unit,
+)
 
 ROOT = Path(__file__).parents[1]
 
 
-def test_what_is_named_exists():
-    assert [name for name in (*FIRST, *LONG) if not (ROOT / name).exists()] == []
+def test_what_is_named_exists_and_is_named_once():
+    names = [*FIRST, *ONLY_NAMED, *(f"{SPARK}{name}" for name in LOADS_ON_SPARK)]
+    names.remove(SPARK_LOADS)
+    assert [name for name in (*names, *LONG) if not (ROOT / name).exists()] == []
+    assert len({*names}) == len(names)
+    assert len({*LONG}) == len(LONG)
 
 
-def test_quick_runs_leave_out_whole_files_and_directories():
-    assert is_long("tests/spark")
-    assert is_long("tests/write/test_model.py")
-    assert not is_long("tests/conformance")
+def test_runs_leave_out_whole_files_and_directories():
+    assert is_left_out("tests/spark", quick=True)
+    assert is_left_out("tests/write/test_model.py", quick=True)
+    assert not is_left_out("tests/spark", quick=False)
+    assert not is_left_out("tests/conformance", quick=True)
+    assert is_left_out("tests/faults/model", quick=False)
 
 
-def test_a_file_is_one_unit_and_so_is_everything_on_spark():
+def test_what_runs_leave_out_runs_where_it_is_named(pytestconfig):
+    model = ROOT / "tests/faults/model"
+    assert pytest_ignore_collect(model, pytestconfig)
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", str(model)]
+    plain = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
+    done = subprocess.run(command, cwd=ROOT, env=plain, check=True, capture_output=True, text=True)
+    told = done.stdout
+    assert "tests/faults/model/" in told
+
+
+def test_a_file_is_one_unit_and_so_are_loads_on_spark_and_all_else_there():
     assert unit("tests/read/test_a.py::TestX::test_y[a::b]") == "tests/read/test_a.py"
     assert unit("tests/spark/test_a.py::test_x") == unit("tests/spark/test_b.py::test_y")
+    assert unit("tests/spark/test_load.py::test_x") == unit("tests/spark/test_ways.py::test_y")
+    assert unit("tests/spark/test_load.py::test_x") != unit("tests/spark/test_a.py::test_x")
 
 
 def test_long_units_come_before_the_others():
-    ranks = [rank(f"{name}::test_x") for name in (*FIRST, "tests/test_a.py")]
+    names = [f"{SPARK}test_load.py" if name == SPARK_LOADS else name for name in FIRST]
+    ranks = [rank(f"{name}::test_x") for name in (*names, "tests/test_a.py")]
     assert ranks == list(range(len(FIRST) + 1))

@@ -21,6 +21,15 @@ NUMBERS = {
     settings.EMBED_RETRY_ATTEMPTS: (4, 1),
     settings.EMBED_RETRY_BACKOFF_MS: (200, 0),
     settings.MUTATION_MAX_ROWS: (None, 1),
+    settings.PER_ACTOR_INFLIGHT_MAX: (16, 1),
+    settings.PER_ACTOR_BYTES_MAX: (4_294_967_296, 1),
+    settings.READ_CONCURRENCY: (4, 1),
+    settings.QUERY_TIMEOUT_MS: (60_000, 0),
+    settings.QUERY_MAX_ROWS: (1_000_000, 1),
+    settings.QUERY_MAX_MB: (1024, 1),
+    settings.ANSWERS_MB: (2048, 1),
+    settings.LOAD_BODY_MAX_MB: (1024, 1),
+    settings.BLOB_BODY_MAX_MB: (4096, 1),
 }
 
 

@@ -13,6 +13,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import BadRequest, MergeConflicts, OmniGraphError, ParseError
 from omnigraph.types import Scalar
+from tests.graphs import person
 from tests.made_results import one
 
 SCHEMA = """
@@ -21,10 +22,6 @@ edge Knows: Person -> Person { since: Date? }
 """
 PEOPLE = "query q() { match { $p: Person } return { $p, $p.name, $p.age, $p.mark, $p.v } }"
 MORE = SCHEMA + "node City { name: String @key }"
-
-
-def person(name: str, **data: object) -> dict[str, object]:
-    return {"type": "Person", "data": {"name": name, **data}}
 
 
 @pytest.fixture(scope="module")

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import at as at
     from omnigraph.graph import init as init
     from omnigraph.graph import open as open
+    from omnigraph.graph.facets.blobs import BlobFile as BlobFile
     from omnigraph.graph.facets.blobs import BlobStat as BlobStat
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
-    from omnigraph.maintenance.advice import Advice as Advice
     from omnigraph.maintenance.reports import CleanupReport as CleanupReport
     from omnigraph.maintenance.reports import CleanupRow as CleanupRow
     from omnigraph.maintenance.reports import OptimizeReport as OptimizeReport
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from omnigraph.maintenance.reports import RepairRow as RepairRow
     from omnigraph.maintenance.status import Status as Status
     from omnigraph.maintenance.status import TableStatus as TableStatus
+    from omnigraph.maintenance.status_advice import Advice as Advice
     from omnigraph.maintenance.verify.report import Problem as Problem
     from omnigraph.maintenance.verify.report import VerifiedTable as VerifiedTable
     from omnigraph.maintenance.verify.report import VerifyReport as VerifyReport
@@ -83,6 +84,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Advice",
     "BaselineResult",
+    "BlobFile",
     "BlobStat",
     "BlobWritten",
     "BranchCreated",
@@ -147,8 +149,9 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Advice": "omnigraph.maintenance.advice",
+    "Advice": "omnigraph.maintenance.status_advice",
     "BaselineResult": "omnigraph.changes.feed.poll",
+    "BlobFile": "omnigraph.graph.facets.blobs",
     "BlobStat": "omnigraph.graph.facets.blobs",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",

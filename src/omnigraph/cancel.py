@@ -28,10 +28,10 @@ import math
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
-from contextvars import ContextVar, copy_context
+from contextvars import ContextVar, Token, copy_context
 from datetime import timedelta
 from time import monotonic
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar, cast
 
 from omnigraph.errors import BadRequest, QueryCancelled, ResourceLimit
 
@@ -62,10 +62,15 @@ class Cancel:
     """
 
     def __init__(self, timeout: Timeout = None, parent: Cancel | None = None) -> None:
-        self.timeout = _seconds(timeout)
         self._parent = parent
         self._cancelled = False
+        self.limit(timeout)
+
+    def limit(self, timeout: Timeout) -> None:
+        """Let the time count from now on: it fires when this much has passed, or None: no deadline."""
+        self.timeout = _seconds(timeout)
         self._started = monotonic()
+        self._ends = None if self.timeout is None else self._started + self.timeout
 
     def cancel(self) -> None:
         """Stop the work at its next look. May be called from any thread, and more than once."""
@@ -73,26 +78,26 @@ class Cancel:
 
     def check(self) -> None:
         """Raise ``QueryCancelled`` or ``ResourceLimit`` if the work should stop."""
-        with _told():
+        try:
             self._look()
+        except Cancelled:
+            raise _given_up() from None
 
     def _look(self) -> None:
         """Raise ``Cancelled`` or ``ResourceLimit`` if the work should stop."""
         if self._cancelled:
             raise Cancelled
-        if self.timeout is not None:
-            spent = monotonic() - self._started
-            if spent >= self.timeout:
-                raise _out_of_time(self.timeout, spent)
+        if self._ends is not None and (now := monotonic()) >= self._ends:
+            raise _out_of_time(cast("float", self.timeout), now - self._started)
         if self._parent is not None:
             look_at(self._parent)
 
     @property
     def patience(self) -> float:
         """For how many seconds a thread may wait before it looks again."""
-        if self.timeout is None:
+        if self._ends is None:
             return _PATIENCE
-        return max(0.0, min(_PATIENCE, self._started + self.timeout - monotonic()))
+        return max(0.0, min(_PATIENCE, self._ends - monotonic()))
 
 
 def _seconds(timeout: Timeout) -> float | None:
@@ -136,7 +141,7 @@ def look() -> None:
     """Raise if the work around should stop."""
     token = _CURRENT.get()
     if token is not None:
-        look_at(token)
+        token._look()  # noqa: SLF001 - as below; looks are many
 
 
 def look_at(token: Cancel) -> None:
@@ -148,42 +153,52 @@ def within(timeout: Timeout, cancel: Cancel | None) -> AbstractContextManager[No
     """Let a call's own timeout and token count for the work inside, if it was given any."""
     if timeout is None and cancel is None:
         return _ANYTHING
-    return _called(token_of(timeout, cancel))
+    return _Called(token_of(timeout, cancel))
 
 
 _ANYTHING = nullcontext()
 
 
-@contextmanager
-def _called(token: Cancel | None) -> Iterator[None]:
-    """Let the token of a caller count for the work inside, and tell the caller if it fired."""
-    with _told(), watching(token):
-        yield
-
-
-@contextmanager
-def _told() -> Iterator[None]:
-    """Turn the end of work that was cancelled into the error that its caller gets."""
-    try:
-        yield
-    except Cancelled:
-        raise QueryCancelled(
-            "the call was cancelled by its `Cancel`, and changed nothing; make it again with a new one"
-        ) from None
-
-
-@contextmanager
-def watching(token: Cancel | None) -> Iterator[None]:
+class watching(AbstractContextManager[None]):  # noqa: N801 - called as a function
     """Let this token count for the work inside; None changes nothing."""
-    if token is None:
-        yield
-        return
-    before = _CURRENT.set(token)
-    try:
-        look_at(token)
-        yield
-    finally:
-        _CURRENT.reset(before)
+
+    __slots__ = ("_before", "_token")
+
+    def __init__(self, token: Cancel | None) -> None:
+        self._token = token
+        self._before: Token[Cancel | None] | None = None
+
+    def __enter__(self) -> None:
+        if self._token is not None:
+            look_at(self._token)
+            self._before = _CURRENT.set(self._token)
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if self._before is not None:
+            _CURRENT.reset(self._before)
+
+
+class _Called(watching):
+    """Let the token of a caller count for the work inside, and tell the caller if it fired."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        try:
+            super().__enter__()
+        except Cancelled:
+            raise _given_up() from None
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        super().__exit__(kind)
+        if kind is not None and issubclass(kind, Cancelled):
+            raise _given_up() from None
+
+
+def _given_up() -> QueryCancelled:
+    return QueryCancelled(
+        "the call was cancelled by its `Cancel`, and changed nothing; make it again with a new one"
+    )
 
 
 def stop_looking() -> None:
@@ -212,7 +227,7 @@ def watched(token: Cancel | None, items: Iterator[T]) -> Iterator[T]:
         yield from items
         return
     while True:
-        with _called(token):
+        with _Called(token):
             try:
                 item = next(items)
             except StopIteration:

@@ -15,12 +15,17 @@
     │   └── QueryNotFound              no query of that name in the source
     ├── PolicyDenied                   the policy refuses the action
     ├── PolicyFailure                  the policy gave no decision
+    ├── Unauthenticated                a server does not know the caller
+    ├── Busy                           a server has no slot free
     ├── NotFound                       a name refers to nothing
     │   ├── BranchNotFound, TagNotFound, CommitNotFound, VersionNotFound, EntityNotFound
+    │   ├── GraphNotFound, StoredQueryNotFound
     ├── Conflict                       state or another actor prevents the operation
     │   ├── BranchExists, TagExists, BranchNameClash, BranchInUse, Contention, Drift
     │   ├── SchemaApplyInProgress, SchemaConflict, GraphMoved, GraphReplaced, AlreadyInitialised
     │   ├── ExpectedVersionMismatch    a lost race
+    │   ├── SchemaViolation            stored rows do not fit a step of a schema change
+    │   ├── PurgeBlocked               a kept state holds what shall be purged
     │   ├── KeyConflict                strict insert of an existing id
     │   ├── MergeConflicts             a person has to resolve the merge
     │   ├── NoParent, SchemaBoundary   the two sides of a diff cannot be compared
@@ -34,150 +39,23 @@
     ├── BlobRange                      the range to read lies behind the end of a blob
     ├── ExternalBlob                   the bytes of a blob are kept elsewhere and are not fetched
     ├── ProviderError                  embedding provider missing or failing
-    └── StorageError                   the store failed
-        ├── CorruptSidecar, NewerFormat, NotAGraph
+    ├── StorageError                   the store failed
+    │   ├── CorruptSidecar, NewerFormat, NotAGraph
+    └── ApiError                       an answer of a server that is none of these
 
 Every class has a stable ``code``; ``details`` carries the facts. Exit codes of the command line and
-HTTP bodies come from the class attributes and are defined nowhere else.
+HTTP bodies come from the class attributes and are defined nowhere else; ``OmniGraphError.from_body`` makes
+the error again from its body.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from omnigraph.spans import Span, underline
-
-
-class OmniGraphError(Exception):
-    """Base of every error the product raises on purpose.
-
-    Class attributes: ``code`` is the stable name of the error, ``label`` a prefix of the text,
-    ``wire_detail`` the key of the details in a JSON body, ``fields`` the details that must be
-    given.
-    """
-
-    code: ClassVar[str] = "internal"
-    label: ClassVar[str | None] = None
-    http_status: int = 500
-    wire_code: str | None = "internal"
-    wire_detail: ClassVar[str | None] = None
-    exit_code: ClassVar[int] = 1
-    fields: ClassVar[tuple[str, ...]] = ()
-
-    def __init__(self, message: str, **details: Any) -> None:
-        missing = [name for name in self.fields if name not in details]
-        if missing:
-            raise TypeError(f"{type(self).__name__} needs the details {', '.join(missing)}")
-        self.message = shortened(_printable(message))
-        self.details: dict[str, Any] = details
-        super().__init__(f"{self.label}: {self.message}" if self.label else self.message)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle by message and details, because the shown text has the label in front."""
-        return _rebuild, (type(self), self.message, self.details), self.__dict__
-
-    def body(self) -> dict[str, Any]:
-        """Return the JSON body of this error for HTTP, and for ``--json`` on the command line."""
-        body: dict[str, Any] = {"error": str(self), "kind": self.code}
-        if self.wire_code is not None:
-            body["code"] = self.wire_code
-        if self.wire_detail is not None and (detail := self._wire_fields()):
-            body[self.wire_detail] = detail
-        return body
-
-    def diagnostic(self) -> dict[str, Any]:
-        """Return what an editor shows beside the message: the kind of error and its place, if known."""
-        return {"kind": self.code}
-
-    def _wire_fields(self) -> Any:
-        return dict(self.details)
-
-
-_WORD = 1_000
-_SHOWN_OF_WORD = 200
-_MESSAGE = 4_000
-_SHOWN_AT_END = 1_000
-_LONG_WORDS = re.compile(rf"\S{{{_WORD + 1},}}")
-
-
-def shortened(message: str) -> str:
-    """Cut what a message quotes, which may be of any length: names, values, lines.
-
-    A very long word (paths are shorter) is cut to its beginning, a message that is still too long in its
-    middle, because its end says what to do. Whatever quotes a value by itself, as ``types.shown`` does, cuts it
-    sooner.
-    """
-    if len(message) <= _WORD:
-        return message
-    message = _LONG_WORDS.sub(lambda word: f"{word[0][:_SHOWN_OF_WORD]}…", message)
-    if len(message) <= _MESSAGE:
-        return message
-    return f"{message[: _MESSAGE - _SHOWN_AT_END]} … {message[-_SHOWN_AT_END:]}"
-
-
-def _printable(message: str) -> str:
-    """Return the message with lone surrogates escaped: quoted names may have them, UTF-8 may not."""
-    return message if message.isascii() else message.encode(errors="backslashreplace").decode()
-
-
-def _rebuild(kind: type[OmniGraphError], message: str, details: dict[str, Any]) -> OmniGraphError:
-    return kind(message, **details)
-
-
-class SourceError(OmniGraphError):
-    """An error in schema or query text. ``render()`` shows the line with the fault underlined."""
-
-    http_status = 400
-    wire_code = "bad_request"
-
-    def __init__(
-        self,
-        message: str,
-        *,
-        span: Span | None = None,
-        source: str | None = None,
-        filename: str | None = None,
-        hint: str | None = None,
-        **details: Any,
-    ) -> None:
-        super().__init__(message, **details)
-        self.span = span
-        self.source = source
-        self.filename = filename
-        self.hint = None if hint is None else shortened(hint)
-        if span is not None and source is not None:
-            self.add_note("\n".join(self._snippet()))
-
-    def body(self) -> dict[str, Any]:
-        """Return the JSON body, with the place in the source, the broken rule, and the hint."""
-        body = super().body()
-        if self.hint is not None:
-            body["hint"] = self.hint
-        for name in ("rule", "query"):
-            if self.details.get(name) is not None:
-                body[name] = self.details[name]
-        if self.span is not None:
-            body["span"] = self.span.to_json()
-        return body
-
-    def diagnostic(self) -> dict[str, Any]:
-        """Return the kind of error with the rule it breaks, a hint, and the place in the source."""
-        span = None if self.span is None else self.span.to_json()
-        facts = {"rule": self.details.get("rule"), "hint": self.hint, "span": span}
-        known = {name: value for name, value in facts.items() if value is not None}
-        return {**super().diagnostic(), **known}
-
-    def render(self) -> str:
-        """Return the message, the place, the source line with an underline, and a hint."""
-        return "\n".join([str(self), *self._snippet()])
-
-    def _snippet(self) -> Iterator[str]:
-        if self.span is not None and self.source is not None:
-            yield from underline(self.source, self.span, self.filename)
-        if self.hint is not None:
-            yield f"  = hint: {self.hint}"
+from omnigraph.error_base import OmniGraphError as OmniGraphError
+from omnigraph.error_base import SourceError as SourceError
+from omnigraph.error_base import shortened as shortened
 
 
 class ParseError(SourceError):
@@ -223,6 +101,10 @@ class ParamError(OmniGraphError):
             body["param"] = self.details["param"]
         return body
 
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the name of the parameter out of a body."""
+        self.details |= {"param": body["param"]} if "param" in body else {}
+
 
 class InputError(OmniGraphError):
     """A record cannot be read as its declared type."""
@@ -234,10 +116,11 @@ class InputError(OmniGraphError):
 
     def body(self) -> dict[str, Any]:
         """Return the JSON body, with the records that were refused."""
-        body = super().body()
-        if "bad_records" in self.details:
-            body["bad_records"] = self.details["bad_records"]
-        return body
+        return _with_bad_records(super().body(), self.details)
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the records that were refused out of a body."""
+        self.details |= _with_bad_records({}, body)
 
 
 class ConstraintError(OmniGraphError):
@@ -247,6 +130,18 @@ class ConstraintError(OmniGraphError):
     label = "write error"
     http_status = 400
     wire_code = "bad_request"
+
+    def body(self) -> dict[str, Any]:
+        """Return the JSON body, with the records of a load that break a rule of their type."""
+        return _with_bad_records(super().body(), self.details)
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the records that break a rule out of a body."""
+        self.details |= _with_bad_records({}, body)
+
+
+def _with_bad_records(body: dict[str, Any], details: Mapping[str, Any]) -> dict[str, Any]:
+    return {**body, "bad_records": details["bad_records"]} if "bad_records" in details else body
 
 
 class UnsupportedMigration(OmniGraphError):
@@ -266,6 +161,11 @@ class BadRequest(OmniGraphError):
 
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message, **{"reason": message, **details})
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the message for the reason, as a new error does."""
+        super().read_body(body)
+        self.details["reason"] = self.message
 
 
 class CursorRejected(BadRequest):
@@ -297,6 +197,22 @@ class PolicyFailure(OmniGraphError):
     label = "policy evaluation failure"
 
 
+class Unauthenticated(OmniGraphError):
+    """A server needs a token and got none, or one that it does not know."""
+
+    code = "unauthenticated"
+    http_status = 401
+    wire_code = "unauthorized"
+
+
+class Busy(OmniGraphError):
+    """A server has no slot free for the request; nothing was done, and it can be sent again later."""
+
+    code = "too_many_requests"
+    http_status = 429
+    wire_code = "too_many_requests"
+
+
 class NotFound(OmniGraphError):
     """A name refers to nothing that exists."""
 
@@ -306,8 +222,10 @@ class NotFound(OmniGraphError):
     wire_detail = "not_found"
 
     def _wire_fields(self) -> Any:
-        named = ("branch", "tag", "graph_commit_id", "version", "entity")
-        return {name: self.details[name] for name in named if name in self.details}
+        return {name: self.details[name] for name in _NAMED if name in self.details}
+
+
+_NAMED = ("branch", "tag", "graph_commit_id", "version", "graph", "entity", "stored_query")
 
 
 class BranchNotFound(NotFound):
@@ -344,6 +262,20 @@ class EntityNotFound(NotFound):
     code = "entity_not_found"
 
 
+class GraphNotFound(NotFound):
+    """A server has no graph of that id."""
+
+    code = "graph_not_found"
+    fields = ("graph",)
+
+
+class StoredQueryNotFound(NotFound):
+    """A server has no stored query of that name, or the caller may not know of it."""
+
+    code = "stored_query_not_found"
+    fields = ("stored_query",)
+
+
 class Conflict(OmniGraphError):
     """State on disk or another actor prevents the operation."""
 
@@ -356,6 +288,12 @@ class Conflict(OmniGraphError):
         if self.wire_detail == "conflict":
             return {"code": self.code, **self.details}
         return super()._wire_fields()
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the details out of a body, without the code, which the class has."""
+        super().read_body(body)
+        if self.wire_detail in ("conflict", "change_diff_refusal"):
+            self.details.pop("code", None)
 
 
 class BranchExists(Conflict):
@@ -439,6 +377,30 @@ class ExpectedVersionMismatch(Conflict):
     fields = ("table_key", "expected", "actual")
 
 
+class SchemaViolation(Conflict):
+    """Stored rows do not fit a step of a schema change; ``violations`` names rules and rows."""
+
+    code = "schema_violation"
+    wire_detail = "schema_violation"
+    fields = ("violations",)
+
+    def _wire_fields(self) -> Any:
+        return self.details.get("violations")
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the rules and rows out of a body."""
+        if "schema_violation" in body:
+            self.details["violations"] = body["schema_violation"]
+
+
+class PurgeBlocked(Conflict):
+    """A state of the graph that is kept holds what shall be purged; ``obstacles`` names them."""
+
+    code = "purge_blocked"
+    wire_detail = "purge_blocked"
+    fields = ("obstacles",)
+
+
 class KeyConflict(Conflict):
     """A strict insert met an existing id."""
 
@@ -455,7 +417,12 @@ class MergeConflicts(Conflict):
     fields = ("conflicts",)
 
     def _wire_fields(self) -> Any:
-        return self.details["conflicts"]
+        return self.details.get("conflicts")
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Take the conflicts out of a body."""
+        if "merge_conflicts" in body:
+            self.details["conflicts"] = body["merge_conflicts"]
 
 
 class NoParent(Conflict):
@@ -575,9 +542,17 @@ class ProviderError(OmniGraphError):
     label = "runtime error"
 
     def __init__(self, message: str, *, missing: bool = False, **details: Any) -> None:
-        super().__init__(message, missing=missing, **details)
+        super().__init__(message, **details)
+        self._set_missing(missing)
+
+    def _set_missing(self, missing: bool) -> None:
+        self.details["missing"] = missing
         if missing:
             self.http_status, self.wire_code = 400, "bad_request"
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """See by the code whether the provider is missing."""
+        self._set_missing(body.get("code") == "bad_request")
 
 
 class StorageError(OmniGraphError):
@@ -605,3 +580,42 @@ class NotAGraph(StorageError):
     code = "not_a_graph"
     http_status = 404
     wire_code = "not_found"
+
+
+class ApiError(OmniGraphError):
+    """An answer of a server that no other class stands for: its ``status``, ``code``, ``kind`` and body."""
+
+    code = "api"
+    http_status = 502
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 502,
+        code: str | None = None,
+        kind: str | None = None,
+        body: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(message)
+        named = {"kind": kind, "code": code}
+        told = {name: value for name, value in named.items() if value is not None}
+        self.read_body({"error": str(self), **told} if body is None else body)
+        self.http_status = status
+
+    @property
+    def status(self) -> int:
+        """The HTTP status of the answer."""
+        return self.http_status
+
+    def body(self) -> dict[str, Any]:
+        """Return the body of the answer as it came."""
+        return dict(self._body)
+
+    def read_body(self, body: Mapping[str, Any]) -> None:
+        """Keep a body, and what it says of itself."""
+        kind, code = body.get("kind"), body.get("code")
+        self.kind = kind if isinstance(kind, str) else None
+        self.wire_code = code if isinstance(code, str) else None
+        self.code = self.wire_code or self.kind or "api"
+        self._body = dict(body)

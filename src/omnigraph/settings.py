@@ -18,6 +18,8 @@ from omnigraph.errors import BadRequest
 
 Value = TypeVar("Value")
 TraversalMode = Literal["auto", "indexed", "csr"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["json", "text"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,18 @@ def _traversal_mode(text: str) -> TraversalMode:
     if text not in get_args(TraversalMode):
         raise ValueError(text)
     return cast("TraversalMode", text)
+
+
+def _log_level(text: str) -> LogLevel:
+    if text.lower() not in get_args(LogLevel):
+        raise ValueError(text)
+    return cast("LogLevel", text.lower())
+
+
+def _log_format(text: str) -> LogFormat:
+    if text.lower() not in get_args(LogFormat):
+        raise ValueError(text)
+    return cast("LogFormat", text.lower())
 
 
 def _user_cache_dir() -> Path:
@@ -152,3 +166,44 @@ HOME: Setting[Path | None] = Setting(
     _user_home,
 )
 PROFILE = _text("OMNIGRAPH_PROFILE", "the name of a profile")
+BEARER_TOKEN = _text("OMNIGRAPH_BEARER_TOKEN", "the token for servers without one of their own")
+
+
+def server_token(name: str) -> Setting[str | None]:
+    """The variable that holds the token of one server of `config.yaml`."""
+    variable = f"OMNIGRAPH_TOKEN_{name.upper().replace('-', '_')}"
+    return _text(variable, f"the token of the server `{name}`")
+
+
+# Those of `omnigraph-server`. `server/limits.py` warns of a number that cannot be used, and goes on.
+PER_ACTOR_INFLIGHT_MAX = _number("OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX", 16, minimum=1)
+PER_ACTOR_BYTES_MAX = _number("OMNIGRAPH_PER_ACTOR_BYTES_MAX", 4 << 30, minimum=1)
+READ_CONCURRENCY = _number("OMNIGRAPH_READ_CONCURRENCY", 4, minimum=1)
+QUERY_TIMEOUT_MS = _number("OMNIGRAPH_QUERY_TIMEOUT_MS", 60_000)
+QUERY_MAX_ROWS = _number("OMNIGRAPH_QUERY_MAX_ROWS", 1_000_000, minimum=1)
+QUERY_MAX_MB = _number("OMNIGRAPH_QUERY_MAX_MB", 1024, minimum=1)
+ANSWERS_MB = _number("OMNIGRAPH_ANSWERS_MB", 2048, minimum=1)
+LOAD_BODY_MAX_MB = _number("OMNIGRAPH_LOAD_BODY_MAX_MB", 1024, minimum=1)
+BLOB_BODY_MAX_MB = _number("OMNIGRAPH_BLOB_BODY_MAX_MB", 4096, minimum=1)
+SERVER_TOKEN = _text("OMNIGRAPH_SERVER_BEARER_TOKEN", "the token of the actor `default`")
+SERVER_TOKENS_FILE = _text(
+    "OMNIGRAPH_SERVER_BEARER_TOKENS_FILE", "a JSON file of actors and tokens"
+)
+SERVER_TOKENS_JSON = _text(
+    "OMNIGRAPH_SERVER_BEARER_TOKENS_JSON", "a JSON object of actors and tokens"
+)
+SERVER_STORE = _text("OMNIGRAPH_STORE", "the address of a graph to serve")
+SERVER_CLUSTER = _text("OMNIGRAPH_CLUSTER", "the directory or address of a cluster to serve")
+SERVER_BIND: Setting[str] = Setting(
+    "OMNIGRAPH_BIND", "a HOST:PORT to listen on", str, lambda: "127.0.0.1:8080"
+)
+SERVER_WORKERS: Setting[str] = Setting(
+    "OMNIGRAPH_WORKERS", "a number of processes", str, lambda: "1"
+)
+UNAUTHENTICATED = _flag("OMNIGRAPH_UNAUTHENTICATED")
+LOG_LEVEL: Setting[LogLevel] = Setting(
+    "OMNIGRAPH_LOG", "`debug`, `info`, `warning` or `error`", _log_level, lambda: "info"
+)
+LOG_FORMAT: Setting[LogFormat | None] = Setting(
+    "OMNIGRAPH_LOG_FORMAT", "`json` or `text`", _log_format, lambda: None
+)

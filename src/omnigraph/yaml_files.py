@@ -21,7 +21,7 @@ DEEPEST = 64
 
 def read_yaml(path: Path) -> Any:
     """Return what the file says; None if it is empty. ``BadRequest`` names the file and the line."""
-    text = _read_text(path)
+    text = read_yaml_text(path)
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -46,7 +46,8 @@ def read_yaml(path: Path) -> Any:
         ) from None
 
 
-def _read_text(path: Path) -> str:
+def read_yaml_text(path: Path) -> str:
+    """Return the text of such a file; refuse one that is too long, or not UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST + 1)

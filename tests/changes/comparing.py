@@ -6,9 +6,9 @@ import base64
 from datetime import datetime
 from typing import Any
 
-from omnigraph.changes.candidates import find_candidates
-from omnigraph.changes.compare import compare, same_state
+from omnigraph.changes.compare_tables import compare, same_state
 from omnigraph.changes.images import images
+from omnigraph.changes.may_differ import find_candidates
 from omnigraph.changes.table_side import TableSide
 from omnigraph.graph.graph import Graph
 from omnigraph.manifest.snapshot import Snapshot

@@ -188,7 +188,6 @@ def test_what_contradicts_itself_is_refused(graph, tmp_path):
     refused(graph, tmp_path, "compressed file of csv", tmp_path / "a.csv.gz", **one)
     refused(graph, tmp_path, "compressed file of parquet", tmp_path / "a.parquet.zst", **one)
     refused(graph, tmp_path, "format is 'xml'", tmp_path / "a", format="xml")
-    refused(graph, tmp_path, "Spark", tmp_path / "a.csv", engine="spark", **one)
     refused(graph, tmp_path, "no type `Ghost`", tmp_path / "a.csv", types=["Ghost"])
     refused(graph, tmp_path, 'directory.*format="csv"', tmp_path)
     refused(graph, tmp_path, "no directory", tmp_path / "none" / "a.csv", **one)

@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph as og
 from omnigraph.changes import table_side
-from omnigraph.changes.candidates import find_candidates, segments_between
-from omnigraph.changes.compare import compare
-from omnigraph.changes.row_changes import with_few_blobs
+from omnigraph.changes.compare_tables import compare
+from omnigraph.changes.may_differ import find_candidates, segments_between
+from omnigraph.changes.row_pairs import with_few_blobs
 from omnigraph.runner.external_sort import RUN_BYTES, external_sort
 from omnigraph.storage.tables.table import manifest_path
 from tests.changes.comparing import check, compared, side_of
+from tests.graphs import graph_of
 
 SCHEMA = """
 node Doc { name: String @key
@@ -32,11 +32,7 @@ def doc(name, **data):
     return {"type": "Doc", "data": {"name": name, **data}}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    graph = og.init(tmp_path / "g", SCHEMA)
-    graph.load([doc(f"d{number}", n=number) for number in range(20)])
-    return graph
+graph = graph_of(SCHEMA, [doc(f"d{number}", n=number) for number in range(20)])
 
 
 def sides(graph, before, after, table_key="node:Doc"):
@@ -114,7 +110,7 @@ def test_forks_of_forks_meet_where_they_parted(graph):
 def test_everything_differs_after_an_overwrite_except_what_is_equal(graph, run_bytes, monkeypatch):
     spilling = partial(external_sort, run_bytes=run_bytes, piece_bytes=1)
     monkeypatch.setattr(table_side, "external_sort", spilling)
-    monkeypatch.setattr("omnigraph.changes.compare._FEW", 2)
+    monkeypatch.setattr("omnigraph.changes.compare_tables._FEW", 2)
     before = graph.snapshot()
     rows = [doc(f"d{number}", n=number if number % 3 else -1) for number in range(2, 25)]
     graph.load(rows, mode="overwrite")

@@ -6,6 +6,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import errors
+from tests.graphs import graph_of, person
 
 SCHEMA = """
 node Person { name: String @key
@@ -16,26 +17,19 @@ edge Knows: Person -> Person { since: I32? }
 """
 
 
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
-
-
 def knows(number, one, other, **data):
     return {"edge": "Knows", "from": one, "to": other, "data": {"id": number, **data}}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    graph = og.init(tmp_path / "g", SCHEMA)
-    graph.load(
-        [
-            *(person(name, age=30, born="1990-02-03") for name in ("Ann", "Bob", "Cy", "Dee")),
-            {"type": "City", "data": {"name": "Oslo"}},
-            knows("k1", "Ann", "Bob", since=2000),
-            knows("k2", "Cy", "Dee"),
-        ]
-    )
-    return graph
+graph = graph_of(
+    SCHEMA,
+    [
+        *(person(name, age=30, born="1990-02-03") for name in ("Ann", "Bob", "Cy", "Dee")),
+        {"type": "City", "data": {"name": "Oslo"}},
+        knows("k1", "Ann", "Bob", since=2000),
+        knows("k2", "Cy", "Dee"),
+    ],
+)
 
 
 def changed(result):
@@ -236,3 +230,15 @@ def test_a_side_that_is_gone_is_said_to_be(graph):
         graph.diff("main", there)
     with pytest.raises(errors.BranchNotFound):
         graph.diff("main", "side")
+
+
+def test_damaged_data_is_told_as_an_error_of_storage(tmp_path):
+    with og.init(tmp_path / "g", "node Person { name: String @key }") as graph:
+        graph.load([{"type": "Person", "data": {"name": "ann"}}])
+        graph.branches.create("side")
+        for name in ("bea", "cid"):
+            graph.load([{"type": "Person", "data": {"name": name}}], branch="side")
+    for path in (tmp_path / "g" / "nodes").rglob("data/*.lance"):
+        path.write_bytes(b"damaged")
+    with og.open(tmp_path / "g") as graph, pytest.raises(og.errors.StorageError):
+        list(graph.diff("main", "side"))

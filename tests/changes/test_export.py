@@ -21,6 +21,7 @@ from omnigraph.errors import BadRequest, HistoryReclaimed, StorageError
 from omnigraph.graph.graph import state_of
 from omnigraph.storage.locks.read_leases import live_leases
 from omnigraph.storage.objects.store_errors import PermissionDenied
+from tests.graphs import exported, graph_of
 from tests.measured import MEASURED
 
 EVERY_TYPE = """
@@ -109,12 +110,6 @@ def everything(tmp_path_factory):
             graph.load(RECORDS[start : start + 3], mode="append")
         graph.load(RECORDS[6:], mode="append")
         yield graph
-
-
-def exported(graph, **options):
-    out = io.BytesIO()
-    graph.export(out, **options)
-    return out.getvalue()
 
 
 def lines(graph, **options):
@@ -222,16 +217,13 @@ def test_types_choose_nodes_and_edges_by_name(everything):
 SMALL = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SMALL) as made:
-        made.load(
-            [
-                *({"type": "Person", "data": {"name": name, "age": 7}} for name in ("bob", "ann")),
-                {"edge": "Knows", "from": "ann", "to": "bob", "data": {"id": "k"}},
-            ]
-        )
-        yield made
+graph = graph_of(
+    SMALL,
+    [
+        *({"type": "Person", "data": {"name": name, "age": 7}} for name in ("bob", "ann")),
+        {"edge": "Knows", "from": "ann", "to": "bob", "data": {"id": "k"}},
+    ],
+)
 
 
 def ids(graph, **options):

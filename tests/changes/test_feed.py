@@ -18,7 +18,8 @@ from omnigraph.errors import (
     ResourceLimit,
     SchemaBoundary,
 )
-from tests.opened import workspace_of
+from tests.graphs import graph_of
+from tests.opened import lose
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -33,10 +34,7 @@ def person(name, age=None):
     return {"type": "Person", "data": {"name": name, "age": age}}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def load(graph, *records, branch="main"):
@@ -275,15 +273,6 @@ def test_maintenance_and_empty_commits_are_empty_blocks(graph):
     page = graph.changes.poll(cursor=cursor)
     assert commits_of(page) == [a, b, c]
     assert [len(block.changes) for block in page.blocks] == [1, 0, 0]
-
-
-def lose(graph, commit_id):
-    """Remove the table version that a commit pins, as an outside tool would."""
-    import lance
-
-    pin = graph.snapshot(snapshot=commit_id).tables["node:Person"]
-    ref = workspace_of(graph).pinned(pin)
-    lance.dataset(ref.dataset_uri).cleanup_old_versions(versions=[pin.table_version])
 
 
 def test_lost_history_ends_a_page_and_then_is_a_gap(graph):

@@ -10,7 +10,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 import omnigraph as og
-from omnigraph.changes import candidates
+from omnigraph.changes import may_differ
 from omnigraph.storage.lance_format import row_versions
 from tests.changes.comparing import check, side_of
 from tests.changes.histories import SCHEMA, History
@@ -33,7 +33,7 @@ def test_states_compare_as_a_full_scan_does_when_all_but_the_newest_versions_are
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as place:
         patch.setattr(row_versions, "EXACT_VERSIONS", 1)
         patch.setattr(row_versions, "MOST_GROUPS", 1)
-        patch.setattr(candidates, "_FEW_VERSIONS", 0)
+        patch.setattr(may_differ, "_FEW_VERSIONS", 0)
         patch.setattr("omnigraph.storage.tables.rewriting.in_groups", counted)
         history = History(og.init(f"{place}/g", SCHEMA, upkeep="off"), random)
         for _ in range(steps):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.running import Launcher, run_fresh
+from tests.cli.running import run_fresh
 
 SCHEMA = """\
 node Person {
@@ -11,13 +11,6 @@ node Person {
 }
 edge Knows: Person -> Person
 """
-
-
-@pytest.fixture(scope="session")
-def launcher(tmp_path_factory):
-    launcher = Launcher(tmp_path_factory.mktemp("launcher"))
-    yield launcher
-    launcher.stop()
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 SRC = Path(__file__).parents[2] / "src"
+RUNS = -1000
+"""What the launcher says of a process that has not ended."""
 FOREIGN = ("OMNIGRAPH_", "AWS_")
 
 
@@ -78,14 +80,33 @@ class Launcher:
             "stdout": str(out),
             "stderr": str(err),
         }
-        code = self._ask(json.dumps(request))
+        code = self._ask({"do": "run", **request})
         return Result(argv, code, out.read_text("utf-8"), err.read_text("utf-8"))
 
-    def _ask(self, request: str) -> int:
+    def start(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], stdout: Path, stderr: Path
+    ) -> int:
+        """Start a server in a child of the launcher, and return its process id."""
+        request = {
+            "argv": list(argv),
+            "cwd": str(cwd),
+            "env": dict(env),
+            "stdin": os.devnull,
+            "stdout": str(stdout),
+            "stderr": str(stderr),
+        }
+        return self._ask({"do": "start", **request})
+
+    def poll(self, pid: int) -> int | None:
+        """Return the exit code of a server that has ended; None while it runs."""
+        code = self._ask({"do": "poll", "pid": pid})
+        return None if code == RUNS else code
+
+    def _ask(self, request: Mapping[str, Any]) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{request}\n")
+            self._process.stdin.write(f"{json.dumps(request)}\n")
             self._process.stdin.flush()
         answer = self._process.stdout.readline()
         assert answer, f"the launcher is gone:\n{self._log.read_text('utf-8')}"

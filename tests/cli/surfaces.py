@@ -1,4 +1,7 @@
-"""Running the `cli` cases of a surfaces case file, by the contract in the head of that file."""
+"""Running the `cli` cases of a surfaces case file, by the contract in the head of that file.
+
+Those with a server, and the other kinds of cases, run in `tests/server/surfaces.py`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ import json
 import operator
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -109,13 +113,12 @@ class CliCase:
         """Every command line the case runs, in order."""
         steps = self.setups[self.body["setup"]]["steps"] if "setup" in self.body else []
         yield from (step["cli"] for step in (*steps, *self.body.get("before", ())))
-        yield self.body["argv"]
+        if self.body["kind"] == "cli":
+            yield self.body["argv"]
         yield from (step["cli"] for step in self.body.get("after", ()))
 
     def missing(self) -> str | None:
         """What the case needs and the product does not have yet."""
-        if "server" in self.body:
-            return "the server is not built yet"
         for argv in self.command_lines():
             if (name := missing_command(argv)) is not None:
                 return f"the command `omnigraph {name}` is not built yet"
@@ -125,14 +128,21 @@ class CliCase:
 
 
 def cli_cases() -> list[CliCase]:
-    """The `cli` cases of the surfaces files in the directory in force."""
+    """The `cli` cases that need no server."""
+    return [
+        case for case in surface_cases() if case.body["kind"] == "cli" and "server" not in case.body
+    ]
+
+
+def surface_cases() -> list[CliCase]:
+    """All cases of the surfaces files in the directory in force."""
     directory = Path(os.environ.get(DIRECTORY_VARIABLE) or BUNDLED)
     found = []
     for path in sorted(directory.glob("*.yaml")):
         document = read_yaml(path)
         if isinstance(document, dict) and "setups" in document:
             shared = document["fixtures"], document["setups"]
-            found += [CliCase(body, *shared) for body in document["cases"] if body["kind"] == "cli"]
+            found += [CliCase(body, *shared) for body in document["cases"]]
     return found
 
 
@@ -177,20 +187,26 @@ class Running:
         """All of the case, in the order of the contract."""
         body = self.case.body
         only_known(str(self.case), body, CASE_KEYS)
+        self.prepare()
+        self.steps(body.get("before", ()))
+        self.step({"cli": body["argv"], **body})
+        self.steps(body.get("after", ()))
+
+    def prepare(self) -> None:
+        """The setup, the files and the hook of the case."""
+        body = self.case.body
         if "setup" in body:
             setup = self.case.setups[body["setup"]]
             self.write_fixtures(setup["use"])
             self.steps(setup["steps"])
         self.write_fixtures([*body.get("files_from", ()), *body.get("use", ())])
         for name, text in body.get("files", {}).items():
-            self.write(name, text)
+            shared = isinstance(text, Mapping)
+            self.write(name, self.case.fixtures[text["$file"]] if shared else text)
         for name, fixture in body.get("replace_files", {}).items():
             self.write(name, self.case.fixtures[fixture])
         if "hook" in body:
             self.hook(body["hook"])
-        self.steps(body.get("before", ()))
-        self.step({"cli": body["argv"], **body})
-        self.steps(body.get("after", ()))
 
     def write_fixtures(self, names: Sequence[str]) -> None:
         for name in names:
@@ -202,10 +218,15 @@ class Running:
         path.write_text(text, "utf-8")
 
     def hook(self, hook: Mapping[str, Any]) -> None:
-        """Commit a delete to a table behind the manifest's back."""
+        """Remove files, or commit a delete to a table behind the manifest's back."""
         from omnigraph.storage.tables.lance_import import lance
 
-        only_known("hook", hook, ["raw_lance_delete"])
+        only_known("hook", hook, ["raw_lance_delete", "remove"])
+        for name in hook.get("remove", ()):
+            path = self.place / name
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+        if "raw_lance_delete" not in hook:
+            return
         change = hook["raw_lance_delete"]
         tables = self.run(["snapshot", "g.omni", "--json"], self.place, None, None).json["tables"]
         table = at(tables, [{"find": {"table_key": change["table_key"]}}])
@@ -253,9 +274,9 @@ def check(result: Result, expect: Mapping[str, Any], place: Path) -> None:
     if "stdout_line_count" in expect:
         assert len(lines) == expect["stdout_line_count"], shown
     for number, matchers in expect.get("stdout_line_json", {}).items():
-        _match(json.loads(lines[int(number)]), matchers, shown)
+        match(json.loads(lines[int(number)]), matchers, shown)
     if "stdout_json" in expect:
-        _match(result.json, expect["stdout_json"], shown)
+        match(result.json, expect["stdout_json"], shown)
     _check_files(expect, place)
 
 
@@ -289,7 +310,7 @@ def at(document: Any, path: Sequence[Any]) -> Any:
     return document
 
 
-def _match(document: Any, matchers: Sequence[Mapping[str, Any]], shown: str) -> None:
+def match(document: Any, matchers: Sequence[Mapping[str, Any]], shown: str) -> None:
     for matcher in matchers:
         only_known("matcher", matcher, MATCHER_KEYS)
         found = at(document, matcher["at"])

@@ -102,7 +102,7 @@ def test_actors_of_the_product_and_of_nobody_are_refused(omnigraph, graph, actor
 
 
 CONFIG = """\
-servers: { prod: { url: "https://graphs.example.org" } }
+servers: { prod: { url: "http://127.0.0.1:9" } }
 clusters: { team: { root: "s3://bucket/team" } }
 profiles:
   near: { store: g.omni }
@@ -144,7 +144,7 @@ class TestResolution:
         config(CONFIG + "defaults: { server: prod, default_graph: shop }\n")
         result = omnigraph("snapshot")
         assert result.exit == 1
-        assert "https://graphs.example.org/graphs/shop is behind a server" in result.stderr
+        assert "cannot reach http://127.0.0.1:9: " in result.stderr
 
     @pytest.mark.parametrize(
         ("argv", "said"),
@@ -170,11 +170,10 @@ class TestResolution:
             (("--profile", "far"), "profile `far` names a cluster, which snapshot (any command)"),
             (("--cluster", "team", "--graph", "a"), "pass --store s3://bucket/team/graphs/a.omni"),
             (("--cluster", "./x/"), "pass --store ./x/graphs/<id>.omni"),
-            # Understood, and not built yet.
-            (("--server", "prod"), "https://graphs.example.org is behind a server"),
-            (("--server", "prod", "--graph", "a"), "example.org/graphs/a is behind a server"),
-            (("--server", "https://h/p/graphs/a/"), "https://h/p/graphs/a is behind a server"),
-            (("--server", "https://h/graphs/a", "--graph", "a"), "h/graphs/a is behind a server"),
+            # Nobody listens there.
+            (("--server", "prod"), "cannot reach http://127.0.0.1:9: "),
+            (("--server", "prod", "--graph", "a"), "cannot reach http://127.0.0.1:9: "),
+            (("--server", "http://127.0.0.1:9/p/graphs/a/"), "cannot reach http://127.0.0.1:9/p: "),
         ],
         ids=str,
     )
@@ -214,11 +213,14 @@ any    svgp  query explain export status snapshot schema_show schema_plan branch
 any    svgp  commit_list commit_show commit_changes log changes_poll changes_baseline diff
 any    svgp  blob_get blob_stat
 any    svgpa load ingest mutate embed schema_apply branch_create branch_merge branch_delete
-any    svgpa tag_create tag_delete commit_revert blob_put shell
+any    svgpa tag_create tag_delete commit_revert blob_put shell mcp
 any    svcgp lint
 direct scgp  optimize ensure-indices repair cleanup verify
 direct -     init
-local  -     alias profile_list profile_show login logout examples completion version
+served vp    graphs_list
+control -    policy_validate policy_test policy_explain queries_list
+control sp   queries_validate
+local  -     alias profile_list profile_show login logout examples skill completion version
 """
 LETTERS = {
     "store": "s",

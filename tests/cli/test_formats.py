@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+import omnigraph as og
 from omnigraph.cli.formats import Format, TableStyle, render
 from omnigraph.manifest.snapshot import Target
 from omnigraph.service.query import read_output
@@ -43,6 +44,20 @@ def test_json_can_be_plain_ascii():
     assert "é" in text_of(answer, Format.JSONL)
     assert text_of(answer, Format.JSONL, ascii_only=True).isascii()
     assert text_of(answer, Format.JSON, ascii_only=True).isascii()
+
+
+def test_objects_are_json_in_a_cell(tmp_path):
+    schema = "node Person { name: String @key  age: I64? }"
+    with og.init(tmp_path / "g", schema) as graph:
+        graph.load([{"type": "Person", "data": {"name": "ada", "age": 2**60}}])
+        answer = graph.query("match { $p: Person } return { $p { * }, collect($p.age) as ages }")
+    shown = '{"name":"ada","age":"1152921504606846976"}'
+    head, row = csv.reader(io.StringIO(text_of(answer, Format.CSV), newline=""))
+    assert (head, row) == (["p", "ages"], [shown, '["1152921504606846976"]'])
+    assert text_of(answer, Format.JSONL).splitlines()[1].startswith('{"p":' + shown)
+    table = table_of(answer)
+    assert shown in table
+    assert "via (anonymous)" in table
 
 
 def test_csv_quotes_what_it_must():

@@ -23,17 +23,23 @@ from omnigraph.cli.operator.config import SCOPE_KINDS, Alias, Defaults, NamedGra
 from omnigraph.cli.process import ENDING, SIGNALLED
 from omnigraph.errors import OmniGraphError
 from tests.cli.running import environment
+from tests.served_pages import SERVED_PAGES
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "user" / "cli.md").read_text("utf-8")
 BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 OTHERS = [
     page
-    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    for page in [
+        ROOT / "README.md",
+        *sorted((ROOT / "docs").rglob("*.md")),
+        *sorted((ROOT / "src" / "omnigraph" / "skill").glob("*.md")),
+    ]
     if page.name != "cli.md" and "```console" in page.read_text("utf-8")
+    if page not in SERVED_PAGES
 ]
 SHARED = {
-    *("--store", "--profile", "--as", "--yes"),
+    *("--store", "--server", "--graph", "--profile", "--as", "--yes"),
     *("--quiet", "--verbose", "--log-level", "--json", "--help", "-h"),
 }
 

@@ -14,7 +14,7 @@ from omnigraph.commit.changes import StagedStep, TableChange, Write, Writer
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.graph import Graph
-from omnigraph.manifest.history.streams import StreamBatch
+from omnigraph.manifest.history.stream_records import StreamBatch
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace

@@ -28,14 +28,11 @@ from tests.commit.synthetic import (
     rows_of,
     write,
 )
-from tests.manifest.publishing import new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import SCHEMA
 from tests.opened import workspace_of
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def test_many_tables_become_visible_together(graph):

@@ -25,14 +25,14 @@ from omnigraph.errors import (
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.identity import evolve
+from omnigraph.lang.schema.identities import evolve
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import refs
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
 from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
-from omnigraph.storage.tables.indexing.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch, list_branches
@@ -50,16 +50,14 @@ from tests.commit.synthetic import (
     prepare,
     write,
 )
+from tests.graphs import graph_of
 from tests.manifest.publishing import SCHEMA, new_graph
 from tests.opened import workspace_of
 
 FINISHED = "load.after_phase_b_before_phase_c"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def intent(operation: str = "load") -> Intent:

@@ -7,21 +7,18 @@ import pytest
 from omnigraph.commit.heal import heal
 from omnigraph.commit.protocol import commit
 from omnigraph.commit.replays import BatchRepeated, is_published, publish_once
-from omnigraph.commit.staging import lock_names
+from omnigraph.commit.stage_tables import lock_names
 from omnigraph.errors import BadRequest
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest import tidying
-from omnigraph.manifest.history.streams import StreamBatch, StreamRecord, find_stream
+from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord, find_stream
 from omnigraph.manifest.manifest import Manifest
 from tests.commit.synthetic import PERSON, TEAM, contents, dying_at, prepare, write
-from tests.manifest.publishing import new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import SCHEMA
 from tests.opened import workspace_of
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def recorded(graph, app_id: str = "orders", branch: str = "main") -> StreamRecord | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -47,7 +48,13 @@ _Loader.yaml_implicit_resolvers = {
 
 def read_yaml(path: Path) -> Any:
     """What a file says; a YAMLError if it is no YAML."""
-    return yaml.load(path.read_text(encoding="utf-8"), _Loader)
+    return _parsed(path.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _parsed(text: str) -> Any:
+    """Parse it once: three test files read all cases. Nobody may change what they say."""
+    return yaml.load(text, _Loader)
 
 
 def all_cases() -> list[Case]:

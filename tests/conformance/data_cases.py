@@ -13,7 +13,7 @@ import omnigraph
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.indexing.indexes import Coverage, coverage
+from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import to_json
 from tests.conformance.apply_cases import apply, apply_case, check_tables, edit_schema_file

@@ -17,17 +17,20 @@ from typing import Any, NoReturn, Protocol
 
 import omnigraph
 from omnigraph.lang.query import compile_query
-from omnigraph.lang.query.ir import NOW_PARAM, Bm25, ParamRef, Ranking, ReadPlan, Rrf, Score
+from omnigraph.lang.query.ir import NOW_PARAM, Bm25, Delete, ParamRef, Ranking, ReadPlan, Rrf, Score
 from omnigraph.lang.query.params import bind
 from omnigraph.read.output.query_result import QueryResult
+from omnigraph.write.runnable import is_runnable
 from tests.conformance.expectations import check_rows
 from tests.oracle.graph import Graph as Plain
 from tests.oracle.interpreter import run, to_json_rows
 from tests.stored import fill, read_back
 
 NOT_BUILT = {
-    "surfaces": "command line cases run in tests/cli; the server is not built yet",
-    "query-ext": "the extensions of the query language are not built yet",
+    "surfaces": "those of the command line run in tests/cli, those of servers in tests/server",
+    "interfaces": "interfaces as variables and as ends of edges are not built yet",
+    "metrics": "metrics of vectors are not built yet",
+    "mutations": "mutations of matched rows, with expressions or of several kinds are not built yet",
     "schema-branches": "schemas per branch are not built yet",
     "algorithms": "graph algorithms are not built yet",
     "memory": "valid time, histories of entities and purge are not built yet",
@@ -85,6 +88,9 @@ class StoredSession:
         """Mutate, or read on every graph and path, and compare."""
         plan = compile_query(self.graphs[0].schema.catalog, source, name)
         if not isinstance(plan, ReadPlan):
+            deletes = {isinstance(one, Delete) for one in plan.statements}
+            if not is_runnable(plan) or len(deletes) > 1:
+                not_built("mutations")
             (graph,) = self.graphs
             done = graph.mutate(source, name, params)
             return Outcome(affected={"nodes": done.affected_nodes, "edges": done.affected_edges})
@@ -153,7 +159,7 @@ def _without(rows: list[dict[str, Any]], names: set[str]) -> list[dict[str, Any]
 
 def _ranks_by_words(ranking: Ranking | None) -> bool:
     if isinstance(ranking, Rrf):
-        return _ranks_by_words(ranking.first) or _ranks_by_words(ranking.second)
+        return any(_ranks_by_words(arm) for arm in ranking.arms)
     return isinstance(ranking, Bm25)
 
 

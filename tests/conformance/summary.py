@@ -18,6 +18,9 @@ def count_cases(terminalreporter: Any) -> None:
             path, _, case = report.nodeid.partition("[")
             if case and f"{HERE}/test_conformance.py" in path:
                 counts.setdefault(case.split("/")[0], Counter())[outcome] += 1
+            elif case and path.endswith("test_surfaces.py::test_case"):
+                where = path.split("/")[1]
+                counts.setdefault(f"surfaces in tests/{where}", Counter())[outcome] += 1
     if not counts:
         return
     terminalreporter.section("conformance")

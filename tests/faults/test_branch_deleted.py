@@ -25,7 +25,7 @@ from tests.commit.synthetic import (
     prepare,
     write,
 )
-from tests.faults.remade_helpers import WriterProcess, new_graph
+from tests.faults.remade_helpers import new_graph
 from tests.faults.remade_workers import (
     BASE,
     KINDS,
@@ -49,12 +49,6 @@ def graph(tmp_path):
         graph.branches.create("b")
         fill(graph, "b", "old")
         yield graph
-
-
-@pytest.fixture(scope="module")
-def writers():
-    with WriterProcess({}) as process:
-        yield process
 
 
 @pytest.fixture

@@ -18,33 +18,16 @@ from tests.faults.remade_helpers import (
     GONE,
     SHAPES,
     Race,
-    WriterProcess,
     cases,
     judged,
-    new_graph,
     pins,
     prepare,
 )
-from tests.faults.remade_workers import (
-    BASE,
-    KINDS,
-    fill,
-    filled,
-    look,
-)
+from tests.faults.remade_workers import BASE, KINDS, SCHEMA, fill, filled, look, records
+from tests.graphs import graph_of
 from tests.storage.processes import run_processes
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path / "g") as graph:
-        yield graph
-
-
-@pytest.fixture(scope="module")
-def writers():
-    with WriterProcess({}) as process:
-        yield process
+graph = graph_of(SCHEMA, records(BASE))
 
 
 @pytest.fixture

@@ -35,7 +35,8 @@ from tests.faults.commit_workers import (
     write_many,
     write_paused,
 )
-from tests.manifest.publishing import new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import SCHEMA
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes, talk_to
 
@@ -44,10 +45,7 @@ TIMES = 50
 OVERLAPPING = [[PERSON, TEAM], [TEAM, MEMBER_OF], [PERSON, MEMBER_OF], [PERSON, TEAM, MEMBER_OF]]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def check(graph: Graph, told: Told) -> None:

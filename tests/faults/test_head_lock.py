@@ -13,22 +13,12 @@ import pytest
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
-from tests.faults.remade_helpers import WriterProcess, new_graph
-from tests.faults.remade_workers import BASE, KINDS, Content, look, outcome, records
+from tests.faults.remade_workers import BASE, KINDS, SCHEMA, Content, look, outcome, records
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes, talk_to
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path / "g") as graph:
-        yield graph
-
-
-@pytest.fixture(scope="module")
-def writers():
-    with WriterProcess({}) as process:
-        yield process
+graph = graph_of(SCHEMA, records(BASE))
 
 
 @pytest.fixture

@@ -9,19 +9,16 @@ import pytest
 import omnigraph.pipeline.load
 import omnigraph.write.mutate  # noqa: F401 - they declare the points that are armed here
 from omnigraph import failpoints
-from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.write.writing import nodes, run
 
 SCHEMA = "node Item { name: String @key  n: I64? }\nnode Note { text: String }"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import Contention
-from omnigraph.graph import Graph, init
+from omnigraph.graph import Graph
 from omnigraph.storage.locks.lock_files import LockFiles
 from omnigraph.storage.locks.waiting import WAITING_DIR, Purpose
 from tests.faults.queue_workers import (
@@ -23,6 +23,7 @@ from tests.faults.queue_workers import (
     write_in_turn,
 )
 from tests.faults.queueing_helpers import LIMIT, SCHEMA, check, put_tokens
+from tests.graphs import graph_of
 from tests.measured import MEASURED
 from tests.opened import workspace_of
 from tests.sampling import runs_all
@@ -37,10 +38,7 @@ PROCESSES, TIMES = 8, 200 if runs_all() else 20
 LOAD_ROWS = int(os.environ.get("QUEUEING_LOAD_ROWS", "100_000" if runs_all() else "20_000"))
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def test_eight_processes_write_single_rows_to_one_table(graph, record_property, monkeypatch):

@@ -14,7 +14,7 @@ from tests.s3_server import BUCKET
 from tests.sampling import runs_all
 from tests.storage.processes import run_processes
 
-PROCESSES, TIMES = 4, 50 if runs_all() else 10
+PROCESSES, TIMES = 4, 50 if runs_all() else 5
 
 
 @pytest.fixture

@@ -18,10 +18,10 @@ from omnigraph import failpoints
 from omnigraph.commit import protocol
 from omnigraph.commit.audit import read_audit
 from omnigraph.errors import RecoveryRequired
-from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import Died, drifted
 from tests.faults.commit_workers import open_paused, open_read_write
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes, stopped_at
 from tests.write.writing import nodes, run
@@ -31,10 +31,7 @@ NOTE = [{"type": "Note", "data": {"text": "once"}}]
 BOTH = [{"type": "Item", "data": {"name": "dead"}}, *NOTE]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def lose_locks(graph) -> None:

@@ -27,17 +27,15 @@ from tests.commit.synthetic import (
     write,
 )
 from tests.faults.small_disks import fill, small_disk
-from tests.manifest.publishing import new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import SCHEMA, new_graph
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 
 EMPTY = {PERSON: [], TEAM: [], MEMBER_OF: []}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 # ------------------------------------------------------------------ the table of faults

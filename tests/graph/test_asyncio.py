@@ -13,6 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import OmniGraphError, QueryCancelled
+from tests.graphs import graph_of
 
 SCHEMA = "node N { k: I64 @key }"
 COUNT = "query q() { match { $n: N } return { count($n) as n } }"
@@ -22,11 +23,7 @@ ENDLESS = (
 )
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load([{"type": "N", "data": {"k": at}} for at in range(2000)])
-        yield graph
+graph = graph_of(SCHEMA, [{"type": "N", "data": {"k": at}} for at in range(2000)])
 
 
 def test_a_cancelled_query_does_not_end_the_loop(graph):

@@ -202,6 +202,15 @@ class TestReading:
             assert (file.seekable(), file.writable()) == (True, False)
         assert file.closed
 
+    def test_an_open_blob_has_the_facts_of_its_own_bytes(self, stored, graph):
+        with stored.open("node", "Plate", "p", "scan") as file:
+            seen = stored.stat("node", "Plate", "p", "scan")
+            stored.write("node", "Plate", "p", "scan", b"other")
+            assert file.stat == seen
+            assert file.stat.graph_commit_id != graph.commits.list()[0].graph_commit_id
+            assert file.read() == b"0123456789"
+        assert stored.stat("node", "Plate", "p", "scan").etag != seen.etag
+
     def test_stat_names_what_it_looked_at(self, stored, graph):
         head = graph.commits.list()[0].graph_commit_id
         found = stored.stat("node", "Plate", "p", "scan").to_json()
@@ -344,6 +353,40 @@ class TestWriting:
         stored.blobs.write(*where, None, if_match=f'"{second}"')
         with pytest.raises(BlobChanged):
             stored.blobs.write(*where, b"4", if_match=second)
+
+    def test_if_match_takes_any_of_several_and_any_value(self, stored):
+        where = ("node", "Plate", "p", "back")
+        etag = stored.blobs.stat(*where).etag
+        done = stored.blobs.write(*where, b"2", if_match=f'"other", "{etag}"')
+        stored.blobs.write(*where, b"3", if_match="*")
+        # A weak tag never says that bytes are the same.
+        with pytest.raises(BlobChanged):
+            stored.blobs.write(*where, b"4", if_match=f'W/"{done.etag}"')
+        stored.blobs.write(*where, None)
+        with pytest.raises(BlobChanged):
+            stored.blobs.write(*where, b"5", if_match="*")
+
+    def test_if_none_match_writes_only_where_there_is_no_value(self, stored):
+        stored.load([plate("e", scan=b"")])
+        where = ("node", "Plate", "p", "scan")
+        done = stored.blobs.write(*where, b"first", if_none_match="*")
+        head = stored.commits.list()[0].graph_commit_id
+        for source in (b"second", None):
+            with pytest.raises(BlobChanged) as refused:
+                stored.blobs.write(*where, source, if_none_match=" * ")
+            assert refused.value.details["actual"] == done.etag
+        with pytest.raises(BlobChanged):
+            stored.blobs.write("node", "Plate", "e", "scan", b"x", if_none_match="*")
+        assert value(stored, "p") == b"first"
+        with pytest.raises(BadRequest, match="if_none_match"):
+            stored.blobs.write(*where, b"x", if_none_match=done.etag)
+        assert stored.commits.list()[0].graph_commit_id == head
+
+    def test_an_external_value_is_a_value(self, graph):
+        graph.load([plate("far", scan="gs://far/pictures/1.png")])
+        with pytest.raises(BlobChanged):
+            graph.blobs.write("node", "Plate", "far", "scan", b"x", if_none_match="*")
+        graph.blobs.write("node", "Plate", "far", "scan", b"x", if_match="*")
 
     def test_writers_at_once_all_succeed(self, stored, files):
         stored.load([plate(f"p{n}") for n in range(4)])

@@ -15,6 +15,7 @@ from omnigraph.changes.stats import Meter
 from omnigraph.graph.graph import state_of
 from omnigraph.policy.checker import Decision
 from omnigraph.storage.tables.table import Table
+from tests.graphs import graph_of
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  born: Date?  tags: [String]?  face: Vector(2)?  photo: Blob? }
@@ -26,36 +27,32 @@ PEOPLE = ["ada", "bob", "cy", "di"]
 KNOWS = [("ada", "bob", 1999), ("bob", "ada", None), ("ada", "bob", 2001), ("cy", "di", None)]
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
-    with og.init(tmp_path_factory.mktemp("frames") / "g", SCHEMA) as graph:
-        graph.load(
-            [
-                {
-                    "type": "Person",
-                    "data": {
-                        "name": name,
-                        "age": None if name == "di" else number,
-                        "born": "2000-01-02",
-                        "tags": ["x", name],
-                        "face": [number, 0.5],
-                        "photo": "base64:eA==",
-                    },
-                }
-                for number, name in enumerate(PEOPLE)
-            ]
-        )
-        graph.load([{"type": "Firm", "data": {"id": "f1", "title": "Acme"}}])
-        graph.load(
-            [
-                *(
-                    {"edge": "Knows", "from": source, "to": target, "data": {"since": since}}
-                    for source, target, since in KNOWS
-                ),
-                {"edge": "WorksAt", "from": "ada", "to": "f1"},
-            ]
-        )
-        yield graph
+graph = graph_of(
+    SCHEMA,
+    [
+        {
+            "type": "Person",
+            "data": {
+                "name": name,
+                "age": None if name == "di" else number,
+                "born": "2000-01-02",
+                "tags": ["x", name],
+                "face": [number, 0.5],
+                "photo": "base64:eA==",
+            },
+        }
+        for number, name in enumerate(PEOPLE)
+    ],
+    [{"type": "Firm", "data": {"id": "f1", "title": "Acme"}}],
+    [
+        *(
+            {"edge": "Knows", "from": source, "to": target, "data": {"since": since}}
+            for source, target, since in KNOWS
+        ),
+        {"edge": "WorksAt", "from": "ada", "to": "f1"},
+    ],
+    scope="module",
+)
 
 
 class TestStreams:
@@ -274,10 +271,12 @@ class TestGraphOfAResult:
         since = [edge["properties"]["since"] for *_, edge in found.edges(data=True)]
         assert sorted(since, key=str) == [1999, 2001, None, None]
 
-    def test_a_result_without_nodes_has_no_graph(self, graph):
+    def test_a_result_without_nodes_has_the_graph_of_its_match(self, graph):
         named = graph.query("query n() { match { $p: Person } return { $p.name } }")
-        with pytest.raises(og.errors.BadRequest, match=r"no column of query `n` is a node"):
-            named.graph()
+        whole = graph.query("query n() { match { $p: Person } return { $p } }")
+        assert {node["id"] for node in named.graph()["nodes"]} == {
+            node["id"] for node in whole.graph()["nodes"]
+        }
         nobody = graph.query('query n() { match { $p: Person { name: "no" } } return { $p } }')
         assert nobody.graph()["nodes"] == []
 

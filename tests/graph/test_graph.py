@@ -29,7 +29,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import STEPS, migrate, read_internal_version
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, WRITTEN_BY_KEY
 from omnigraph.storage.locks.locks import LockManager
-from omnigraph.storage.tables.blobs.columns import blob_columns
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns
 from omnigraph.storage.tables.inline_residual import set_schema_metadata
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive

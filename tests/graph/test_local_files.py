@@ -193,6 +193,15 @@ class TestDefaults:
         ):
             graph.load(place / "in" / "rows.jsonl")
 
+    def test_false_takes_in_nothing_below_a_base_either(self, uri, place):
+        base = (place / "in").as_uri()
+        with og.open(uri, external_blobs=[base], local_files=False) as graph:
+            for path in (f"{base}/own", place / "in" / "own", "own", "in/own"):
+                assert "local_files" in refused(graph, path)
+            # An address is stored, and nothing is read.
+            graph.load([{"type": "Plate", "data": {"tag": "p", "scan": f"{base}/own"}}])
+            assert graph.blobs.stat("node", "Plate", "p", "scan").kind == "external"
+
     def test_true_takes_in_everything(self, uri, place, monkeypatch):
         monkeypatch.chdir(place)
         (place / "in" / "rows.jsonl").write_text(json.dumps(record("../secret", "file")))

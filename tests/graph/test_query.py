@@ -8,6 +8,7 @@ import pytest
 import omnigraph as og
 from omnigraph.graph.caches import PlanCache
 from omnigraph.lang.schema import compile_schema
+from tests.graphs import graph_of
 
 SCHEMA = """
 node Person { name: String @key  age: I32? }
@@ -22,17 +23,14 @@ query time() { match { $p: Person } return { now() as t, $p } }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load(
-            [
-                {"type": "Person", "data": {"name": "ada", "age": 36}},
-                {"type": "Person", "data": {"name": "bob"}},
-                {"edge": "Knows", "from": "ada", "to": "bob"},
-            ]
-        )
-        yield graph
+graph = graph_of(
+    SCHEMA,
+    [
+        {"type": "Person", "data": {"name": "ada", "age": 36}},
+        {"type": "Person", "data": {"name": "bob"}},
+        {"edge": "Knows", "from": "ada", "to": "bob"},
+    ],
+)
 
 
 def ages(graph, **target):

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 import omnigraph as og
+from omnigraph.clock import new_ulid
+from omnigraph.errors import NotAGraph
 
 SCHEMA = "node Person { name: String @key  age: I32? }"
 
@@ -47,3 +51,32 @@ def test_a_graph_made_again_finds_its_rows(tmp_path):
     graph.load(people("p1", age=1), mode="merge")
     graph.load(people("p3", "p10", "p11", age=2), mode="merge")
     assert len(names(graph)) == len(set(names(graph))) == 12
+
+
+WRITES = {
+    "load": lambda g: g.load(people("late")),
+    "mutate": lambda g: g.mutate('query q() { insert Person { name: "late" } }'),
+    "once": lambda g: g.mutate(
+        'query q() { insert Person { name: "late" } }', operation_id=new_ulid()
+    ),
+    "branch": lambda g: g.branches.create("late"),
+    "delete": lambda g: g.branches.delete("side"),
+    "tag": lambda g: g.tags.create("late"),
+    "merge": lambda g: g.branches.merge("side"),
+    "schema": lambda g: g.schema.apply(SCHEMA + "node City { name: String @key }"),
+    "blob": lambda g: g.embed(),
+    "optimize": lambda g: g.optimize(),
+    "refresh": lambda g: g.refresh(),
+    "query": names,
+}
+
+
+@pytest.mark.parametrize("call", WRITES)
+def test_a_graph_that_was_deleted_stays_deleted(tmp_path, call):
+    with filled(tmp_path / "g") as graph:
+        graph.branches.create("side")
+        graph.load(people("p3", age=1), branch="side")
+        shutil.rmtree(tmp_path / "g")
+        with pytest.raises(NotAGraph):
+            WRITES[call](graph)
+        assert not (tmp_path / "g").exists()

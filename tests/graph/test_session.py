@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-import omnigraph as og
 from omnigraph.errors import BadRequest
 from omnigraph.graph.graph import state_of
+from tests.graphs import graph_of
 
 SCHEMA = "node Person { name: String @key  born: I32? }"
 INSERT = "query add($name: String) { insert Person { name: $name } }"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA, actor="ada") as graph:
-        yield graph
+graph = graph_of(SCHEMA, actor="ada")
 
 
 def test_a_session_is_light(graph):

@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from omnigraph.graph import Graph
 from omnigraph.graph import init as init_graph
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from tests.opened import workspace_of
 
@@ -91,12 +91,6 @@ def own(table: Table) -> list[int]:
     return [fragment.id for fragment in table.fragments() if fragment.id not in inherited(table)]
 
 
-def row_ids(table: Table) -> dict[str, int]:
-    """Row ids by id."""
-    found = table.read(["id"], with_row_id=True)
-    return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
-
-
 def changes_since(table: Table, version: int) -> tuple[set[str], set[str], set[int]]:
     """Ids inserted and updated, and row ids deleted, since a version of the table."""
     delta = table.delta(version)
@@ -145,3 +139,9 @@ def check_upsert(graph: Graph, years: Model, branch: str = "dev") -> Model:
     after = years | change
     check_answers(graph, after, branch)
     return after
+
+
+def merged(report: Any) -> dict[str, tuple[int, int]]:
+    """Fragments removed and added by table, of a report without errors."""
+    assert report.failed == ()
+    return {row.table_key: (row.fragments_removed, row.fragments_added) for row in report}

@@ -17,6 +17,7 @@ from omnigraph.storage.locks import write_marks
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.loose_files import LooseFile
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.storage.processes import stopped_at
 
@@ -27,11 +28,7 @@ def people(*names):
     return [{"type": "Person", "data": {"name": name, "bio": "x" * 5000}} for name in names]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA, upkeep="off") as graph:
-        graph.load(people("a"))
-        yield graph
+graph = graph_of(SCHEMA, people("a"), upkeep="off")
 
 
 def data_files(graph):

@@ -15,18 +15,18 @@ from omnigraph import failpoints
 from omnigraph.clock import now_us
 from omnigraph.commit.audit import read_audit
 from omnigraph.errors import BadRequest, HistoryReclaimed, MergeConflicts, RecoveryRequired
-from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.storage import layout
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.locks.read_leases import LeasedTable, put_lease
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.write.purges import purges_owed
 from omnigraph.write.schema_apply import BEFORE_PURGE
 from tests.commit.synthetic import Died, dying_at, foreign_append
+from tests.graphs import graph_of
 from tests.maintenance.cleaning import (
     PEOPLE,
     PERSON,
@@ -44,12 +44,7 @@ from tests.maintenance.cleaning import (
 from tests.opened import workspace_of
 from tests.storage.processes import stopped_at
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "graph", SCHEMA) as graph:
-        fill(graph)
-        yield graph
+graph = graph_of(SCHEMA, fill)
 
 
 def location(graph) -> str:

@@ -18,7 +18,7 @@ from omnigraph.maintenance.optimize import optimize
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.maintenance.work_steps import WorkOutcome, prepare
 from omnigraph.maintenance.workers import Workers
-from omnigraph.storage.tables.indexing.indexes import index_name, list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import index_name, list_indexes
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
@@ -34,11 +34,11 @@ from tests.maintenance.compacting import (
     check_upsert,
     frame,
     inherited,
+    merged,
     own,
-    row_ids,
     table_of,
 )
-from tests.opened import workspace_of
+from tests.opened import row_ids, workspace_of
 from tests.storage.processes import run_processes
 
 # Fewer rows fit into one page of a BTREE, and hide an index whose pages cannot be found.
@@ -48,12 +48,6 @@ MANY_ROWS = 100_000
 @pytest.fixture(autouse=True)
 def _no_indexes_by_loads(monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", str(10**9))
-
-
-def merged(report):
-    """Fragments removed and added by table, of a report without errors."""
-    assert report.failed == ()
-    return {row.table_key: (row.fragments_removed, row.fragments_added) for row in report}
 
 
 @pytest.fixture

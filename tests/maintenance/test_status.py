@@ -13,10 +13,9 @@ from typer.main import get_command
 from omnigraph import failpoints
 from omnigraph.cli.app import build
 from omnigraph.errors import Drift
-from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.maintenance import status as status_module
-from omnigraph.maintenance.advice import (
+from omnigraph.maintenance.status_advice import (
     GraphFigures,
     IndexFigures,
     TableFigures,
@@ -29,6 +28,7 @@ from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.tables.table import manifest_path, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from tests.commit.synthetic import dying_at, foreign_append
+from tests.graphs import graph_of
 from tests.maintenance.cleaning import PERSON, SCHEMA, age, files_of, fill, on_disk
 from tests.opened import workspace_of
 
@@ -36,11 +36,7 @@ TEAM = "node:Team"
 SMALL, MANY = 10, 100_000
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "graph", SCHEMA) as graph:
-        fill(graph)
-        yield graph
+graph = graph_of(SCHEMA, fill)
 
 
 def codes(graph) -> list[str]:

@@ -16,7 +16,7 @@ from omnigraph.maintenance.effort import (
     part_of,
     thorough_groups,
 )
-from omnigraph.storage.tables.indexing.indexes import IndexState
+from omnigraph.storage.tables.indexing.table_indexes import IndexState
 
 
 def index(kind, *parts, tail=()):

@@ -13,6 +13,7 @@ from omnigraph.errors import BadRequest, StorageError
 from omnigraph.manifest.actors import check_actor
 from omnigraph.pipeline.datasource.options import write_options
 from tests.commit.synthetic import PERSON, prepare
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -41,10 +42,7 @@ def shown(value):
     return ascii(value)[:20]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 class TestTheRule:
@@ -98,7 +96,7 @@ def test_the_data_source_refuses_too():
     for actor in ("", "omnigraph:recovery", "x" * 257):
         with pytest.raises(BadRequest, match="actor"):
             write_options({**options, "actor": actor})
-    assert write_options({**options, "actor": " ada "}).actor == "ada"
+    assert write_options({**options, "actor": " ada "}).load.actor == "ada"
 
 
 def test_what_commits_record(graph):

@@ -19,14 +19,11 @@ from omnigraph.errors import (
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest import tidying
 from omnigraph.manifest.publisher import Changes, publish
-from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, intent, new_graph
 from tests.opened import workspace_of
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def test_genesis_has_no_parent_and_no_actor(graph):

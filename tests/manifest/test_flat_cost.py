@@ -8,21 +8,19 @@ import pytest
 
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest import row_reads, tidying
-from omnigraph.manifest.history.streams import StreamBatch, StreamRecord
+from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.storage.lance_format import row_versions
 from omnigraph.storage.lance_format.row_versions import decoded
-from tests.manifest.publishing import PERSON, SCHEMA, intent, new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import PERSON, SCHEMA, intent
 from tests.opened import workspace_of
 
 WITH_EMAIL = SCHEMA.replace("age: I32?", "age: I32?  email: String?")
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def source_of(read) -> str:

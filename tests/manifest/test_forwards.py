@@ -14,19 +14,10 @@ from omnigraph.manifest.history.forwards import Forwards
 from omnigraph.manifest.history.records import list_commits
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, Intent, publish
-from tests.manifest.publishing import PERSON, advance, intent, new_graph
-from tests.opened import workspace_of
+from tests.graphs import graph_of
+from tests.manifest.publishing import PERSON, SCHEMA, advance, intent
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
-
-
-@pytest.fixture
-def manifest(graph):
-    return workspace_of(graph).manifest
+graph = graph_of(SCHEMA)
 
 
 def merge(manifest: Manifest, source: str, target: str):

@@ -9,8 +9,9 @@ from omnigraph.errors import BadRequest, BranchNotFound, ResourceLimit
 from omnigraph.manifest.history import records
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.history import _newest_first
+from tests.graphs import graph_of
 from tests.manifest.dag_model import History, Recorded, commit, histories, names, state_of
-from tests.manifest.publishing import PERSON, TEAM, advance, new_graph
+from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance
 from tests.opened import workspace_of
 
 
@@ -57,10 +58,7 @@ def test_a_branch_left_behind_does_not_cost_the_whole_history():
     assert list(names(commits))[-2:] == ["S", "G"]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def test_the_document(graph):

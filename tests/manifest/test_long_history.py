@@ -13,7 +13,7 @@ from omnigraph.manifest.history.ancestry import (
     merge_bases,
     unknown_records,
 )
-from omnigraph.manifest.history.operations import LOOKED_AT, RecentOperations
+from omnigraph.manifest.history.operation_records import LOOKED_AT, RecentOperations
 from omnigraph.manifest.history.records import PAGE
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit

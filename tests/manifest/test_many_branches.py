@@ -5,20 +5,16 @@ from __future__ import annotations
 from itertools import pairwise
 from pathlib import Path
 
-import pytest
-
 from omnigraph.storage.objects.local_objects import LocalObjectStore
-from tests.manifest.publishing import new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import SCHEMA
 from tests.opened import workspace_of
 from tests.read.view_helpers import counted
 
-REFS = Path("graph/__manifest/_refs/branches")
+REFS = "__manifest/_refs/branches"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def reads_of(monkeypatch, action):
@@ -29,7 +25,7 @@ def reads_of(monkeypatch, action):
         return gets["_get"], lists["_sizes"]
 
 
-def test_making_a_branch_and_reading_its_head_read_no_other_branch(graph, tmp_path, monkeypatch):
+def test_making_a_branch_and_reading_its_head_read_no_other_branch(graph, monkeypatch):
     def make(name):
         return reads_of(monkeypatch, lambda: graph.branches.create(name))
 
@@ -43,7 +39,7 @@ def test_making_a_branch_and_reading_its_head_read_no_other_branch(graph, tmp_pa
 
     # Lance does not read them either: it would fail.
     for name in ["warm", "few", "many"]:
-        (tmp_path / REFS / f"{name}.json").write_text("no ref")
+        Path(graph.uri, REFS, f"{name}.json").write_text("no ref")
     assert make("last") == few
     assert "last" in graph.branches.list()
     manifest = workspace_of(graph).manifest

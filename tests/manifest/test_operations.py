@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from omnigraph.clock import new_ulid
-from omnigraph.manifest.history import operations
-from omnigraph.manifest.history.operations import RecentOperations
+from omnigraph.manifest.history import operation_records
+from omnigraph.manifest.history.operation_records import RecentOperations
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.rows import GraphCommit
 from tests.manifest.publishing import intent, new_graph
-from tests.opened import workspace_of
 
 FEW = 4
 
@@ -22,15 +21,10 @@ FEW = 4
 @pytest.fixture
 def graph(tmp_path, monkeypatch):
     """A graph with two branches, of which the last few commits count."""
-    monkeypatch.setattr(operations, "LOOKED_AT", FEW)
+    monkeypatch.setattr(operation_records, "LOOKED_AT", FEW)
     with new_graph(tmp_path) as graph:
         graph.branches.create("side")
         yield graph
-
-
-@pytest.fixture
-def manifest(graph):
-    return workspace_of(graph).manifest
 
 
 def made(
@@ -99,7 +93,7 @@ def test_a_state_knows_nothing_of_what_came_after_it(manifest):
 
 
 def test_so_many_branches_are_remembered_and_the_others_read_again(manifest, monkeypatch):
-    monkeypatch.setattr(operations, "REMEMBERED", 1)
+    monkeypatch.setattr(operation_records, "REMEMBERED", 1)
     recent, chosen = RecentOperations(), new_ulid()
     first = {branch: made(manifest, chosen, branch) for branch in ("main", "side")}
     for branch in ("main", "side", "main"):

@@ -17,19 +17,11 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision
-from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, advance, intent, new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import MEMBER_OF, PERSON, SCHEMA, TEAM, advance, intent
 from tests.opened import workspace_of
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
-
-
-@pytest.fixture
-def manifest(graph):
-    return workspace_of(graph).manifest
+graph = graph_of(SCHEMA)
 
 
 def test_a_publish_moves_the_named_tables_and_the_head(manifest):

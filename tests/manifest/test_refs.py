@@ -24,14 +24,11 @@ from omnigraph.graph import open as open_graph
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.locks.locks import LockManager
-from tests.manifest.publishing import PERSON, TEAM, advance, intent, new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, intent
 from tests.opened import workspace_of
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def commits_of(graph, branch="main"):

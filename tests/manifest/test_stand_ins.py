@@ -12,14 +12,11 @@ from omnigraph.manifest.history.equal_content import is_readable, readable_snaps
 from omnigraph.manifest.publisher import Changes, publish
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.table import open_table
-from tests.manifest.publishing import intent, new_graph
+from tests.graphs import graph_of
+from tests.manifest.publishing import SCHEMA, intent
 from tests.opened import workspace_of
 
-
-@pytest.fixture
-def graph(tmp_path):
-    with new_graph(tmp_path) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def add(graph, branch: str, code: str) -> GraphCommit:

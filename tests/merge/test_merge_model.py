@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import omnigraph as og
 from omnigraph.write.merge.resolutions import Image
+from tests.graphs import graph_of
 from tests.merge.plain_merge import plain_merge
 from tests.merge.three_states import equal_images
 from tests.stored import read_back
@@ -25,10 +26,7 @@ PEOPLE, THINGS = ("p1", "p2", "p3"), ("q1", "q2")
 ENTITY_KINDS = {"divergent_insert", "divergent_update", "delete_vs_update"}
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
-    with og.init(tmp_path_factory.mktemp("model") / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA, scope="module")
 
 
 IDS = {P: PEOPLE, Q: THINGS, HAS: ("h1", "h2", "h3", "h4"), KNOWS: ("k1", "k2")}

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import columns_equal, from_arrow, to_arrow
 from omnigraph.write.merge.decide import decide

@@ -14,17 +14,13 @@ from omnigraph.storage.lance_format.file_ends import base_paths
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.faults.matrix import operations
+from tests.graphs import person
 from tests.opened import workspace_of
 
 SCHEMA = """
 node Person { name: String @key  age: I32? @index  face: Blob? }
 edge Knows: Person -> Person { since: Date? }
 """
-
-
-def person(name: str, **values: Any) -> dict[str, Any]:
-    """A record of a person."""
-    return {"type": "Person", "data": {"name": name, **values}}
 
 
 def knows(one: str, other: str) -> dict[str, Any]:

@@ -10,7 +10,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import Drift, StorageError
-from tests.moving.places import SCHEMA, names, person
+from tests.graphs import person
+from tests.moving.places import SCHEMA, names
 
 FIRST = re.compile(r"__manifest/(_refs/.+|(.+/)?_versions/[^/]+)")
 

@@ -13,17 +13,8 @@ from omnigraph import failpoints
 from omnigraph.errors import CursorRejected, GraphMoved
 from omnigraph.storage.uris import Root
 from tests.commit.synthetic import foreign_append
-from tests.moving.places import (
-    SCHEMA,
-    bases,
-    copy,
-    files,
-    knows,
-    move,
-    names,
-    person,
-    seen,
-)
+from tests.graphs import person
+from tests.moving.places import SCHEMA, bases, copy, files, knows, move, names, seen
 from tests.opened import workspace_of
 
 

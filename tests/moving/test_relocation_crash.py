@@ -14,7 +14,8 @@ from omnigraph.commit import relocation
 from omnigraph.commit.audit import read_audit
 from omnigraph.errors import GraphMoved, GraphReplaced, StorageError
 from omnigraph.storage.uris import Root
-from tests.moving.places import bases, copy, move, names, person, seen
+from tests.graphs import person
+from tests.moving.places import bases, copy, move, names, seen
 from tests.opened import workspace_of
 
 OF_SETTLING = [

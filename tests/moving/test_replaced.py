@@ -9,7 +9,8 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import GraphReplaced
-from tests.moving.places import copy, names, person, put_back
+from tests.graphs import person
+from tests.moving.places import copy, names, put_back
 from tests.sampling import seed
 
 
@@ -46,6 +47,23 @@ def test_it_says_so_whatever_was_written_since(made, tmp_path, mode, branch, lat
         with og.open(uri) as again:
             kept = [name for name in names(again, branch) if " " in name]
             assert kept == [f"kept {step}" for step in range(later)]
+
+
+def test_lists_of_names_are_refused_as_well(made, tmp_path):
+    """They need no table of the graph, and would be those of another one."""
+    uri, _ = made
+    backup = str(tmp_path / "backup")
+    copy(uri, backup)
+    with og.open(uri, mode="r") as handle:
+        with og.open(uri) as writer:
+            writer.load([person("lost")])
+            writer.branches.create("lost")
+            writer.tags.create("lost")
+        assert "lost" in names(handle)
+        put_back(backup, uri)
+        for ask in (handle.branches.list, handle.tags.list, handle.snapshot):
+            with pytest.raises(GraphReplaced, match="open it again"):
+                ask()
 
 
 def test_a_backup_of_what_the_handle_knows_changes_nothing_for_it(made, tmp_path):

@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 
 import omnigraph as og
-from tests.moving.places import copy, names, person
+from tests.graphs import person
+from tests.moving.places import copy, names
 from tests.sampling import runs_all, seed
 
 SCHEMA = """

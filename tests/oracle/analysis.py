@@ -37,10 +37,38 @@ _stem = snowballstemmer.stemmer("english").stemWord
 
 def analyse(text: str) -> list[str]:
     """The terms of a text, in order, repeats kept."""
+    return [term for term in places(text) if term is not None]
+
+
+def places(text: str) -> list[str | None]:
+    """What stands at each place of a text: a term, or nothing for a stop word or one that is too long."""
     words = "".join(char if char.isalnum() else " " for char in text).split()
-    kept = [word.lower() for word in words if len(word) <= MAX_TERM_LENGTH]
-    stems = [_stem(word) for word in kept]
-    return [_fold(stem) for stem in stems if stem not in STOP_WORDS]
+    stems = [_stem(word.lower()) if len(word) <= MAX_TERM_LENGTH else None for word in words]
+    return [None if stem is None or stem in STOP_WORDS else _fold(stem) for stem in stems]
+
+
+def shares_term_or_phrase(text: str, query: str) -> bool:
+    """Whether a text holds some word of a question or some phrase between its double quotes."""
+    pieces = query.split('"')
+    if len(pieces) % 2 == 0:
+        # The last quote has no partner: it only separates.
+        pieces[-2:] = [" ".join(pieces[-2:])]
+    words = {term for piece in pieces[::2] for term in analyse(piece)}
+    return bool(words & set(analyse(text))) or any(
+        _occurs(places(text), places(phrase)) for phrase in pieces[1::2]
+    )
+
+
+def _occurs(text: list[str | None], phrase: list[str | None]) -> bool:
+    """Whether the terms of a phrase stand in a text at the same distances from each other."""
+    wanted = [(at, term) for at, term in enumerate(phrase) if term is not None]
+    if not wanted:
+        return False
+    padded = [*text, *[None] * len(phrase)]
+    first = wanted[0][0]
+    return any(
+        all(padded[start + at - first] == term for at, term in wanted) for start in range(len(text))
+    )
 
 
 def _fold(term: str) -> str:

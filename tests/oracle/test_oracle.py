@@ -579,7 +579,7 @@ class TestBm25:
 
 
 def rrf(first, second, k=60):
-    return ir.Rrf(first, second, const(k, INT))
+    return ir.Rrf((first, second), const(k, INT))
 
 
 class TestRrf:

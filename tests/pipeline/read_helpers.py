@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 
 import omnigraph as og
+from omnigraph.pipeline.formats.frame_blocks import frame_blocks
 from omnigraph.pipeline.formats.frame_files import file_blocks
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.sources.splits import LineBlock
 

@@ -23,7 +23,7 @@ def sink(graph: Graph, schema: pa.Schema, **options: str | None) -> Sink:
     given = {"graph": graph.uri, "app_id": "s", **options}
     asked = sink_options({k: v for k, v in given.items() if v is not None}, complete=False)
     state = state_of(graph)
-    schemas = state.schemas.of(asked.write.branch)
+    schemas = state.schemas.of(asked.write.load.branch)
     accepted = schemas.ir_hash, schemas.catalog
     made = plan_write(state.workspace, accepted, asked.write, schema, overwrite=False)
     return pickle.loads(pickle.dumps(Sink(made, asked.app_id)))

@@ -12,6 +12,7 @@ from pyarrow import csv, parquet
 
 import omnigraph as og
 from omnigraph.pipeline.datasource.commit import commit_rows
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import plan, run_tasks
 from tests.stored import read_back
@@ -30,11 +31,7 @@ USERS = [{"type": "User", "data": {"tenant": "acme", "no": no}} for no in (7, 8)
 WANTED = ('["7","acme"]', '["8","acme"]')
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "graph", SCHEMA) as graph:
-        graph.load([*USERS, {"type": "Team", "data": {"code": "core"}}])
-        yield graph
+graph = graph_of(SCHEMA, [*USERS, {"type": "Team", "data": {"code": "core"}}])
 
 
 def ends(graph, edge="Knows"):

@@ -10,20 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import omnigraph as og
 from omnigraph.errors import InputError
 from omnigraph.pipeline.formats import csv_rows
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = "node P { name: String @key  n: I32?  tags: [String]? }\nedge E: P -> P"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ import omnigraph as og
 from omnigraph.errors import ConstraintError
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows
-from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
+from omnigraph.pipeline.rows.row_images import IMAGE_SIZES, ImageSizes
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import ages
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks
 from tests.stored import read_back
@@ -53,11 +54,6 @@ def seed(graph, count, bio="early"):
         {"type": "Person", "data": {"name": f"p{n}", "age": n, "bio": bio}} for n in range(count)
     ]
     graph.load(records, mode="append")
-
-
-def ages(graph, branch="main"):
-    rows = read_back(graph, branch).nodes["Person"]
-    return {name: row["age"] for name, row in rows.items()}
 
 
 def table_of(graph, branch="main"):

@@ -18,6 +18,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.option_values import user_options
 from omnigraph.pipeline.datasource.options import read_options, write_options
 from omnigraph.pipeline.datasource.write import discard_rows
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, plan, run_tasks, write
 from tests.stored import read_back
@@ -25,11 +26,7 @@ from tests.stored import read_back
 SCHEMA = "node Person { name: String @key  age: I32?  @range(age, 0..150) }"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load([{"type": "Person", "data": {"name": "ann", "age": 30}}])
-        yield graph
+graph = graph_of(SCHEMA, [{"type": "Person", "data": {"name": "ann", "age": 30}}])
 
 
 def people(graph, branch="main"):
@@ -209,7 +206,7 @@ def test_wrong_options_of_a_read(options, said):
 def test_a_table_is_read_and_written_with_the_same_options():
     both = {"graph": "/g", "type": "Person", "merge": "true", "columns": "name"}
     assert read_options(both, table=True).columns == ("name",)
-    assert write_options({**both, "partition_rows": "3"}).merge
+    assert write_options({**both, "partition_rows": "3"}).load.mode == "merge"
     with pytest.raises(BadRequest, match="did you mean `merge`"):
         read_options({**both, "merg": "true"}, table=True)
 

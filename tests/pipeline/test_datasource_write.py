@@ -20,6 +20,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.write import discard_rows, write_rows
 from omnigraph.storage.tables import loose_files
 from tests.embeddings.server import EmbeddingServer
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, pieces, plan, run_tasks, write
 from tests.stored import read_back
@@ -37,10 +38,7 @@ node Note { text: String  body: Blob?  tag: String? @unique }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def people(*names, **columns):

@@ -21,6 +21,7 @@ from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate import committed as looking_up
 from omnigraph.validate.committed import Committed
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
@@ -53,11 +54,7 @@ def nodes():
     return ships + [{"type": "Port", "data": {"code": code}} for code in PORTS]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load(nodes())
-        yield graph
+graph = graph_of(SCHEMA, nodes())
 
 
 def calls(src, dst, **data):

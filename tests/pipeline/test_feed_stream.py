@@ -24,9 +24,10 @@ from omnigraph.errors import (
     CursorRejected,
     SchemaBoundary,
 )
-from omnigraph.pipeline.streams import source
+from omnigraph.pipeline.streams import feed_source
 from omnigraph.spark import OmniGraphSource
-from tests.opened import workspace_of
+from tests.graphs import graph_of
+from tests.opened import lose
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  seen: DateTime?  face: Blob?  mood: Vector(2)? }
@@ -45,10 +46,7 @@ def load(graph, *records, **options):
     return graph.load(list(records), **options).commit.graph_commit_id
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @contextmanager
@@ -257,7 +255,7 @@ def test_a_batch_is_as_large_as_its_limit_allows(graph, monkeypatch):
     with stream(graph, maxCommitsPerTrigger="7") as reader:
         assert reader.getDefaultReadLimit() == ReadMaxFiles(7)
     # Several tasks share a batch; their rows are those of one.
-    monkeypatch.setattr(source, "_COMMITS_OF_A_TASK", 2)
+    monkeypatch.setattr(feed_source, "_COMMITS_OF_A_TASK", 2)
     with stream(graph, startingFrom="beginning") as reader:
         start = reader.initialOffset()
         rows, tasks = rows_between(reader, start, reader.latestOffset(start, everything))
@@ -317,14 +315,6 @@ def test_commits_without_rows_move_the_offset_on(graph):
         assert (end["graph_commit_id"], end["rows"]) == (last, 0)
         assert rows_between(reader, start, end)[0] == []
         assert reader.latestOffset(end, reader.getDefaultReadLimit()) is not start
-
-
-def lose(graph, commit_id):
-    import lance
-
-    pin = graph.snapshot(snapshot=commit_id).tables["node:Person"]
-    ref = workspace_of(graph).pinned(pin)
-    lance.dataset(ref.dataset_uri).cleanup_old_versions(versions=[pin.table_version])
 
 
 def test_lost_history_stops_the_query_with_the_way_on(graph):

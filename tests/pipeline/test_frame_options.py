@@ -14,6 +14,7 @@ import omnigraph as og
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.frame_options import FRAME_OPTIONS, FrameKeywords, FrameOptions
 from omnigraph.pipeline.load_options import LoadKeywords
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -22,10 +23,7 @@ edge Knows: Customer -> Customer { since: I32? }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture(scope="module")

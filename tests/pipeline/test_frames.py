@@ -13,9 +13,9 @@ from pyarrow import csv as pa_csv
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, InputError
+from omnigraph.pipeline.formats.frame_blocks import _read_batch
 from omnigraph.pipeline.formats.frame_files import frame_sources
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import _read_batch
 from omnigraph.pipeline.formats.pandas_columns import PandasBatch
 from omnigraph.pipeline.formats.typed_batch import batch_schema
 from tests.pipeline.read_helpers import (

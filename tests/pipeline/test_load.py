@@ -24,8 +24,9 @@ from omnigraph.errors import (
     ProviderError,
 )
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.indexing.indexes import Coverage, coverage
+from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of, person
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
@@ -45,14 +46,7 @@ edge On: Memo -> Day
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
-
-
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
+graph = graph_of(SCHEMA)
 
 
 def knows(src, dst, **data):

@@ -8,22 +8,15 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, InputError
 from omnigraph.manifest import refs
-from omnigraph.pipeline import load as loading
 from omnigraph.write.branches import discard_branch
+from tests.graphs import graph_of, person
 from tests.opened import workspace_of
 from tests.stored import read_back
 
 SCHEMA = "node Person { name: String @key  age: I32? }\nedge Knows: Person -> Person"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
-
-
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
+graph = graph_of(SCHEMA)
 
 
 STRAY = {"edge": "Knows", "from": "nobody", "to": "nobody"}
@@ -33,43 +26,36 @@ def names(graph, branch):
     return sorted(read_back(graph, branch).nodes["Person"])
 
 
-def meanwhile(monkeypatch, graph, moment, act):
-    """Let another handle act once, when the load calls ``moment``."""
-    real = getattr(loading._Load, moment)
+def rival_at(phase, graph):
+    """Let another handle load into the branch `b` once, when a load begins a phase: for `progress`."""
+    done = []
 
-    def late(self, *arguments):
-        monkeypatch.setattr(loading._Load, moment, real)
-        with og.open(graph.uri) as other:
-            act(other)
-        return real(self, *arguments)
+    def act(progress):
+        if progress.phase == phase and not done:
+            done.append(phase)
+            with og.open(graph.uri) as other:
+                other.load([person("rival")], branch="b", from_branch="main")
 
-    monkeypatch.setattr(loading._Load, moment, late)
+    return act
 
 
-@pytest.mark.parametrize("moment", ["read", "write"])
+@pytest.mark.parametrize("phase", ["reading", "validating"])
 @pytest.mark.parametrize("refused", [person("a", age="x"), STRAY])
-def test_a_refused_load_never_takes_away_what_others_wrote(graph, monkeypatch, moment, refused):
+def test_a_refused_load_never_takes_away_what_others_wrote(graph, phase, refused):
     """Somebody else loads into the branch this load makes, which then fails."""
-
-    def act(other):
-        other.load([person("rival")], branch="b", from_branch="main")
-
-    meanwhile(monkeypatch, graph, moment, act)
+    rival = rival_at(phase, graph)
     with pytest.raises((InputError, ConstraintError)):
-        graph.load([refused], branch="b", from_branch="main")
+        graph.load([refused], branch="b", from_branch="main", progress=rival)
     if "b" in graph.branches.list():
         assert names(graph, "b") == ["rival"]
     else:
-        # The rival never began: the record was bad, and the load ended before that moment.
-        assert (moment, refused) == ("write", person("a", age="x"))
+        # The rival never began: the record was bad, and the load ended before that phase.
+        assert (phase, refused) == ("validating", person("a", age="x"))
 
 
-def test_a_branch_made_by_another_load_meanwhile_is_used(graph, monkeypatch):
-    def act(other):
-        other.load([person("rival")], branch="b", from_branch="main")
-
-    meanwhile(monkeypatch, graph, "read", act)
-    result = graph.load([person("a")], branch="b", from_branch=" main ")
+def test_a_branch_made_by_another_load_meanwhile_is_used(graph):
+    rival = rival_at("reading", graph)
+    result = graph.load([person("a")], branch="b", from_branch=" main ", progress=rival)
     assert (result.branch_created, result.base_branch) == (False, "main")
     assert names(graph, "b") == ["a", "rival"]
 
@@ -100,8 +86,8 @@ def test_an_interrupted_load_that_can_be_finished_keeps_its_branch(graph):
 def test_only_an_untouched_branch_is_discarded(graph):
     made = graph.branches.create("b")
     graph.load([person("a")], branch="b")
-    assert discard_branch(workspace_of(graph), "b", made) is False
+    assert discard_branch(workspace_of(graph), made) is False
     assert names(graph, "b") == ["a"]
     again = graph.branches.create("c")
-    assert discard_branch(workspace_of(graph), "c", again) is True
+    assert discard_branch(workspace_of(graph), again) is True
     assert refs.list_refs(workspace_of(graph).manifest) == ["main", "b"]

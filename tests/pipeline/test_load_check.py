@@ -16,6 +16,7 @@ from omnigraph.errors import (
     PreconditionFailed,
     ProviderError,
 )
+from tests.graphs import graph_of, person
 
 SCHEMA = """
 node Person { name: String @key  mail: String? @unique(mail) }
@@ -23,10 +24,6 @@ node Note { slug: String @key  body: String  vec: Vector(4)? @embed("body") }
 node Need { slug: String @key  body: String  vec: Vector(4) @embed("body") }
 edge Knows: Person -> Person @card(0..1)
 """
-
-
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
 
 
 def knows(source, target):
@@ -37,11 +34,7 @@ def note(kind="Note"):
     return {"type": kind, "data": {"slug": "n", "body": "text"}}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load([person("a", mail="a@x"), person("b"), knows("a", "b")])
-        yield graph
+graph = graph_of(SCHEMA, [person("a", mail="a@x"), person("b"), knows("a", "b")])
 
 
 def files(graph):

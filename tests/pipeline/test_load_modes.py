@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import omnigraph as og
+from tests.graphs import graph_of
 from tests.pipeline.plain_load import SCHEMA, START, check_load
 
 ships = st.fixed_dictionaries(
@@ -54,10 +53,7 @@ records = st.lists(
 )
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
-    with og.init(tmp_path_factory.mktemp("modes") / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA, scope="module")
 
 
 @settings(

@@ -9,7 +9,6 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-import omnigraph as og
 from omnigraph.errors import (
     BadRequest,
     BranchNotFound,
@@ -26,6 +25,7 @@ from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.ids import make_ids
 from omnigraph.pipeline.spark.read_plan import MAX_PARTS, PART, FramePart
+from tests.graphs import graph_of, person
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
@@ -37,10 +37,7 @@ edge Knows: Person -> Person
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture
@@ -49,10 +46,6 @@ def bad(tmp_path):
     path = tmp_path / "bad.jsonl"
     path.write_text('{"type":"Person","data":{"name":"a"}}\n{"type":"Person","data":{}}\n', "utf-8")
     return path
-
-
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
 
 
 class NotRead:

@@ -11,7 +11,7 @@ import pytest
 import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import InputError, ProviderError
-from omnigraph.pipeline.rows import vectors
+from omnigraph.pipeline.rows import filled_rows
 from tests.embeddings.server import EmbeddingServer, Reply, Status
 from tests.oracle.analysis import mock_embedding
 from tests.pipeline.embedders import Recording
@@ -128,7 +128,7 @@ def test_a_merge_keeps_the_vectors_of_texts_that_did_not_change(open_with):
 @pytest.mark.parametrize("rows", [50, 12_000], ids=["by id", "by scan"])
 def test_a_frame_that_is_merged_again_calls_nobody(open_with, rows, monkeypatch):
     """More rows than Lance's own upsert takes are written as images, in files of their own."""
-    monkeypatch.setattr(vectors, "FILLED_BYTES", 16 * 777)  # several slices of a batch
+    monkeypatch.setattr(filled_rows, "FILLED_BYTES", 16 * 777)  # several slices of a batch
     embedder = Recording()
     graph = open_with(embedder)
     frame = pa.table(

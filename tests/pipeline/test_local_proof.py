@@ -11,6 +11,7 @@ from omnigraph.pipeline.final_rows import FindFinalRows
 from omnigraph.pipeline.local import local_engine, local_proof
 from omnigraph.storage.tables.indexing.text_order import spelled_integers
 from omnigraph.validate.change_set import ORDER
+from tests.graphs import graph_of
 
 SCHEMA = """
 node A { name: String @key }
@@ -50,10 +51,7 @@ def proofs(monkeypatch):
     return said
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def nodes(graph, name, ids):

@@ -8,8 +8,9 @@ import pyarrow as pa
 import pytest
 
 import omnigraph as og
+from omnigraph import failpoints
 from omnigraph.errors import BadRequest, ConstraintError
-from omnigraph.pipeline import load as loading
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -19,10 +20,7 @@ edge Moored: Ship -> Port @card(0..1) { note: String? }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def ship(imo, **data):
@@ -150,21 +148,18 @@ def test_overwrite_leaves_out_later_records_too(graph):
 
 
 @pytest.mark.parametrize("mode", ["merge", "patch", "append"])
-def test_what_is_left_out_is_found_again_on_a_new_head(graph, monkeypatch, tmp_path, mode):
+def test_what_is_left_out_is_found_again_on_a_new_head(graph, tmp_path, mode):
     """The clash is with a row that another writer commits while this load is under way, and goes away."""
-    real = loading._Load._commit
 
-    def late(self, attempt, *arguments):
-        monkeypatch.setattr(loading._Load, "_commit", real)
+    def rival(_point):
         with og.open(graph.uri) as other:
             other.load([ship("held", call=None), ship("rival", call="y")])
-        return real(self, attempt, *arguments)
 
     graph.load([ship("held", call="x")])
-    monkeypatch.setattr(loading._Load, "_commit", late)
     rejects = tmp_path / "rejects.jsonl"
     records = [ship("a", call="x"), ship("b", call="y"), ship("c")]
-    result = graph.load(records, mode=mode, on_bad="skip", rejects=rejects)
+    with failpoints.arm("load.before_locks", rival, times=1):
+        result = graph.load(records, mode=mode, on_bad="skip", rejects=rejects)
     assert [entry["record"] for entry in entries(rejects)] == [ship("b", call="y")]
     assert result.skipped == 1
     assert read_back(graph).nodes["Ship"].keys() == {"held", "rival", "a", "c"}

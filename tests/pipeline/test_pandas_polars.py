@@ -8,9 +8,9 @@ import pandas as pd
 import polars as pl
 import pytest
 
-import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.read_helpers import CATALOG, SCHEMA, gathered, node_of, typed_batches
 
@@ -282,10 +282,7 @@ def test_what_looks_like_a_frame_is_told_apart(data, said):
         typed_batches(PERSON, data)
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def stored(graph, key):

@@ -119,14 +119,6 @@ def two_threads(monkeypatch):
     monkeypatch.setattr(parallel, "usable_cores", lambda: 2)
 
 
-@pytest.fixture
-def _ctrl_c_interrupts():
-    """As in any program: Spark puts a handler of its own there, some shells have it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 def main_thread_waits():
     """Whether it waits for the function, and not still for the thread to start."""
     frame = sys._current_frames()[threading.main_thread().ident]

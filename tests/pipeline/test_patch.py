@@ -11,12 +11,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import omnigraph as og
+from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, InputError
-from omnigraph.pipeline import load as loading
 from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.typed_batch import GIVEN, given_masks
 from omnigraph.pipeline.local.patched_rows import PatchSizes, complete_here, divide, hash_texts
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.read_helpers import block_of
 from tests.stored import read_back
@@ -33,11 +34,7 @@ BUOYS = [
 ]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load(BUOYS)
-        yield graph
+graph = graph_of(SCHEMA, BUOYS)
 
 
 def buoys(graph, branch="main"):
@@ -182,18 +179,15 @@ def test_given_is_what_the_record_has(by_columns):
     assert parsed.bad.num_rows == 0
 
 
-def test_a_patch_that_lost_a_race_is_applied_to_what_won(graph, monkeypatch):
+def test_a_patch_that_lost_a_race_is_applied_to_what_won(graph):
     """The rows are made again of what is stored then; the records are not read again."""
-    real = loading._Load._commit
 
-    def late(self, attempt, *arguments):
-        monkeypatch.setattr(loading._Load, "_commit", real)
+    def rival(_point):
         with og.open(graph.uri) as other:
             other.load([{"type": "Buoy", "data": {"code": "a", "depth": 9.0}}], mode="patch")
-        return real(self, attempt, *arguments)
 
-    monkeypatch.setattr(loading._Load, "_commit", late)
-    result = graph.load([{"type": "Buoy", "data": {"code": "a", "lamp": "off"}}], mode="patch")
+    with failpoints.arm("load.before_locks", rival, times=1):
+        result = graph.load([{"type": "Buoy", "data": {"code": "a", "lamp": "off"}}], mode="patch")
     assert result.total_rows == 1
     assert buoys(graph)["a"] | {"seen": 0} == {
         "code": "a", "colour": "red", "depth": 9.0, "lamp": "off", "seen": 0,

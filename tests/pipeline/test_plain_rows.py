@@ -10,13 +10,13 @@ from datetime import date
 import pyarrow as pa
 import pytest
 
-import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, OmniGraphError
 from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.sources.splits import LineBlock
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = """
@@ -31,10 +31,7 @@ PEOPLE = [
 LINKS = [{"from": 1, "to": "2", "since": 5}, {"from": "2", "to": 3}]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def lines(rows):

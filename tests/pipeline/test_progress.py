@@ -7,17 +7,14 @@ import logging
 import pyarrow as pa
 import pytest
 
-import omnigraph as og
 from omnigraph.errors import InputError, KeyConflict
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = "node Person { name: String @key  age: I32? @index }"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from omnigraph.pipeline.spark import rule_proof as questions
+from omnigraph.pipeline import rule_questions as questions
+from omnigraph.pipeline.spark.rule_proof import answer
 
 
 class Rows(questions.RowsPiece):
@@ -33,9 +34,7 @@ def asked(kind, mine, others=((),), **more):
     question = questions.ValueQuestion(
         kind, values(*mine), values(*others) if others[0] else (), **more
     )
-    answers = {
-        any(questions.answer(part) for part in question.divided(cores)) for cores in (1, 2, 5)
-    }
+    answers = {any(answer(part) for part in question.divided(cores)) for cores in (1, 2, 5)}
     assert len(answers) == 1
     return answers.pop()
 

@@ -10,7 +10,7 @@ import omnigraph as og
 from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.formats.typed_batch import batch_schema
-from omnigraph.storage.tables.blobs.columns import as_blobs
+from omnigraph.storage.tables.blobs.blob_columns import as_blobs
 from tests.pipeline.read_helpers import CATALOG, block_of, read, reasons, rows
 
 

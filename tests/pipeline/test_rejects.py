@@ -11,6 +11,7 @@ from pyarrow import parquet
 
 import omnigraph as og
 from omnigraph.pipeline.datasource.commit import commit_rows
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import plan, run_tasks
 from tests.pipeline.load_helpers import load_gathered
@@ -32,11 +33,7 @@ edge Knows: Person -> Person { since: I32? }
 GOOD = [{"type": "Person", "data": {"name": name}} for name in ("ann", "bob")]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "graph", SCHEMA) as graph:
-        graph.load(GOOD)
-        yield graph
+graph = graph_of(SCHEMA, GOOD)
 
 
 def rejects_of(path):

@@ -10,9 +10,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-import omnigraph as og
 from omnigraph.errors import StorageError
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
 from tests.stored import read_back
@@ -22,11 +22,7 @@ ROWS = 400_000
 PREFIX = "omnigraph-stage"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load([{"type": "Left", "data": {"name": "old"}}])
-        yield graph
+graph = graph_of(SCHEMA, [{"type": "Left", "data": {"name": "old"}}])
 
 
 def names(prefix, count):
@@ -73,14 +69,6 @@ def test_a_table_that_cannot_be_written_ends_the_load(graph):
     (table / "data").unlink()
     load_gathered(graph, gather(1, 1), mode="append")
     assert stored(graph) == {"Left": {"old", "l0"}, "Right": {"r0"}}
-
-
-@pytest.fixture
-def _ctrl_c_interrupts():
-    """As in any program: Spark puts a handler of its own there, some shells have it ignored."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.mark.usefixtures("_ctrl_c_interrupts")

@@ -9,8 +9,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ConstraintError, SchemaConflict
-from omnigraph.manifest.history.streams import StreamBatch, find_stream
+from omnigraph.manifest.history.stream_records import StreamBatch, find_stream
 from omnigraph.pipeline.streams.sink import sink_options
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import commits, data_files, write
 from tests.pipeline.stream_helpers import QUERY, run_tasks, send, sink
@@ -21,10 +22,7 @@ edge Knows: Person -> Person { since: I32? }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def people(**ages: int) -> pa.RecordBatch:

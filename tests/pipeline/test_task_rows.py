@@ -18,6 +18,7 @@ from omnigraph.pipeline.written.written_reader import WrittenReader
 from omnigraph.runner.spark_errors import error_of
 from omnigraph.storage.tables.loose_files import data_files
 from omnigraph.validate.change_set import MADE, ORDER
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -34,10 +35,7 @@ edge Likes: Person -> Person { n: I32?  @unique(src, dst) }
 FORMS = ["fragments", "images", "rows"]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture

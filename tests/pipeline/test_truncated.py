@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
 
-import omnigraph as og
 from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.sources.splits import LineBlock
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import plan, run_tasks
 
@@ -22,10 +22,7 @@ edge After: Event -> Event { at: DateTime? }
 FINE, COARSE = "2024-05-01T12:30:00.123456Z", "2024-05-01T12:30:00.123Z"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def event(k, **data):

@@ -47,10 +47,12 @@ READS: dict[str, tuple[str, Callable[..., object]]] = {
     "entity": ("read", lambda s, **t: s.entity("node", "Person", "ann", **t)),
     "explain": ("read", lambda s, **t: s.explain(ALL, **t)),
     "export": ("export", lambda s, **t: s.export(io.BytesIO(), **t)),
+    "neighbors": ("read", lambda s, **t: s.neighbors("Person", "ann", **t)),
     "nodes": ("read", lambda s, **t: s.nodes("Person", **t).to_arrow()),
     "profile": ("read", lambda s, **t: s.profile(ALL, **t)),
     "query": ("read", lambda s, **t: s.query(ALL, **t)),
     "snapshot": ("read", lambda s, **t: s.snapshot(**t)),
+    "subgraph": ("read", lambda s, **t: s.subgraph([("Person", "ann")], **t)),
     "to_networkx": ("read", lambda s, **t: s.to_networkx(**t)),
 }
 """What takes a target: the action, which is asked for on the branches of the target, and the call."""
@@ -84,22 +86,25 @@ WRITES: dict[str, list[Case]] = {
         )
     ],
     "branches.create": [
-        case(lambda s, w, n, **a: s.branches.create(f" {n} ", **a), "branch_create main {n}"),
-        case(lambda s, w, n, **a: s.branches.create(n, " side ", **a), "branch_create side {n}"),
+        case(lambda s, w, n, **a: s.branches.create(f" {n} ", **a), "branch_create main {n}", "read main -"),
+        case(lambda s, w, n, **a: s.branches.create(n, " side ", **a), "branch_create side {n}", "read side -"),
         case(
             lambda s, w, n, **a: s.branches.create(n, og.at(snapshot=w.side_commit), **a),
             "branch_create side {n}",
+            "read side -",
             looks_up=True,
         ),
         # That commit was made on `main`.
         case(
             lambda s, w, n, **a: s.branches.create(n, og.at("fresh", time=FAR), **a),
             "branch_create main {n}",
+            "read fresh -",
             looks_up=True,
         ),
         case(
             lambda s, w, n, **a: s.branches.create(n, og.at(tag="of-side"), **a),
             "branch_create side {n}",
+            "read side -",
             looks_up=True,
         ),
     ],
@@ -115,6 +120,15 @@ WRITES: dict[str, list[Case]] = {
         case(
             lambda s, w, n, **a: s.branches.merge(" fresh ", " side ", **a),
             "branch_merge fresh side",
+            "read fresh -",
+        ),
+        # The merge may take long, so whether the branch may be deleted is asked again after it.
+        case(
+            lambda s, w, n, **a: s.branches.merge(" merged ", " side ", delete_branch=True, **a),
+            "branch_merge merged side",
+            "read merged -",
+            "branch_delete - merged",
+            leaves_out=("branch_delete - merged",),
         ),
     ],
     "commits.revert": [
@@ -134,6 +148,7 @@ WRITES: dict[str, list[Case]] = {
         case(
             lambda s, w, n, **a: s.load(w.records(n), branch=f" {n} ", from_branch=" side ", **a),
             "branch_create side {n}",
+            "read side -",
             "change {n} -",
             looks_up=True,
         ),
@@ -195,6 +210,7 @@ WRITES: dict[str, list[Case]] = {
 
 OTHERS: dict[str, list[Case]] = {
     "branches.list": [case(lambda s, w, n: s.branches.list(), "read - -")],
+    "catalog_document": [case(lambda s, w, n: s.catalog_document(), "read - -")],
     "changes.baseline": [
         case(lambda s, w, n: s.changes.baseline(io.BytesIO(), " side "), "export side -")
     ],
@@ -243,6 +259,21 @@ OTHERS: dict[str, list[Case]] = {
             "read main -",
             looks_up=True,
         ),
+    ],
+    "may_load": [
+        case(lambda s, w, n: s.may_load(" side "), "change side -"),
+        case(lambda s, w, n: s.may_load(from_=" side "), "change main -", looks_up=True),
+        case(
+            lambda s, w, n: s.may_load(f" {n} ", from_=" side "),
+            "branch_create side {n}",
+            "read side -",
+            "change {n} -",
+            looks_up=True,
+        ),
+    ],
+    "may_write": [
+        case(lambda s, w, n: s.may_write(), "change main -"),
+        case(lambda s, w, n: s.may_write(" side "), "change side -"),
     ],
     "schema.catalog": [case(lambda s, w, n: s.schema.catalog, "read - -")],
     "schema.plan": [case(lambda s, w, n: s.schema.plan(w.source(MORE)), "read - -")],

@@ -8,27 +8,23 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from omnigraph.errors import CommitNotFound, NotFound, PolicyDenied
-from omnigraph.storage.tables import table
-from omnigraph.storage.tables.table_ref import TableRef
-from tests.faults.calls.counting import Calls, counting
 from tests.policy.calls import FAR, FREE, OTHERS, READS, UNKNOWN, WRITES
+from tests.policy.untouched import untouched
 from tests.policy.world import World, opened, surface
-
-NOTHING = Calls(*[0] * len(Calls._fields))
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
     with opened(tmp_path_factory.mktemp("gate") / "g") as world:
-        world.owner.branches.create("gone")
+        for branch in ("gone", "merged"):
+            world.owner.branches.create(branch)
         world.owner.tags.create("old", at="side")
         yield world
 
@@ -63,38 +59,18 @@ def refuse(
     world: World, call: Callable[[], object], number: int | None, *, looks_up: bool = False
 ) -> list[str]:
     """Deny the question of that number, assert that nothing happened, and return what was asked."""
-    before, policy = world.files(), world.policy
+    policy = world.policy
     policy.forget()
     policy.denied, world.is_shut = number, True
     try:
         with (
-            counting(str(world.place)) as counted,
-            _only_manifests(),
+            untouched(world, looks_up=looks_up),
             pytest.raises((PolicyDenied, CommitNotFound)),
         ):
             call()
     finally:
         world.is_shut = False
-    done = counted()
-    # A commit must be found before its branch is known. That reads the manifest, and nothing else.
-    assert (done.writes, done.locks, done.versions) == (0, 0, 0)
-    assert looks_up or done == NOTHING
-    assert world.files() == before
     return policy.texts
-
-
-@contextmanager
-def _only_manifests() -> Iterator[None]:
-    """Fail if a table of the graph is opened."""
-    plain = table._open
-
-    def open_manifest(ref: TableRef) -> Any:
-        assert ref.uri.endswith("/__manifest"), ref
-        return plain(ref)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(table, "_open", open_manifest)
-        yield
 
 
 def test_every_method_has_a_row(world):
@@ -167,7 +143,7 @@ def test_nobody_may_do_anything(world):
     for cases in (WRITES | OTHERS).values():
         for call, *_ in cases:
             # Whether a load forks must be known to name what is denied.
-            looks_up = "from_branch" in inspect.getsource(call)
+            looks_up = "from_" in inspect.getsource(call)
             assert refuse(world, lambda: call(nobody, world, "x"), None, looks_up=looks_up) == []  # noqa: B023
 
 

@@ -139,7 +139,7 @@ def test_a_policy_may_be_interrupted(unchanged):
 def test_the_actions_are_a_closed_list():
     assert {action.value for action in Action} == {
         "read", "export", "change", "tag_create", "tag_delete", "schema_apply", "branch_create",
-        "branch_delete", "branch_merge", "invoke_query", "admin", "graph_list",
+        "branch_delete", "branch_merge", "invoke_query", "purge", "graph_list",
     }  # fmt: skip
     with pytest.raises(AttributeError):
         Action.DROP_EVERYTHING  # noqa: B018
@@ -156,10 +156,35 @@ def test_init_takes_a_policy(tmp_path, world):
 # ------------------------------------------------------------------ several questions
 
 
-def test_a_merge_stays_when_its_branch_may_not_be_deleted(world):
+def test_nothing_is_merged_when_the_branch_may_not_be_deleted(world):
+    head = world.owner.snapshot().graph_commit_id
     world.policy.answer = denying(Action.BRANCH_DELETE)
+    with pytest.raises(PolicyDenied, match="branch_delete"):
+        world.session.branches.merge("side", delete_branch=True)
+    assert world.policy.texts == ["branch_merge side main", "read side -", "branch_delete - side"]
+    assert world.owner.snapshot().graph_commit_id == head
+    assert "side" in world.owner.branches.list()
+
+
+def test_a_dry_run_that_would_delete_asks_for_no_deletion(world):
+    with pytest.raises(BadRequest, match="dry run"):
+        world.session.branches.merge("side", delete_branch=True, dry_run=True)
+    assert "branch_delete - side" not in world.policy.texts
+
+
+def test_a_merge_stays_when_its_branch_may_not_be_deleted_any_more(world):
+    denied_after = denying(Action.BRANCH_DELETE)
+    asked = iter([False, True])
+
+    def answer(question):
+        if question.action is Action.BRANCH_DELETE and not next(asked):
+            return YES
+        return denied_after(question)
+
+    world.policy.answer = answer
     result = world.session.branches.merge("side", delete_branch=True)
-    assert world.policy.texts == ["branch_merge side main", "branch_delete - side"]
+    delete = "branch_delete - side"
+    assert world.policy.texts == ["branch_merge side main", "read side -", delete, delete]
     assert result.outcome == "fast_forward"
     assert result.branch_deleted is False
     assert "does not allow ada `branch_delete`" in result.branch_delete_error
@@ -169,7 +194,7 @@ def test_a_merge_stays_when_its_branch_may_not_be_deleted(world):
     world.policy.forget()
     world.owner.tags.delete("of-side")
     assert world.session.branches.merge("side", delete_branch=True).branch_deleted is True
-    assert world.policy.texts == ["branch_merge side main", "branch_delete - side"]
+    assert world.policy.texts == ["branch_merge side main", "read side -", delete, delete]
     assert "side" not in world.owner.branches.list()
 
 
@@ -391,7 +416,7 @@ def test_a_load_asks_before_it_makes_a_branch_again(world):
     world.policy.answer = meanwhile(delete)
     result = world.session.load(SOMEBODY, branch="side", from_branch="main")
     assert result.branch_created is True
-    assert world.policy.texts == ["change side -", "branch_create main side"]
+    assert world.policy.texts == ["change side -", "branch_create main side", "read main -"]
 
     world.policy.forget()
     happens = meanwhile(lambda: world.owner.branches.delete("side"))

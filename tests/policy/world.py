@@ -109,9 +109,9 @@ class World:
 
 
 @contextmanager
-def opened(place: Path) -> Iterator[World]:
-    """Make the graph, and open it twice: for its owner, and with the policy."""
-    policy = Recorder()
+def opened(place: Path, policy: Any = None) -> Iterator[World]:
+    """Make the graph, and open it twice: for its owner, and with a policy, by default one that records."""
+    policy = Recorder() if policy is None else policy
     with (
         og.init(place, SCHEMA, upkeep="off", embedder=Lengths()) as owner,
         og.open(place, policy=policy, upkeep="off", embedder=Lengths()) as graph,

@@ -112,8 +112,7 @@ def without_relevance(plan: ReadPlan) -> ReadPlan | None:
     """
     ranking = plan.ranking
     if isinstance(ranking, Rrf):
-        arms = (ranking.first, ranking.second)
-        return None if any(isinstance(arm, Bm25) for arm in arms) else plan
+        return None if any(isinstance(arm, Bm25) for arm in ranking.arms) else plan
     if not isinstance(ranking, Bm25):
         return plan
     columns = tuple(one for one in plan.columns if not isinstance(one.expr, Score))

@@ -246,7 +246,9 @@ class Query:
             value = rng.choice(
                 ["30", "0", "1", "0.5", "30.5", "-1", "9007199254740993", "1.75", "0.1"]
             )
-            return rng.choice([f"{number} {op} {value}", f"{value} {op} {number}"])
+            # A clause that began with a minus would go on with the one before it.
+            first = f"({value})" if value.startswith("-") else value
+            return rng.choice([f"{number} {op} {value}", f"{first} {op} {number}"])
         if kind < 0.5 and number:
             return f"{number} {op} {self.property_of(NUMBERS)}"
         if kind < 0.65 and text:

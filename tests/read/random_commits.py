@@ -6,8 +6,9 @@ import random
 
 from omnigraph.graph import Graph
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import person
 from tests.opened import workspace_of
-from tests.read.view_helpers import city, edge, person
+from tests.read.view_helpers import city, edge
 from tests.write.writing import run
 
 PEOPLE = [f"p{number:02}" for number in range(60)]

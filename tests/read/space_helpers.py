@@ -33,6 +33,9 @@ class ArrowSpace:
     def size(self) -> int:
         return len(self.names)
 
+    def type_names(self, codes: Codes) -> pa.Array:
+        return pa.repeat("Thing", len(codes))
+
     def column(self, name: str) -> Column:
         self.read.append(f"all of {name}")
         return self.columns[name]

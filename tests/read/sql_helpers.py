@@ -36,7 +36,7 @@ def sql_of(pattern: Pattern, select: str) -> str:
 
 
 def _pairs(traversal: Traversal) -> str:
-    edges = f'"{traversal.edge_type}"'
+    edges = f'"{traversal.edge_name}"'
     along, against = (
         f"SELECT * FROM {edges}",
         f"SELECT * REPLACE (dst AS src, src AS dst) FROM {edges}",

@@ -36,7 +36,8 @@ from omnigraph.lang.query import compile_query, ir
 from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.read.execute import run_read
-from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of, variables_of
+from omnigraph.read.match.pattern import Pattern, Traversal, pattern_of
+from omnigraph.read.values.expressions import variables_of
 from omnigraph.read.view.view import Reader
 from omnigraph.types import to_arrow
 from tests.opened import workspace_of
@@ -214,7 +215,7 @@ def _absent(block: Pattern) -> str:
 
 
 def _traversal(traversal: Traversal) -> str:
-    table = traversal.edge_type
+    table = traversal.edge_name
     if traversal.direction is ir.Direction.BOTH:
         table += "_either"
     edge = f"[{traversal.edge_var}:{table}]" if traversal.edge_var else f"[:{table}_pairs]"

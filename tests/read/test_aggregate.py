@@ -20,8 +20,9 @@ from omnigraph.read.output.aggregate import Aggregator
 from omnigraph.read.output.aggregate_functions import UnsureError
 from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.types import PropType, Scalar, from_arrow
+from tests.oracle.bound import Entity
 from tests.oracle.graph import Graph
-from tests.oracle.interpreter import Entity, RefusedError, _Run
+from tests.oracle.interpreter import RefusedError, Run
 from tests.read.space_helpers import ArrowSpace, codes_of
 
 TEXT, LIST = PropType(Scalar.STRING, True), PropType(Scalar.I32, True, is_list=True)
@@ -161,7 +162,7 @@ def test_groups_are_those_of_the_oracle(
     ]
     thresholds = OutputThresholds(grouped_rows=data.draw(st.sampled_from([1, 4, 100])))
     try:
-        oracle = _Run(plan, Graph({}, {}), params, None).grouped(rows)[: plan.limit]
+        oracle = Run(plan, Graph({}, {}), params, None).grouped(rows)[: plan.limit]
     except RefusedError:
         with pytest.raises(BadRequest, match=r"runtime error: overflow: sum\("):
             table_of(plan, {"x": x, "y": y}, params, bindings, thresholds)
@@ -249,17 +250,19 @@ def test_what_a_summed_away_variable_leaves_behind_is_used():
     counts = np.array([2, 3, 0], np.int64)
     sums = np.array([4.0, 6.0, 0.0])
     carried = {
-        1: Totals(words, {COUNT: counts}),
-        2: Totals(words, {COUNT: counts, LEAST: best}),
-        3: Totals(words, {COUNT: counts, GREATEST: best}),
-        4: Totals(words, {COUNT: counts, FLOAT_SUM: sums}),
+        0: Totals(words, {COUNT: counts}),
+        1: Totals(words, {COUNT: counts, LEAST: best}),
+        2: Totals(words, {COUNT: counts, GREATEST: best}),
+        3: Totals(words, {COUNT: counts, FLOAT_SUM: sums}),
     }
     weights = np.array([2, 4, 0], np.int64)
     batch = Bindings(3, {"x": codes_of(1, 1, 0)}, weights, carried)
-    assert stored(plan, table_of(plan, {"x": names}, {}, [batch])) == [["b", 5, "high", "low", 2.0]]
+    assert stored(plan, table_of(plan, {"x": names, "gone": names}, {}, [batch])) == [
+        ["b", 5, "high", "low", 2.0]
+    ]
     weights = np.array([2, 4, 1], np.int64)
     batches = [Bindings(3, {"x": codes_of(1, 1, 0)}, weights, carried)] * 2
-    assert stored(plan, table_of(plan, {"x": names}, {}, batches)) == [
+    assert stored(plan, table_of(plan, {"x": names, "gone": names}, {}, batches)) == [
         ["b", 10, "high", "low", 2.0],
         ["a", 0, None, None, None],
     ]

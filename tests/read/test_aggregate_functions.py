@@ -54,7 +54,9 @@ def measured(groups, expr):
 
 
 def test_the_engine_has_every_function_of_the_language():
-    assert list(FUNCTIONS) == list(AGGREGATES) == list(BY_HAND)
+    # Lists are made of all values of a group, not measured (`output/listings.py`).
+    assert [*FUNCTIONS, "collect"] == list(AGGREGATES)
+    assert list(FUNCTIONS) == list(BY_HAND)
 
 
 @each_function

@@ -18,11 +18,6 @@ from tests.stored import fill
 QUERIES = 60
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-
-
 def compare_many(
     tmp_path: Any, seed: int, *, indexed: bool = False, thresholds: Thresholds = DEFAULTS
 ) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 import omnigraph as og
+from tests.graphs import graph_of
 from tests.read.texts import maintain
 
 SCHEMA = """
@@ -28,11 +29,7 @@ PEOPLE = [
 ]
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        graph.load(PEOPLE)
-        yield graph
+graph = graph_of(SCHEMA, PEOPLE)
 
 
 def uses(graph, match, ret="$p", order="", limit=""):
@@ -207,6 +204,21 @@ def test_the_order_is_the_one_that_runs(graph, monkeypatch, match, output):
         None,
         "the values of its parameters are not given",
     )
+
+
+def test_variables_that_are_summed_away_are_told(graph, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    source = "query q() { match { $p knows $q  $q knows $r } return { $p.name, count($r) as n } }"
+    assert graph.explain(source, {}).summed_away is None, "not before the graph is in memory"
+    graph.query(source)
+    explained = graph.explain(source, {})
+    assert explained.summed_away == ("q", "r")
+    assert explained.to_json()["summed_away"] == ["q", "r"]
+    assert "summed away: $q, $r" in explained.text.splitlines()
+    rows = "query q() { match { $p knows $q } return { $p.name, $q.name as b } }"
+    listed = graph.explain(rows, {})
+    assert listed.summed_away == ()
+    assert "summed away" not in listed.text
 
 
 def test_why_the_order_is_not_known(graph, monkeypatch):

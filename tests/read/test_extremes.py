@@ -18,6 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.read.search_queries import SCHEMA
 
@@ -47,15 +48,7 @@ def cites(src: str, dst: str) -> dict[str, object]:
     return {"edge": "Cites", "from": src, "to": dst, "data": {}}
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.mark.parametrize("shown", ["$v0, $v300", "count($v300) as n"])

@@ -14,7 +14,7 @@ from omnigraph.read.kernels import hops
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.kernels.twins import in_numpy
 from tests.oracle.graph import Graph
-from tests.oracle.interpreter import _Run
+from tests.oracle.searches import reached as searched
 from tests.read.csr_helpers import adjacency, edges, only
 
 FAR = 2**63 - 1
@@ -44,9 +44,9 @@ class Case:
         step = replace(
             STEP, direction=direction, min_hops=least, max_hops=min(most, 99), inverse=inverse
         )
-        oracle = _Run(None, graph, {}, None)
         self.reached = [
-            sorted({int(node) for node, _ in oracle.reached(step, str(v))}) for v in range(size)
+            sorted({int(node.id) for node, _ in searched(graph, step, str(v), lambda _: True)})
+            for v in range(size)
         ]
 
     def bounds(self, loops):

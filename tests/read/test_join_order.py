@@ -10,10 +10,10 @@ import pytest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.match.candidates import Candidates
-from omnigraph.read.match.join_order import order_of, steps_of
 from omnigraph.read.match.links.edge_link import EdgeLink
+from omnigraph.read.match.listing.join_order import order_of, steps_of
+from omnigraph.read.match.listing.steps import Close, Estimates, Expand, Intersect, Scan
 from omnigraph.read.match.pattern import Traversal
-from omnigraph.read.match.steps import Close, Estimates, Expand, Intersect, Scan
 from omnigraph.read.thresholds import MatchThresholds
 
 
@@ -30,7 +30,7 @@ class Edges:
 
 
 def link(left, right, src, dst, shape):
-    traversal = Traversal(left, right, "N", "N", "E", ir.Direction.OUT)
+    traversal = Traversal(left, right, "N", "N", ("E",), ir.Direction.OUT)
     return EdgeLink(traversal, Edges(src, dst, shape), None, MatchThresholds())
 
 

@@ -25,6 +25,7 @@ from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.ends import Ends
 from omnigraph.read.view.nodes import NodeIds
+from tests.graphs import graph_of, person
 from tests.opened import read_with
 from tests.read.kept_helpers import (
     another_process,
@@ -41,7 +42,6 @@ from tests.read.view_helpers import (
     check_same_adjacency,
     counted,
     edge,
-    person,
     view_of,
 )
 from tests.write.writing import run
@@ -55,11 +55,7 @@ def place(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    graph = og.init(tmp_path / "g", SCHEMA, upkeep="off")
-    fill(graph)
-    return graph
+graph = graph_of(SCHEMA, fill, upkeep="off")
 
 
 @pytest.fixture

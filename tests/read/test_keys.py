@@ -5,7 +5,7 @@ import pytest
 import omnigraph as og
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema import compile_schema
-from omnigraph.read.match.pattern import key_of
+from omnigraph.read.match.lookups.asked_ids import AskedIds, ids_asked
 from omnigraph.types import PropType, Scalar, from_json, to_json
 
 KEYS = {
@@ -49,4 +49,4 @@ def test_only_keys_with_one_text_are_looked_up_by_id(name):
     t = PropType.parse(name)
     node = compile_schema(f"node N {{ k: {name} @key }}").catalog.nodes["N"]
     test = ir.Compare(ir.PropertyOf("n", "k", t), "=", ir.Const(from_json(t, wanted), t))
-    assert key_of(node, test, {}) == (None if name in BY_VALUE else id_)
+    assert ids_asked(node, test, {}) == (None if name in BY_VALUE else AskedIds(frozenset({id_})))

@@ -32,6 +32,23 @@ QUERIES = {
     "ranked with a limit": (KNOWS, 'return { $a.name } order { bm25($a.bio, "odd") } limit 11'),
     "cyclic": ("$a: Person $a knows $b $b knows $a", "return { $a.name, $b.name }"),
     "nothing": ("$a: Person $a.age > 1000", "return { $a.name }"),
+    "having": (KNOWS, "return { $a.name, $b.age as age } having { age > 4 }"),
+    "having with an order": (
+        KNOWS,
+        "return { $a.name, $b.age as age } having { age > 4 } order { age, $a.name } limit 20",
+    ),
+    "offset": (KNOWS, "return { $a.name, $b.name } order { $a.name desc, $b.name } offset 11"),
+    "limit and offset": (KNOWS, "return { $a.name } order { $a.age } limit 30 offset 7"),
+    "groups behind others": (
+        KNOWS,
+        "return { $a.age as age, count($b) as n } having { n > 8 } order { n } limit 5 offset 1",
+    ),
+    "distinct": (KNOWS, "return distinct { $b.age } order { $b.age desc }"),
+    "collected": (KNOWS, "return { $a.age as age, collect($b { name }) as known } order { age }"),
+    "ranked and kept": (
+        KNOWS,
+        'return { $a.name, $b.age as age } having { age < 3 } order { bm25($a.bio, "odd") } limit 6',
+    ),
     "limit 0": ("$a: Person", "return { $a.name } limit 0"),
 }
 

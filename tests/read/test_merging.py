@@ -11,8 +11,8 @@ import omnigraph as og
 from omnigraph.read.kernels import pairs
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.kernels.twins import in_numpy
-from omnigraph.read.match import merging
 from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.match.listing import merging
 from tests.read.csr_helpers import only
 
 

@@ -36,11 +36,6 @@ query drop($r: String) { delete Doc where ref = $r }
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-
-
 def plain_graph(rng: random.Random) -> PlainGraph:
     """A random graph that has documents."""
     while not (plain := random_graph(rng)).nodes["Doc"]:

@@ -14,25 +14,24 @@ from omnigraph.read.thresholds import Thresholds, ViewThresholds
 from omnigraph.read.view.nodes import RowIds
 from omnigraph.read.view.view import Reader
 from omnigraph.types import PropType, Scalar
+from tests.graphs import graph_of, person
 from tests.opened import workspace_of
-from tests.read.view_helpers import SCHEMA, city, codes, person, view_of
+from tests.read.view_helpers import SCHEMA, city, codes, view_of
 
 # UTF-16 would put the last but one after the last.
 NAMES = ["", "Z", "a", "a\tb", "ab", "é", "\uffff", "\U00010000"]
 
 
-@pytest.fixture(scope="module")
-def graph(tmp_path_factory):
-    graph = og.init(tmp_path_factory.mktemp("nodes") / "g", SCHEMA)
-    graph.load(
-        [
-            person(name, age=number, tags=[name], vec=[number, 0.5])
-            for number, name in reversed(list(enumerate(NAMES)))
-            if name
-        ]
-    )
-    graph.load([person("a", age=None, tags=None, vec=None)])
-    return graph
+graph = graph_of(
+    SCHEMA,
+    [
+        person(name, age=number, tags=[name], vec=[number, 0.5])
+        for number, name in reversed(list(enumerate(NAMES)))
+        if name
+    ],
+    [person("a", age=None, tags=None, vec=None)],
+    scope="module",
+)
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.output.order import Collector
 from omnigraph.read.thresholds import OutputThresholds
 from omnigraph.types import PropType, Scalar, from_arrow
+from tests.oracle.bound import Entity
 from tests.oracle.graph import Graph
-from tests.oracle.interpreter import Entity, _Run
+from tests.oracle.interpreter import Run
 from tests.read.space_helpers import ArrowSpace, codes_of
 
 TEXT = PropType(Scalar.STRING, nullable=True)
@@ -163,7 +164,7 @@ def collected(plan: Any, match: Any, slack: int, ranked: Any = None) -> Any:
 @settings(deadline=None, max_examples=100)
 @given(plans(), matches(), st.sampled_from([0, 3, 100]))
 def test_rows_come_in_the_order_of_the_oracle(plan: ir.ReadPlan, match: Any, slack: int):
-    oracle = _Run(plan, Graph({}, {}), PARAMS, None).ordered(rows_of(*match))[: plan.limit]
+    oracle = Run(plan, Graph({}, {}), PARAMS, None).ordered(rows_of(*match))[: plan.limit]
     table = collected(plan, match, slack)
     assert stored(plan, table) == [list(row.values()) for row in oracle]
 
@@ -175,7 +176,7 @@ class Ranked:
     places: Any
 
 
-class RankedRun(_Run):
+class RankedRun(Run):
     """The oracle with a ranking made up beforehand: place and score by id."""
 
     ranking: dict[str, tuple[int, float]]

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-import omnigraph as og
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
@@ -17,18 +16,11 @@ from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import Delta, Table
+from tests.graphs import graph_of, person
 from tests.opened import workspace_of
 from tests.read.judging_helpers import NOW, check
 from tests.read.random_commits import PEOPLE, Writer, fill
-from tests.read.view_helpers import (
-    SCHEMA,
-    check_same,
-    check_same_nodes,
-    counted,
-    edge,
-    person,
-    view_of,
-)
+from tests.read.view_helpers import SCHEMA, check_same, check_same_nodes, counted, edge, view_of
 from tests.stored import read_back
 from tests.write.writing import run
 
@@ -54,19 +46,18 @@ EVERYTHING = (
 )
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        fill(graph)
-        graph.load([valued(name, at) for at, name in enumerate(PEOPLE)])
-        graph.load([edge("Knows", one, "p07", since=at) for at, one in enumerate(PEOPLE[:20])])
-        yield graph
-
-
 def valued(name, number):
     """A person with a value of every kind, or none."""
     tags = None if number % 3 else [f"t{number}", "all"]
     return person(name, age=number, tags=tags, vec=[number, 0.5])
+
+
+graph = graph_of(
+    SCHEMA,
+    fill,
+    [valued(name, at) for at, name in enumerate(PEOPLE)],
+    [edge("Knows", one, "p07", since=at) for at, one in enumerate(PEOPLE[:20])],
+)
 
 
 @pytest.fixture

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from omnigraph.lang.query import ir
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.comparison import compared
+from omnigraph.read.values.expressions import holds, mask_of
 from omnigraph.read.values.numbers import compare_numbers, sortable, unsortable
-from omnigraph.read.values.predicates import OperandRows, holds, mask_of
+from omnigraph.read.values.operands import OperandRows
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
 from tests.read.space_helpers import ArrowSpace, codes_of

@@ -39,11 +39,6 @@ node Note { ref: String @key
 """
 
 
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
-
-
 @pytest.fixture
 def rng():
     return random.Random(5)
@@ -380,13 +375,11 @@ def test_fusion(graph, rng, k, limit):
     text = by_relevance("run happy")
     near = [by_distance(vector) for vector in vectors]
     among = [f"d{at:03d}" for at in range(0, 300, 2)]
-    for first, second in [(near[0], text), (text, near[1]), (near[0], near[1]), (text, text)]:
+    fusions = [(near[0], text), (text, near[1]), (near[0], near[1]), (text, text)]
+    for fusion in [*fusions, (near[0], text, near[1]), (text, *near, by_relevance("run"))]:
         for chosen in (None, among):
-            arms = [
-                [ref for ref, *_ in ranked(view, arm, None, chosen)][:limit]
-                for arm in (first, second)
-            ]
-            call = ir.Rrf(first, second, ir.ParamRef("k", WHOLE))
+            arms = [[ref for ref, *_ in ranked(view, arm, None, chosen)][:limit] for arm in fusion]
+            call = ir.Rrf(fusion, ir.ParamRef("k", WHOLE))
             found = ranked(view, call, limit, chosen, {"k": k})
             wanted = fused(arms, k)
             assert [one[:2] for one in found][:limit] == wanted[:limit]
@@ -399,7 +392,7 @@ def test_what_only_the_text_finds_is_not_outranked_by_the_depth_of_its_arm(tmp_p
     rows += [document(f"v{at:02d}", None, [float(at)] + [0.0] * 7) for at in range(10)]
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(rows)
-        call = ir.Rrf(by_distance([0.0] * 8), by_relevance("run"), ir.Const(60, WHOLE))
+        call = ir.Rrf((by_distance([0.0] * 8), by_relevance("run")), ir.Const(60, WHOLE))
         found = ranked(view_of(graph), call, 3)
         text = [ref for ref, *_ in ranked(view_of(graph), by_relevance("run"), None)]
     assert [one[:2] for one in found] == [("v00", 1 / 61), (text[0], 1 / 61), ("v01", 1 / 62)]
@@ -439,6 +432,6 @@ def test_scores_are_in_the_order_that_is_written_or_refused(graph, call, directi
 
 @pytest.mark.parametrize("k", [0, -3, None])
 def test_k_must_be_positive(graph, k):
-    call = ir.Rrf(by_relevance("run"), by_relevance("happy"), ir.ParamRef("k", WHOLE))
+    call = ir.Rrf((by_relevance("run"), by_relevance("happy")), ir.ParamRef("k", WHOLE))
     with pytest.raises(BadRequest, match=r"^runtime error: rrf needs a positive k"):
         ranked(view_of(graph), call, 3, None, {"k": k})

@@ -17,6 +17,7 @@ from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.properties import Properties
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of
 from tests.manifest.publishing import advance
 from tests.opened import read_with, workspace_of
 from tests.read.view_helpers import counted
@@ -250,11 +251,7 @@ def test_explain_finds_the_indexes_of_the_past(history):
 # ------------------------------------------------------------------ what a warm handle keeps
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", FIRST) as graph:
-        graph.load(list(people()))
-        yield graph
+graph = graph_of(FIRST, list(people()))
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Stopping: whatever a handle is reading ends at the next look, and the handle goes on working."""
 
-import io
 import signal
 import sys
 import threading
@@ -24,6 +23,7 @@ from omnigraph.read.thresholds import (
     ViewThresholds,
 )
 from omnigraph.storage.locks.read_leases import live_leases
+from tests.graphs import exported
 from tests.opened import read_with, workspace_of
 from tests.stopping import StopAt
 
@@ -124,12 +124,6 @@ def test_a_deadline_ends_endless_work(graph):
     details = stopped.value.details
     assert (details["resource"], details["limit"]) == ("query_milliseconds", 200)
     assert details["actual"] >= 200
-
-
-def exported(graph: og.Graph, **options: Any) -> bytes:
-    out = io.BytesIO()
-    graph.export(out, **options)
-    return out.getvalue()
 
 
 def polled(graph: og.Graph, **options: Any) -> Any:

@@ -23,6 +23,7 @@ from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
+from tests.graphs import person
 from tests.opened import read_with, workspace_of
 from tests.read.view_helpers import (
     SCHEMA,
@@ -32,7 +33,6 @@ from tests.read.view_helpers import (
     counted,
     edge,
     edge_pairs,
-    person,
     view_of,
 )
 

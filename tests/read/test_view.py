@@ -19,16 +19,12 @@ from omnigraph.read.view.nodes import NodeIds
 from omnigraph.read.view.view import Reader
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of, person
 from tests.opened import workspace_of
-from tests.read.view_helpers import SCHEMA, counted, edge, person, view_of
+from tests.read.view_helpers import SCHEMA, counted, edge, view_of
 from tests.write.writing import run
 
-
-@pytest.fixture
-def graph(tmp_path):
-    graph = og.init(tmp_path / "g", SCHEMA)
-    graph.load([person("a"), person("b"), edge("Knows", "a", "b")])
-    return graph
+graph = graph_of(SCHEMA, [person("a"), person("b"), edge("Knows", "a", "b")])
 
 
 def names(view):

@@ -27,10 +27,6 @@ edge LivesIn: Person -> City
 """
 
 
-def person(name: str, **values: Any) -> dict[str, Any]:
-    return {"type": "Person", "data": {"name": name, **values}}
-
-
 def city(name: str) -> dict[str, Any]:
     return {"type": "City", "data": {"name": name}}
 

@@ -7,7 +7,7 @@ import pytest
 
 from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.columns.without_columns import rewrite_without
-from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
+from omnigraph.storage.tables.blobs.blob_columns import blob_array, blob_field
 from omnigraph.storage.tables.inline_residual import purge_table, purge_versions
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table, table_exists

@@ -11,10 +11,9 @@ from tests.maintenance.compacting import (
     check_explained,
     check_upsert,
     inherited,
-    row_ids,
     table_of,
 )
-from tests.opened import workspace_of
+from tests.opened import row_ids, workspace_of
 
 
 def test_a_compacted_branch_is_looked_up_searched_and_written_by_its_indexes(s3_root, monkeypatch):

@@ -1,12 +1,15 @@
 """The document of a query."""
 
+import json
 import math
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest
-from omnigraph.service.query import QueryRequest, query, read_output
+from omnigraph.read.output.frames import arrow_pieces
+from omnigraph.service.query import QueryRequest, query, query_arrow, query_lines, read_output
 from omnigraph.types import Scalar
 from tests.made_results import one, result, typed
 
@@ -102,3 +105,88 @@ def test_max_rows_has_bounds(graph, most):
 )
 def test_rows_are_those_of_the_result_with_safe_integers(answer):
     assert read_output(answer).collected()["rows"] == answer.to_json(js_safe=True)["rows"]
+
+
+def test_objects_are_described_with_their_fields(graph):
+    """And integers inside them are texts where JavaScript cannot hold them."""
+    document = query(graph, QueryRequest(query=KNOWN)).collected()
+    assert document["query_name"] is None
+    since = {"name": "since", "type": "bigint", "nullable": True}
+    name = {"name": "name", "type": "string", "nullable": False}
+    age = {"name": "age", "type": "int", "nullable": True}
+    assert document["schema"] == [
+        {"name": "who", "type": "object", "nullable": False, "fields": [name, age]},
+        {
+            "name": "since",
+            "type": "list",
+            "nullable": False,
+            "item_kind": "object",
+            "fields": [since],
+        },
+        {"name": "ages", "type": "list", "nullable": False, "item_kind": "int"},
+    ]
+    [row] = document["rows"]
+    assert row == {
+        "who": {"name": "ada", "age": 36},
+        "since": [{"since": str(2**60)}],
+        "ages": [],
+    }
+
+
+# -- the other forms of an answer
+
+KNOWN = """
+match { $p: Person  $p $k: knows $q }
+return { $p { name, age } as who, collect($k { since }) as since, collect($q.age) as ages }
+"""
+REQUESTS = {
+    "objects": QueryRequest(query=KNOWN),
+    "rows": QueryRequest(query=FRIENDS, name="friends"),
+    "cut": QueryRequest(query=FRIENDS, name="everyone", max_rows=1),
+    "none": QueryRequest(
+        query='query q() { match { $p: Person { name: "x" } } return { $p.age } }'
+    ),
+}
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_lines_have_the_document_first_and_then_its_rows(graph, request_):
+    document = query(graph, request_).collected()
+    answer = query_lines(graph, request_)
+    first, *rows = map(json.loads, b"".join(answer).decode().splitlines())
+    assert rows == document.pop("rows")
+    assert first == {"kind": "metadata", **document}
+    assert ("truncated" in first) == (request_.max_rows is not None)
+
+
+@pytest.mark.parametrize("request_", REQUESTS.values(), ids=REQUESTS)
+def test_an_arrow_stream_has_the_rows_as_python_has_them(graph, request_):
+    asked = graph.query(request_.query, request_.name)
+    document = query(graph, request_).collected()
+    answer = query_arrow(graph, request_)
+    assert answer.held >= 0
+    table = pa.ipc.open_stream(b"".join(answer)).read_all()
+    document.pop("rows")
+    assert json.loads(table.schema.metadata[b"omnigraph"]) == document
+    whole = asked.table.slice(0, document["row_count"])
+    assert table.replace_schema_metadata(None).equals(whole.replace_schema_metadata(None))
+
+
+def test_an_answer_leaves_in_pieces(graph, tmp_path):
+    records = [{"type": "Person", "data": {"name": f"n{n:06}", "age": n}} for n in range(20_000)]
+    with og.init(tmp_path / "many", SCHEMA) as many:
+        many.load(records)
+        every = QueryRequest(query=FRIENDS, name="everyone")
+        for made in (query_lines(many, every), query_arrow(many, every)):
+            sizes = [len(piece) for piece in made]
+            assert len(sizes) >= 3
+            assert max(sizes) < 1 << 20
+            assert made.held > 20_000
+
+
+def test_wide_rows_are_cut_by_their_bytes():
+    table = pa.table({"v": [[0.5] * 10_000] * 100})
+    pieces = list(arrow_pieces(table, {"omnigraph": "{}"}))
+    assert max(map(len, pieces)) < 2 << 20
+    assert len(pieces) > 5
+    assert pa.ipc.open_stream(b"".join(pieces)).read_all().num_rows == 100

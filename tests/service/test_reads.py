@@ -16,6 +16,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Decision
 from omnigraph.service import blobs, history, loads, query, schema, states
+from tests.graphs import person
 
 SCHEMA = """
 node Person { name: String @key  age: I32?  photo: Blob?  taste: Vector(2)? }
@@ -25,10 +26,6 @@ COMMIT = [
     "graph_commit_id", "branch", "manifest_version", "parent_commit_id", "merged_parent_commit_id",
     "actor_id", "created_at", "operation", "operation_id", "facts",
 ]  # fmt: skip
-
-
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
 
 
 @pytest.fixture(scope="module")
@@ -245,6 +242,7 @@ def test_an_explanation_and_its_profile(graph):
         "steps",
         "order",
         "order_unknown",
+        "summed_away",
         "path",
     ]
     profiled = query.explain(graph, query.ExplainRequest(query=text, profile=True, branch="side"))
@@ -309,3 +307,51 @@ def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
                 assert policy.asked[:1] == [action], number
     assert out.getvalue() == b""
     assert not baseline.exists()
+
+
+def test_the_neighbors_of_a_node(graph):
+    request = states.NeighborsRequest(
+        type="Person", id="ann", edges=("knows",), properties={"Person": ["age"]}, branch=" side "
+    )
+    document = states.neighbors(graph, request)
+    assert list(document) == ["center", "nodes", "edges", "counts", "graph_commit_id"]
+    ann = {"type": "Person", "id": "ann", "caption": "ann", "properties": {"age": 31}}
+    assert document["center"] == ann
+    assert document["edges"] == [
+        {
+            "type": "Knows",
+            "id": "e1",
+            "from": {"type": "Person", "id": "ann"},
+            "to": {"type": "Person", "id": "bob"},
+        }
+    ]
+    json.dumps(document)
+
+
+def test_nodes_and_the_edges_among_them(graph):
+    named = states.SubgraphRequest(nodes=(("Person", "ann"), ("Person", "bob"), ("Person", "no")))
+    document = states.subgraph(graph, named)
+    assert list(document) == ["nodes", "missing", "edges", "truncated", "graph_commit_id"]
+    assert document["missing"] == [{"type": "Person", "id": "no"}]
+    text = "query q($n: String) { match { $a: Person { name: $n } $a knows $b } return { $b.age } }"
+    found = states.subgraph(
+        graph, states.SubgraphRequest(query=text, name="q", params={"n": "ann"}, tag=None)
+    )
+    assert found["nodes"] == document["nodes"]
+    assert (found["edges"], found["total_nodes"]) == (document["edges"], 2)
+    with pytest.raises(BadRequest, match="one of the two"):
+        states.subgraph(graph, states.SubgraphRequest())
+
+
+def test_the_types_as_a_document(graph):
+    document = states.catalog(graph)
+    assert [node["name"] for node in document["nodes"]] == ["Person"]
+    assert document == graph.catalog_document()
+    json.dumps(document)
+
+
+def test_a_blob_is_opened_with_what_is_known_of_it(graph):
+    request = blobs.BlobRequest(kind="node", type="Person", id="ann", property="photo")
+    with blobs.open_blob(graph, request) as file:
+        assert (file.read(), file.stat) == (b"hello", blobs.look_at_blob(graph, request))
+    assert file.stat.to_json() == blobs.stat_blob(graph, request)

@@ -22,13 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.spark.sessions import QUICK_JAVA
+
 START_SECONDS = 600
 DRIVER_SECONDS = 600
-# Compiling less is faster where every job is small.
-QUICK = {
-    f"spark.{part}.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
-    for part in ("driver", "executor")
-}
+QUICK = {f"spark.{part}.extraJavaOptions": QUICK_JAVA for part in ("driver", "executor")}
 
 # Starting Spark and its executors takes longer than most jobs, so a driver runs many programs.
 DRIVER = """
@@ -181,7 +179,6 @@ class Driver:
                 env={
                     **os.environ,
                     "OMNIGRAPH_SPARK_MASTER": self.cluster.master,
-                    "OMNIGRAPH_SPARK_ARCHIVE": "0",
                 },
             )
 
@@ -255,7 +252,7 @@ def _start(cluster, log, *command, pin=None):
         "SPARK_LOCAL_IP": "127.0.0.1",
         "SPARK_LOCAL_DIRS": str(cluster.directory / "local"),
         "SPARK_DAEMON_MEMORY": "256m",
-        "SPARK_DAEMON_JAVA_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
         "PYSPARK_PYTHON": sys.executable,
     }
     with log.open("wb") as stream:

@@ -5,23 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from omnigraph.runner.session import spark_problem, spark_session, stop_session
 from omnigraph.spark import register
-
-# Every job is small, so compiling its queries takes longer than running them. Tests on the cluster
-# compile theirs, as users do.
-QUICK_START = {
-    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    # Where a test starts a server of Spark Connect: at a free port.
-    "spark.connect.grpc.binding.address": "127.0.0.1",
-    "spark.connect.grpc.binding.port": "0",
-}
+from tests.spark.sessions import QUICK_START
+from tests.spark.sizes import all_loads_with
 
 
 @pytest.fixture(scope="session")
@@ -66,6 +58,13 @@ def spark(_spark_here, s3_of_session, event_log):
         register(session)
     yield session
     stop_session()
+
+
+@pytest.fixture
+def load_with():
+    """Have all loads of the test go by other sizes: `load_with(ON_EXECUTORS)`."""
+    with ExitStack() as sizes:
+        yield lambda given: sizes.enter_context(all_loads_with(given))
 
 
 @pytest.fixture(scope="session")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
 from tests.opened import workspace_of
 

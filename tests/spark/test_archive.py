@@ -1,12 +1,10 @@
-"""An archive is used only when it is whole and ours, and made once."""
+"""An archive of classes is used if it is whole and ours."""
 
-import importlib
-import os
-import sys
+from __future__ import annotations
 
 import pytest
 
-from omnigraph.runner import archive, archive_build
+from omnigraph.runner import archive
 from omnigraph.runner.archive import JAVA_OPTIONS
 
 pytestmark = pytest.mark.usefixtures("_spark_here")
@@ -21,7 +19,7 @@ def cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def stored(cache):
-    path = cache / f"spark-{archive.archive_key()}-5.jsa"
+    path = cache / f"{archive.archive_prefix()}5.jsa"
     path.write_bytes(b"12345")
     return path
 
@@ -38,8 +36,16 @@ def test_a_truncated_archive_is_not_used(stored):
 
 
 def test_the_archive_of_another_java_or_spark_is_not_used(stored, cache):
-    stored.rename(cache / "spark-0000000000000000-5.jsa")
+    stored.rename(cache / "java-17.0.0-spark-3.5.0-5.jsa")
     assert archive.find_archive() is None
+
+
+def test_a_path_that_options_cannot_hold_is_not_used(stored, monkeypatch, tmp_path):
+    elsewhere = tmp_path / "a b" / "spark"
+    elsewhere.mkdir(parents=True)
+    stored.rename(elsewhere / stored.name)
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(elsewhere.parent))
+    assert archive.with_archive({}) == {}
 
 
 @pytest.mark.parametrize("given", ["-Xshare:off", "-XX:SharedArchiveFile=x", "-XX:AOTCache=x"])
@@ -52,40 +58,7 @@ def test_the_setting_turns_it_off(stored, monkeypatch):
     assert archive.with_archive({}) == {}
 
 
-def test_one_process_makes_it_and_a_failure_is_not_repeated_at_once(cache):
-    assert archive.claim(cache, "key")
-    assert not archive.claim(cache, "key")
-    week = 7 * 24 * 3600
-    claim = archive.claim_path(cache, "key")
-    os.utime(claim, (claim.stat().st_atime, claim.stat().st_mtime - week - 60))
-    assert archive.claim(cache, "key")
-
-
-def test_the_child_that_makes_it_runs_the_module_that_builds(cache, monkeypatch):
-    commands = []
-    monkeypatch.setattr(archive.subprocess, "Popen", lambda command, **_: commands.append(command))
-    archive.build_later({})
-    ((python, option, module, key),) = commands
-    assert (python, option, key) == (sys.executable, "-m", archive.archive_key())
-    assert importlib.import_module(module) is archive_build
-
-
-def test_a_cache_that_cannot_be_written_is_no_failure(tmp_path, monkeypatch):
+def test_a_cache_that_cannot_be_read_is_no_failure(tmp_path, monkeypatch):
     (tmp_path / "file").touch()
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "file"))
     assert archive.with_archive({}) == {}
-    archive.build_later({})
-
-
-def test_only_few_are_kept(cache):
-    paths = [cache / f"spark-{number}-1.jsa" for number in range(4)]
-    for age, path in enumerate(paths):
-        path.write_bytes(b"1")
-        os.utime(path, (1000 - age, 1000 - age))
-    archive_build.remove_old(cache, paths[2])
-    assert sorted(cache.glob("*.jsa")) == [paths[0], paths[2]]
-
-
-def test_a_configuration_directory_of_the_user_rules_it_out(cache, monkeypatch):
-    monkeypatch.setenv("SPARK_CONF_DIR", str(cache))
-    assert archive.archive_key() is None

@@ -6,10 +6,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-import omnigraph as og
 from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
 from omnigraph.spark import in_thread
+from tests.graphs import graph_of
 
 PUSHING = "spark.sql.python.filterPushdown.enabled"
 SCHEMA = """
@@ -18,10 +18,7 @@ edge Knows: Person -> Person { weight: F64? }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def read(spark, graph, type, **options):

@@ -11,9 +11,8 @@ from pyspark.errors import PySparkException
 
 import omnigraph as og
 from omnigraph.errors import ConstraintError, InputError
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.spark import register
-from tests.spark.ways import ALL_ON_EXECUTORS
+from tests.spark.sizes import ALL_ON_EXECUTORS
 
 SCHEMA = "node Plate { tag: String @key  scan: Blob?  caption: String? }"
 LARGE = os.urandom(5_000_000)
@@ -75,7 +74,7 @@ def test_executors_take_in_what_lies_beside_the_records_and_no_more(spark, tmp_p
         assert graph.blobs.read("node", "Plate", "p", "scan") == LARGE
 
 
-def test_rows_that_have_blobs_and_break_a_rule_are_rejected(spark, tmp_path, monkeypatch):
+def test_rows_that_have_blobs_and_break_a_rule_are_rejected(spark, tmp_path, load_with):
     register(spark)
     rows, rejects = tmp_path / "rows.parquet", tmp_path / "rejects.jsonl"
     tags = ["a", "b", "a"]
@@ -87,7 +86,7 @@ def test_rows_that_have_blobs_and_break_a_rule_are_rejected(spark, tmp_path, mon
         given = {"graph": graph.uri, "type": "Plate", "rejects": str(rejects)}
         loaded = {"mode": "append", "rejects": rejects}
         # Few rows are fetched unless this says otherwise.
-        monkeypatch.setattr(SparkEngine, "sizes", ALL_ON_EXECUTORS)
+        load_with(ALL_ON_EXECUTORS)
         ways = (
             (ConstraintError, lambda: graph.load_nodes("Plate", rows, engine="local", **loaded)),
             (

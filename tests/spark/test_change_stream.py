@@ -14,7 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 import omnigraph as og
 from omnigraph.spark import register
-from tests.opened import workspace_of
+from tests.opened import lose
 from tests.spark.streaming import run_to_end
 
 MANUAL = Path(__file__).parents[2] / "docs" / "user" / "streams.md"
@@ -25,14 +25,6 @@ SCHEMA = "node Person { name: String @key  age: I32? }"
 def load(graph, *names):
     people = [{"type": "Person", "data": {"name": name, "age": 1}} for name in names]
     return graph.load(people).commit.graph_commit_id
-
-
-def lose(graph, commit_id):
-    import lance
-
-    pin = graph.snapshot(snapshot=commit_id).tables["node:Person"]
-    ref = workspace_of(graph).pinned(pin)
-    lance.dataset(ref.dataset_uri).cleanup_old_versions(versions=[pin.table_version])
 
 
 def run(spark, graph, checkpoint, **options):

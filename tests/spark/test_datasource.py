@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import omnigraph as og
 from omnigraph.spark import register
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 
 MANUAL = Path(__file__).parents[2] / "docs" / "user" / "spark.md"
@@ -83,10 +83,7 @@ TYPES = {
 }
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def read(spark, graph, type, **options):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.changes import compare
+from omnigraph.changes import compare_tables
 
 SCHEMA = """
 node Doc { name: String @key
@@ -63,11 +63,11 @@ def test_spark_finds_the_same_changes(tmp_path, monkeypatch):
         *map(doc, range(10, 70)),
     ]
     graph.load([*changed, *(cites(number, 12) for number in range(10, 14))], mode="overwrite")
-    monkeypatch.setattr("omnigraph.changes.compare._FEW", 0)
+    monkeypatch.setattr("omnigraph.changes.compare_tables._FEW", 0)
     asked = []
-    run = compare.pairs_on_spark
+    run = compare_tables.pairs_on_spark
     monkeypatch.setattr(
-        "omnigraph.changes.compare.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
+        "omnigraph.changes.compare_tables.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
     )
     here = graph.diff(before, "main", engine="local")
     assert len(here.changes) == 4 + 5 + 10 + 30
@@ -95,11 +95,11 @@ def test_a_merge_on_spark_is_the_merge_of_the_local_engine(tmp_path, monkeypatch
     )
     for name in ("ours", "theirs"):
         graph.load([doc(3, x=2.5), doc(65, x=2.5), doc(99)], branch=name)
-    monkeypatch.setattr("omnigraph.changes.compare._FEW", 0)
+    monkeypatch.setattr("omnigraph.changes.compare_tables._FEW", 0)
     asked = []
-    run = compare.pairs_on_spark
+    run = compare_tables.pairs_on_spark
     monkeypatch.setattr(
-        "omnigraph.changes.compare.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
+        "omnigraph.changes.compare_tables.pairs_on_spark", lambda *a: asked.append(a) or run(*a)
     )
     plans = [
         graph.branches.merge("side", "ours", dry_run=True, engine=engine, images=True)

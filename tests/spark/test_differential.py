@@ -14,11 +14,10 @@ import omnigraph as og
 from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.commit.synthetic import drifted
 from tests.pipeline.load_helpers import load_gathered
 from tests.pipeline.read_helpers import SCHEMA as EVERY_TYPE
+from tests.spark.sizes import ON_EXECUTORS
 from tests.stored import read_back
 from tests.write.random_model import json_record, make_load, make_model, schema_text
 
@@ -28,9 +27,9 @@ FRESH = pytest.param(secrets.randbelow(2**32), id="fresh")
 
 
 @pytest.fixture
-def on_executors(monkeypatch):
+def on_executors(load_with):
     """Nothing is fetched because it is little: executors answer every query."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
+    load_with(ON_EXECUTORS)
 
 
 @pytest.fixture(autouse=True)

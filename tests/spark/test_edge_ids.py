@@ -15,11 +15,10 @@ from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.local.local_engine import LocalEngine
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.splits import plan_splits
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from omnigraph.spark import register
 from tests.commit.synthetic import drifted
 from tests.sampling import runs_all
+from tests.spark.sizes import ON_EXECUTORS
 from tests.stored import read_back
 
 SCHEMA = """
@@ -38,10 +37,10 @@ edge F: A -> A { n: I32? note: String? @unique(src, dst) }
 
 
 @pytest.fixture(params=["few", "many"])
-def sizes(request, monkeypatch):
+def sizes(request, monkeypatch, load_with):
     """Few rows are fetched; many are asked where they are, and whole tables are scanned."""
     if request.param == "many":
-        monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
+        load_with(ON_EXECUTORS)
         monkeypatch.setattr("omnigraph.validate.committed.KEY_LIMIT", -1)
         monkeypatch.setattr(LocalEngine, "few_rows", -1)
     return request.param
@@ -233,6 +232,7 @@ def test_a_frame_of_this_process(graph, spark):
     assert {ends: n for ends, (_, n) in stored(graph).items()} == {("0", "1"): 1, ("0", "2"): 2}
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("mode", ["append", "overwrite", "merge", "patch"])
 def test_ids_made_from_tuples_are_those_of_a_load_here(tmp_path, graph, spark, sizes, mode):
     """Also where the first rows of a table are written while they are read."""
@@ -245,6 +245,7 @@ def test_ids_made_from_tuples_are_those_of_a_load_here(tmp_path, graph, spark, s
         assert {len(row_id) for row_id, _ in stored(graph).values()} == {28}
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("mode", ["append", "merge", "patch"])
 @pytest.mark.parametrize("way", ["load", "frame", "write"])
 def test_an_id_whose_edge_has_moved_is_not_given_again(graph, spark, sizes, mode, way):

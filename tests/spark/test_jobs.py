@@ -13,10 +13,10 @@ from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.pipeline.spark import maintenance_jobs
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from omnigraph.runner import executors
-from omnigraph.storage.tables.indexing.indexes import Coverage, index_name, list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import Coverage, index_name, list_indexes
+from tests.maintenance.compacting import merged
 from tests.opened import workspace_of
 from tests.spark.document_helpers import (
     CITES,
@@ -180,8 +180,8 @@ def test_an_interrupted_build_is_recovered(spark, graph, moment):
         assert answers(reopened) == before
 
 
-def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkeypatch):
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(indexed_rows=1))
+def test_a_load_on_spark_has_executors_build_its_indexes(spark, tmp_path, monkeypatch, load_with):
+    load_with(SparkSizes(indexed_rows=1))
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "100000")
     with og.init(tmp_path / "g", SCHEMA) as graph:
         fill(graph, random.Random(6), parts=1)
@@ -216,12 +216,6 @@ def test_an_unknown_engine_is_refused(graph):
 
 
 # ------------------------------------------------------------------ compaction
-
-
-def merged(report):
-    """Fragments removed and added by table, of a report without errors."""
-    assert report.failed == ()
-    return {row.table_key: (row.fragments_removed, row.fragments_added) for row in report}
 
 
 def rows_of(graph, branch):

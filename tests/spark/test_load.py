@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import gzip
 import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
 from pyarrow import feather, parquet
 
 import omnigraph as og
+from omnigraph.clock import new_ulid
 from omnigraph.errors import BadRequest, ConstraintError, InputError
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.pipeline.spark.spark_rows import SparkSizes
+from omnigraph.storage.layout import STAGING_DIR
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import ages, graph_of, person
 from tests.opened import workspace_of
 from tests.pipeline.datasource_helpers import loose_files
 from tests.pipeline.load_helpers import load_gathered
+from tests.spark.sizes import ALL_ON_EXECUTORS, ON_EXECUTORS
 from tests.stored import read_back
 
 SCHEMA = """
@@ -32,10 +36,7 @@ edge Knows: Person -> Person { since: Date? }
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture
@@ -43,15 +44,6 @@ def load(graph, spark):
     return lambda gather, **options: load_gathered(
         graph, gather, engine="spark", spark=spark, **options
     )
-
-
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
-
-
-def ages(graph, branch="main"):
-    rows = read_back(graph, branch).nodes["Person"]
-    return {name: row["age"] for name, row in rows.items()}
 
 
 def places(graph):
@@ -129,10 +121,10 @@ def test_files_frames_and_records_of_all_kinds_are_one_commit(graph, load, spark
 
 @pytest.mark.parametrize("is_local", [True, False], ids=["one machine", "a cluster"])
 def test_a_frame_of_this_process_is_written_here_to_files_for_all(
-    graph, load, monkeypatch, is_local
+    graph, load, monkeypatch, is_local, load_with
 ):
     """Executors cannot read it. Rows that are read again lie in the directory of the load, or beside the table."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
+    load_with(ON_EXECUTORS)
     if not is_local:
         monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.local_cores", lambda _: None)
     people = pa.table({"name": [f"p{n}" for n in range(100)], "age": range(100)})
@@ -158,6 +150,43 @@ def test_a_frame_of_this_process_is_written_here_to_files_for_all(
     assert loose_files(graph) == []
 
 
+@pytest.mark.parametrize("mode", ["merge", "patch"])
+def test_the_files_of_a_check_on_a_cluster_outlive_a_cleanup(
+    graph, spark, monkeypatch, mode, load_with
+):
+    """They lie beside those of the tables, and a dead write of that time is no reason to remove them."""
+    load_with(ALL_ON_EXECUTORS)
+    monkeypatch.setattr("omnigraph.pipeline.spark.spark_engine.local_cores", lambda _: None)
+    graph.load([person("p1", age=1)])
+    killed = Path(graph.uri, STAGING_DIR, f"{new_ulid()}.json")
+    killed.parent.mkdir(exist_ok=True)
+    killed.touch()  # the mark of a write whose process, which locked it, is gone
+    cleaned = []
+
+    def cleanup_meanwhile(progress):
+        if progress.phase == "validating" and not cleaned:
+            cleaned.append(loose_files(graph))
+            # In a thread of its own, as in another process: it is no part of this load.
+            with ThreadPoolExecutor(1) as beside, og.open(graph.uri) as other:
+                beside.submit(other.cleanup, keep_versions=10).result()
+            cleaned.append(loose_files(graph))
+
+    told = graph.load(
+        [person("p1", age=2), person("p1", mail="a@b")],
+        mode=mode,
+        check=True,
+        spark=spark,
+        progress=cleanup_meanwhile,
+    )
+    assert (told.total_rows, told.commit) == (1, None)
+    before, after = cleaned
+    assert before == after != []
+    assert loose_files(graph) == []
+    assert (
+        list(killed.parent.glob("*.json")) == []
+    )  # its own mark is gone, that of the dead write a note
+
+
 def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark):
     frame = spark.range(0, 40, 1, 4).selectExpr("concat('p', id) AS name", "CAST(id AS INT) AS age")
     wrong = frame.selectExpr("name", "CASE WHEN age = 33 THEN 200 ELSE age END AS age")
@@ -170,9 +199,11 @@ def test_a_row_of_a_spark_frame_is_named_as_collect_would_number_it(graph, spark
     assert ages(graph) == {f"p{n}": n for n in range(40)}
 
 
-def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(graph, load, monkeypatch):
+def test_a_merge_replaces_rows_in_one_transaction_and_keeps_their_ids(
+    graph, load, monkeypatch, load_with
+):
     monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "1")
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
+    load_with(ON_EXECUTORS)
     graph.load([person(f"p{n}", age=n, bio=f"early number{n}") for n in range(50)], engine="local")
     graph.load([person("alone", bio="early")], engine="local")
     before, pin = places(graph), graph.snapshot().tables["node:Person"]

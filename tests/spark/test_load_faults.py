@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import types
+from pathlib import Path
 
 import pytest
 
@@ -174,6 +175,7 @@ MODES = ("merge", "append", "overwrite")
 POINTS = [point for point in LOAD_POINTS if point != "publish.before_compact"]
 
 
+@pytest.mark.sampled(6, every=())  # every point is tried without Spark
 @pytest.mark.parametrize(("at", "point"), list(enumerate(POINTS)))
 def test_a_load_that_stops_has_happened_or_has_not(tmp_path, spark, at, point):
     mode = MODES[at % 3]
@@ -203,6 +205,7 @@ import os, signal, sys
 import omnigraph as og
 import omnigraph.commit.protocol  # declares the points; a graph that is only open has no need of it
 from omnigraph import failpoints
+from tests.spark.sessions import QUICK_START
 
 uri, source, mode, point = sys.argv[1:]
 
@@ -217,7 +220,7 @@ with og.open(uri) as graph:
     if "." in point:
         failpoints.arm(point, die)
     graph.load(source, mode=mode, engine="spark", spark_master="local[1]", progress=watch,
-               spark_conf={"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+               spark_conf=QUICK_START)
 """
 
 
@@ -245,7 +248,7 @@ def test_a_driver_that_is_killed_leaves_a_graph_that_the_next_open_settles(tmp_p
     source.write_text("".join(json.dumps(r) + "\n" for r in whole("new", 9) + whole("old", 5)))
     killed = subprocess.run(
         [sys.executable, "-W", "error", "-c", KILLED, uri, source, mode, point],
-        env={**os.environ, "OMNIGRAPH_SPARK_ARCHIVE": "0"},
+        cwd=Path(__file__).parents[2],
         capture_output=True,
         check=False,
     )

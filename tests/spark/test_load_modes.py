@@ -7,7 +7,6 @@ import json
 import pytest
 
 import omnigraph as og
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.pipeline.plain_load import SCHEMA, START, check_load
 
@@ -44,9 +43,9 @@ RECORDS = {
 
 
 @pytest.mark.parametrize("mode", ["patch", "append"])
-def test_what_is_stored_and_left_out(tmp_path, spark, monkeypatch, mode):
+def test_what_is_stored_and_left_out(tmp_path, spark, mode, load_with):
     """The records of a patch come together by their ids in several tasks."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(here_rows=-1, rows_per_task=3))
+    load_with(SparkSizes(here_rows=-1, rows_per_task=3))
     options = {"engine": "spark", "spark": spark}
     with og.init(tmp_path / "g", SCHEMA) as graph:
         graph.load(START)

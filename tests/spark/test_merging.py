@@ -12,10 +12,9 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.errors import ConstraintError
 from omnigraph.pipeline.sources.splits import plan_splits
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.pipeline.spark.spark_rows import SparkSizes
-from omnigraph.storage.tables.table import open_table
-from tests.opened import workspace_of
+from tests.graphs import person
+from tests.opened import table_of
 from tests.pipeline.datasource_helpers import data_files, loose_files
 from tests.stored import read_back
 
@@ -32,22 +31,14 @@ def graph(tmp_path):
         yield graph
 
 
-def person(name, **data):
-    return {"type": "Person", "data": {"name": name, **data}}
-
-
 def ages(graph):
     return {name: row["age"] for name, row in read_back(graph).nodes["Person"].items()}
 
 
 def places(graph):
     """Row id and version of creation of every person."""
-    rows = table(graph, "node:Person").read(["id", "_row_created_at_version"], with_row_id=True)
+    rows = table_of(graph, "node:Person").read(["id", "_row_created_at_version"], with_row_id=True)
     return {row.pop("id"): tuple(row.values()) for row in rows.to_pylist()}
-
-
-def table(graph, key):
-    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
 
 
 @pytest.fixture
@@ -101,9 +92,11 @@ def test_a_merge_is_one_job_also_when_it_loses_a_race(graph, spark, tmp_path, jo
 
 
 @pytest.mark.parametrize("fetched_rows", [200_000, -1], ids=["asked here", "asked on executors"])
-def test_records_of_several_tasks_that_mean_one_row(graph, spark, monkeypatch, fetched_rows):
+def test_records_of_several_tasks_that_mean_one_row(
+    graph, spark, monkeypatch, fetched_rows, load_with
+):
     """The last one counts; images with others are written again, by executors where they are many."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=fetched_rows, here_rows=0))
+    load_with(SparkSizes(fetched_rows=fetched_rows, here_rows=0))
     monkeypatch.setattr("omnigraph.pipeline.written.written_rows.MERGE_INSERT_ROWS", 0)
     monkeypatch.setattr("omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=120))
     before = places(graph)

@@ -70,7 +70,6 @@ def surroundings(tmp_path, script, **variables):
         **os.environ,
         "JAVA_HOME": str(tmp_path / "java"),
         "TMPDIR": str(scratch),
-        "OMNIGRAPH_SPARK_ARCHIVE": "0",
         **variables,
     }
 

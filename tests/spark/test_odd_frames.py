@@ -7,15 +7,13 @@ import json
 import pytest
 
 import omnigraph as og
+from tests.graphs import graph_of
 from tests.stored import read_back
 
 SCHEMA = "node Item { code: String @key  size: I64?  tags: [String]? }"
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def load(graph, frame, columns=None, **options):

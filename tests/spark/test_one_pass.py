@@ -13,10 +13,10 @@ from pyarrow import parquet
 import omnigraph as og
 from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.pipeline.spark.spark_rows import SparkRows, SparkSizes
+from omnigraph.pipeline.spark.spark_rows import SparkRows
 from tests.opened import workspace_of
 from tests.pipeline.load_helpers import load_gathered
+from tests.spark.sizes import ON_EXECUTORS
 from tests.stored import read_back
 
 SCHEMA = """
@@ -32,29 +32,28 @@ edge Born: Person -> Day
 edge Twin: Person -> Person @card(0..1)
 """
 
-ON_EXECUTORS = SparkSizes(fetched_rows=-1, here_rows=-1)
 TOO_LARGE = replace(ON_EXECUTORS, shared_bytes=-1)
 
 
 @pytest.fixture(params=[ON_EXECUTORS, TOO_LARGE], ids=["tasks", "rules"])
-def graphs(tmp_path, spark, monkeypatch, request):
+def graphs(tmp_path, spark, monkeypatch, request, load_with):
     """A graph for Spark, where nothing is fetched because it is little, and one for this process.
 
     Rules are proved by tasks that read whole columns, or evaluated, as if columns were too large for that.
     """
-    monkeypatch.setattr(SparkEngine, "sizes", request.param)
+    load_with(request.param)
     # Errors name edges by their ids, which are made from the operation.
     monkeypatch.setattr(
         "omnigraph.pipeline.load.RowRules",
         lambda catalog, _, __, *given, **flags: RowRules(catalog, "op", 1, *given, **flags),
     )
     with og.init(tmp_path / "s", SCHEMA) as one, og.init(tmp_path / "l", SCHEMA) as two:
-        yield Both(one, two, spark)
+        yield Both(one, two, spark, request.param)
 
 
 class Both:
-    def __init__(self, spark, local, session):
-        self.spark, self.local, self.session = spark, local, session
+    def __init__(self, spark, local, session, sizes):
+        self.spark, self.local, self.session, self.sizes = spark, local, session, sizes
 
     def load(self, gather, **options):
         """Run a load on both; the answer, or the error, must be the same."""
@@ -136,12 +135,13 @@ def test_rows_are_written_once_and_no_text_is_compared(graphs, tmp_path, spark, 
     options = {"mode": "overwrite", "engine": "spark", "spark": spark}
     load_gathered(graphs.spark, lambda inputs: inputs.nodes("Person", again), **options)
     # Columns that are too large for a task are asked by the rules themselves.
-    assert (seen == []) == (SparkEngine.sizes is ON_EXECUTORS)
+    assert (seen == []) == (graphs.sizes is ON_EXECUTORS)
     assert len(read_back(graphs.spark).nodes["Person"]) == 25
     # Every file there is belongs to the rows of some version.
     assert len(files(graphs.spark, "node:Person")) == 4 + 1 + 5
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize(
     ("gather", "options"),
     [

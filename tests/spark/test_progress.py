@@ -14,6 +14,7 @@ from omnigraph.pipeline.spark.spark_engine import Tally
 from tests.cli.terminal import at_terminal
 from tests.pipeline.load_helpers import load_gathered
 from tests.spark.progress_helpers import fill, waiting_frame
+from tests.spark.sessions import QUICK_JAVA
 
 
 @pytest.fixture
@@ -108,8 +109,7 @@ def test_a_failing_job_ends_the_watch_and_nobody_listening_costs_nothing(spark):
 def test_a_terminal_sees_stages_and_counts(place):
     argv = ("load", "--mode", "append", "--data", "a.jsonl", "--spark-master", "local[1]", "g")
     env = {
-        "OMNIGRAPH_SPARK_ARCHIVE": "0",
-        "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1",
+        "SPARK_SUBMIT_OPTS": QUICK_JAVA,
         "COLUMNS": "120",
     }
     code, out, shown = at_terminal(argv, place, env)

@@ -18,6 +18,7 @@ from omnigraph.pipeline.spark import maintenance_jobs
 from omnigraph.spark import register
 from omnigraph.storage.objects.stores import open_bucket
 from omnigraph.storage.uris import Root
+from tests.graphs import ages
 from tests.pipeline.load_helpers import load_gathered
 from tests.s3_server import BUCKET, S3Server
 from tests.spark.document_helpers import (
@@ -68,11 +69,6 @@ def put(address, name, data):
 
 def person(name, **data):
     return json.dumps({"type": "Person", "data": {"name": name, **data}})
-
-
-def ages(graph, branch="main"):
-    rows = read_back(graph, branch).nodes["Person"]
-    return {name: row["age"] for name, row in rows.items()}
 
 
 def test_files_in_s3_are_loaded_into_a_graph_in_s3(spark, elsewhere):

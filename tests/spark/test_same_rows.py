@@ -9,13 +9,12 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import ConstraintError, InputError
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
 from omnigraph.pipeline.spark.spark_rows import SparkSizes
+from tests.spark.sizes import ON_EXECUTORS
 from tests.stored import read_back
 
 SCHEMA = "node P { name: String @key  n: I32? }"
 COLUMNS = "name string, n int"
-ON_EXECUTORS = SparkSizes(fetched_rows=-1, here_rows=-1)
 
 
 @pytest.fixture
@@ -26,8 +25,8 @@ def graph(tmp_path):
 
 
 @pytest.fixture(params=[SparkSizes(), ON_EXECUTORS], ids=["here", "executors"])
-def _sizes(monkeypatch, request):
-    monkeypatch.setattr(SparkEngine, "sizes", request.param)
+def _sizes(request, load_with):
+    load_with(request.param)
 
 
 def frame(spark, place, *evaluations):

@@ -12,6 +12,7 @@ import omnigraph as og
 from omnigraph.errors import BadRequest, InputError, StorageError
 from omnigraph.runner.session import is_running, running_session, spark_session, usable_session
 from omnigraph.runner.spark_errors import spark_errors
+from tests.spark.sessions import QUICK_JAVA
 
 # One program for what needs a process of its own: every start of Spark takes seconds.
 LIFE = """
@@ -98,8 +99,7 @@ def test_a_session_from_its_start_to_the_end_of_its_process(tmp_path):
         env={
             **os.environ,
             "OMNIGRAPH_SPARK_MASTER": "local[1]",
-            "OMNIGRAPH_SPARK_ARCHIVE": "0",
-            "SPARK_SUBMIT_OPTS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            "SPARK_SUBMIT_OPTS": QUICK_JAVA,
             "PYSPARK_PYTHON": "/no/such/python",
         },
         capture_output=True,

@@ -71,9 +71,10 @@ COPY = """
 import sys
 from omnigraph.runner.session import spark_session
 from omnigraph.spark import register
+from tests.spark.sessions import QUICK_START
 from tests.spark.test_stream_pairs import copy_all
 
-session = spark_session("local[1]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+session = spark_session("local[1]", QUICK_START)
 register(session)
 copy_all(session, sys.argv[1])
 """
@@ -127,7 +128,7 @@ def start_a_copy(place: Path, **variables: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-c", COPY, str(place)],
         cwd=Path(__file__).parents[2],
-        env={**os.environ, "OMNIGRAPH_SPARK_ARCHIVE": "0", **variables},
+        env={**os.environ, **variables},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )

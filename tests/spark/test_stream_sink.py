@@ -95,9 +95,10 @@ DRIVER = """
 import sys
 from omnigraph.runner.session import spark_session
 from omnigraph.spark import register
+from tests.spark.sessions import QUICK_START
 from tests.spark.streaming import Path, frame, run, sink
 
-session = spark_session("local[1]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+session = spark_session("local[1]", QUICK_START)
 register(session)
 place = Path(sys.argv[1])
 run(sink(frame(session, place), place, app_id="files", merge="true"))
@@ -122,7 +123,6 @@ def test_a_driver_that_is_killed_loses_and_doubles_nothing(spark, place, point):
         cwd=Path(__file__).parents[2],
         env={
             **os.environ,
-            "OMNIGRAPH_SPARK_ARCHIVE": "0",
             "OMNIGRAPH_FAILPOINTS": f"{point}=pause:{place / 'pause'}",
         },
         stdout=subprocess.DEVNULL,

@@ -9,9 +9,9 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import OmniGraphError, ProviderError
 from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.oracle.analysis import mock_embedding
 from tests.pipeline.embedders import Recording
+from tests.spark.sizes import ON_EXECUTORS
 from tests.write.writing import nodes
 
 SCHEMA = """
@@ -164,9 +164,9 @@ WRONG = {
 }
 
 
-def test_only_the_type_with_vectors_waits_for_them(spark, tmp_path, monkeypatch):
+def test_only_the_type_with_vectors_waits_for_them(spark, tmp_path, monkeypatch, load_with):
     """All others are written by the tasks that read them, and rules are proved by tasks."""
-    monkeypatch.setattr(SparkEngine, "sizes", SparkSizes(fetched_rows=-1, here_rows=-1))
+    load_with(ON_EXECUTORS)
     kinds = []
 
     def proved(self, runner, incoming, mode, committed):

@@ -10,7 +10,8 @@ import json
 import random
 import re
 import shutil
-from dataclasses import dataclass, field, fields
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,9 +24,8 @@ from pyspark.sql import DataFrame
 import omnigraph as og
 from omnigraph.errors import OmniGraphError
 from omnigraph.pipeline.load_options import MODES, ON_BAD
-from omnigraph.pipeline.spark.spark_engine import SparkEngine
-from omnigraph.pipeline.spark.spark_rows import SparkSizes
 from tests.commit.synthetic import drifted
+from tests.spark.sizes import ALL_ON_EXECUTORS, all_loads_with
 from tests.stored import read_back
 
 SCHEMA = """
@@ -54,14 +54,6 @@ TYPES = {
     "big": pa.decimal128(20, 0), "ok": pa.bool_(), "day": pa.date32(), "f": pa.float64(),
     "t": pa.string(), "id": pa.string(), "a": pa.string(), "b": pa.string(),
 }  # fmt: skip
-# Whatever the driver does of a few rows by itself, it leaves to the executors.
-ALL_ON_EXECUTORS = SparkSizes(
-    **{
-        one.name: -1
-        for one in fields(SparkSizes)
-        if one.name.startswith(("fetched_", "here_", "looked_up_"))
-    }
-)
 MADE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 KINDS = ("P", "Q", "K")
 
@@ -286,10 +278,9 @@ def start(place: Path) -> Path:
 def compare(ways: Ways, about: str, mode: str, on_bad: str, kind: str) -> None:
     """Go all ways with rows that are drawn by the text ``about``."""
     rnd = random.Random(about)
-    before = SparkEngine.sizes
-    if rnd.random() < 0.7:  # executors do it all, although it is little
-        SparkEngine.sizes = ALL_ON_EXECUTORS
-    try:
+    with ExitStack() as sizes:
+        if rnd.random() < 0.7:  # executors do it all, although it is little
+            sizes.enter_context(all_loads_with(ALL_ON_EXECUTORS))
         for messy in (True, False) if on_bad == "fail" else (True,):
             columns = rows_of(rnd, kind, mode, messy=messy)
             shown = {name: values.to_pylist() for name, values in columns.items()}
@@ -298,8 +289,6 @@ def compare(ways: Ways, about: str, mode: str, on_bad: str, kind: str) -> None:
             loses_ends = mode == "overwrite" and kind == "P"
             assert messy or loses_ends or "error" not in found, (shown, found)
             assert on_bad == "fail" or loses_ends or "error" not in found, (shown, found)
-    finally:
-        SparkEngine.sizes = before
 
 
 def compare_all(session: Any, place: Path, seed: str, count: int) -> list[str]:

@@ -15,14 +15,28 @@ from omnigraph.lang.query.syntax.parser import parse as parse_query
 from omnigraph.lang.schema.syntax.parser import parse as parse_schema
 from omnigraph.storage.tables.lance_import import lance
 
-# They load Spark, the command line or a compiler on import.
-LEFT_OUT = ("omnigraph.spark", "omnigraph.cli", "omnigraph.read.kernels.numba_loops")
+# They load Spark, the command line, a web server or a compiler on import.
+LEFT_OUT = (
+    "omnigraph.spark",
+    "omnigraph.cli",
+    "omnigraph.mcp",
+    "omnigraph.server",
+    "omnigraph.read.kernels.numba_loops",
+)
 
 for module in pkgutil.walk_packages(omnigraph.__path__, "omnigraph."):
     if not module.name.startswith(LEFT_OUT) and not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 lance()
-for name in ("duckdb", "lance.fragment", "pyarrow.compute", "pytest", "typer"):
+for name in (
+    *("duckdb", "lance.fragment", "pyarrow.compute", "pytest", "typer"),
+    *(
+        "anyio.to_thread",
+        "encodings.idna",
+        "httpcore2",
+        "truststore",
+    ),  # what a client loads when it connects
+):
     importlib.import_module(name)
 # The grammars are read on first use.
 parse_schema("node N { k: String @key }")

@@ -50,9 +50,3 @@ def contents(table):
     """id -> n."""
     found = table.read(["id", "n"])
     return dict(zip(found["id"].to_pylist(), found["n"].to_pylist(), strict=True))
-
-
-def row_ids(table):
-    """id -> stable row id."""
-    found = table.read(["id"], with_row_id=True)
-    return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))

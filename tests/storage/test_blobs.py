@@ -8,8 +8,7 @@ import pytest
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.tables.blobs import carry
-from omnigraph.storage.tables.blobs.carry import BlobSizes, batch_rows, blob_sizes, read_rows
-from omnigraph.storage.tables.blobs.columns import (
+from omnigraph.storage.tables.blobs.blob_columns import (
     as_blobs,
     blob_array,
     blob_columns,
@@ -18,6 +17,7 @@ from omnigraph.storage.tables.blobs.columns import (
     plain_schema,
     stored_form,
 )
+from omnigraph.storage.tables.blobs.carry import BlobSizes, batch_rows, blob_sizes, read_rows
 from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob, open_blob, read_at
 from omnigraph.storage.tables.staging import (
     RowCounts,
@@ -31,6 +31,7 @@ from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
+from tests.opened import row_ids
 from tests.storage.table_places import compact
 
 SCHEMA = pa.schema(
@@ -90,11 +91,6 @@ def blobs(table, column="b"):
 
 def facts(table, entity_id, column="b"):
     return find_blob(table, column, entity_id).facts
-
-
-def row_ids(table):
-    found = table.read(["id"], with_row_id=True)
-    return dict(zip(found["id"].to_pylist(), found["_rowid"].to_pylist(), strict=True))
 
 
 VALUES = {"null": None, "empty": b"", "inline": b"hello", "packed": PACKED, "large": DEDICATED}

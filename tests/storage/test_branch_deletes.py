@@ -14,16 +14,10 @@ from omnigraph.storage.tables.table_branches import (
     list_branches,
     remove_residue,
 )
-from omnigraph.storage.tables.table_ref import TableRef
 from tests.storage.branch_workers import littering
 from tests.storage.table_places import contents, new_table, rows
 
 TRIES = 3
-
-
-@pytest.fixture
-def ref(tmp_path):
-    return TableRef(str(tmp_path / "table"))
 
 
 def crowded(directory):

@@ -12,7 +12,7 @@ from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing import btree_files, sorted_values
-from omnigraph.storage.tables.indexing.indexes import (
+from omnigraph.storage.tables.indexing.table_indexes import (
     Coverage,
     build_segment,
     coverage,
@@ -26,7 +26,6 @@ from omnigraph.storage.tables.staging import stage_append, stage_delete, stage_m
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
-from omnigraph.storage.tables.table_ref import TableRef
 
 SCHEMA = pa.schema([pa.field(name, pa.utf8(), nullable=False) for name in ("id", "src", "dst")])
 ROWS = 10_000
@@ -40,11 +39,6 @@ def _from_the_first_row_on(monkeypatch):
     # Several batches, several runs of numbering.
     monkeypatch.setattr(sorted_values, "BATCH_ROWS", 1000)
     monkeypatch.setattr(sorted_values, "NUMBERED_ROWS", 3000)
-
-
-@pytest.fixture
-def ref(tmp_path):
-    return TableRef(str(tmp_path / "table"))
 
 
 def edges(count, names, start=0, seed=0):

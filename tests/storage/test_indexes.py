@@ -12,7 +12,7 @@ from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexing import index_kinds
-from omnigraph.storage.tables.indexing.indexes import (
+from omnigraph.storage.tables.indexing.table_indexes import (
     Coverage,
     build_segment,
     coverage,
@@ -26,15 +26,9 @@ from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import NothingToIndex
-from omnigraph.storage.tables.table_ref import TableRef
 from tests.storage.table_places import new_table, rows
 
 VECTOR = pa.list_(pa.float32(), 2)
-
-
-@pytest.fixture
-def ref(tmp_path):
-    return TableRef(str(tmp_path / "table"))
 
 
 def vectors(ref, values):

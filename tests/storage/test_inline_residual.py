@@ -5,7 +5,7 @@ import pytest
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.indexing.indexes import (
+from omnigraph.storage.tables.indexing.table_indexes import (
     Coverage,
     coverage,
     list_indexes,
@@ -17,13 +17,7 @@ from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMissing, TableMoved, VersionMissing
-from omnigraph.storage.tables.table_ref import TableRef
 from tests.storage.table_places import contents, new_table, rows
-
-
-@pytest.fixture
-def ref(tmp_path):
-    return TableRef(str(tmp_path / "table"))
 
 
 def grown(ref, count=4):

@@ -1045,7 +1045,7 @@ def test_the_private_count_of_fragments_is_that_of_the_public_list(uri):
 
 
 def test_base_paths_have_a_public_name_and_say_whether_they_are_tables(uri):
-    # blobs/columns.py and index_health.py build addresses of inherited files from them.
+    # blobs/blob_columns.py and index_health.py build addresses of inherited files from them.
     dataset = create(uri, rows("ab"))
     assert dataset.base_paths() == {}
     fork = dataset.create_branch("b", 1)

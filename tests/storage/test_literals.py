@@ -21,7 +21,7 @@ from omnigraph.storage.filters import (
     settle,
     sql_literal,
 )
-from omnigraph.storage.tables.indexing.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_commits import commit_staged

@@ -1,11 +1,12 @@
 import os
+import shutil
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
-from omnigraph.errors import Contention
+from omnigraph.errors import Contention, NotAGraph
 from omnigraph.storage.locks.lock_files import LockFile
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.locks.waiting import Patience
@@ -163,3 +164,23 @@ def test_an_interrupt_while_one_lock_is_given_back_keeps_none(locks, monkeypatch
             held.release()
     with locks.acquire(["a", "b", "c"], Patience(0)) as again:
         again.check()
+
+
+@pytest.mark.parametrize("gone", ["graph", "graph/__manifest"])
+def test_a_lock_makes_no_directory_where_the_graph_was_deleted(tmp_path, gone):
+    place = tmp_path / "graph"
+    (place / "__manifest").mkdir(parents=True)
+    locks = LockManager(Root.parse(place), of_graph=True)
+    with locks.acquire("a"):
+        assert (place / "__locks").is_dir()
+    for name in (gone, "graph/__locks"):
+        shutil.rmtree(tmp_path / name, ignore_errors=True)
+    for take in (locks.acquire, locks.try_acquire):
+        with pytest.raises(NotAGraph, match="init"):
+            take("a")
+    assert not (place / "__locks").exists()
+    assert place.exists() == (gone != "graph")
+    # Nobody holds it: a graph that is put there again is locked as any other.
+    (place / "__manifest").mkdir(parents=True)
+    with locks.acquire("a"):
+        pass

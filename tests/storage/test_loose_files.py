@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from omnigraph.storage.tables.blobs.columns import blob_field
+from omnigraph.storage.tables.blobs.blob_columns import blob_field
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.loose_files import (
     LooseFile,

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.lance_import import session, transaction_name
 from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
 from omnigraph.storage.tables.table import create_table, open_table

@@ -10,7 +10,7 @@ import pytest
 from omnigraph.errors import StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.indexing.indexes import Coverage, coverage, stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage, stage_create_index
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import (
     Merged,
@@ -29,14 +29,9 @@ from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMoved
-from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transaction_at
-from tests.storage.table_places import contents, new_table, row_ids, rows
-
-
-@pytest.fixture
-def ref(tmp_path):
-    return TableRef(str(tmp_path / "table"))
+from tests.opened import row_ids
+from tests.storage.table_places import contents, new_table, rows
 
 
 def having(table, column, value):

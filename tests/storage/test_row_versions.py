@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.changes import candidates
+from omnigraph.changes import may_differ
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.storage.lance_format.protobuf import bytes_field, number_field, read_fields
 from omnigraph.storage.lance_format.row_versions import (
@@ -25,7 +25,8 @@ from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
-from tests.storage.table_places import compact, contents, new_table, row_ids, rows
+from tests.opened import row_ids
+from tests.storage.table_places import compact, contents, new_table, rows
 
 VERSIONS = st.lists(st.integers(1, 300), min_size=1, max_size=400)
 
@@ -139,7 +140,7 @@ def test_fields_are_read_as_they_were_written():
 
 def test_whoever_trusts_a_delta_asks_about_recent_versions_only():
     assert ViewThresholds().derived_versions < EXACT_VERSIONS
-    assert candidates._FEW_VERSIONS < EXACT_VERSIONS
+    assert may_differ._FEW_VERSIONS < EXACT_VERSIONS
 
 
 def test_a_table_of_single_rows_keeps_few_runs(tmp_path):

@@ -14,9 +14,9 @@ from omnigraph.storage.columns.stage_schema import (
     reclaim_scratch,
 )
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
+from omnigraph.storage.tables.blobs.blob_columns import blob_array, blob_field
 from omnigraph.storage.tables.blobs.reading import read_at
-from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
     new_transaction_uuid,

@@ -10,7 +10,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.indexing.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,
@@ -30,12 +30,8 @@ from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
-from tests.storage.table_places import SCHEMA, compact, contents, new_table, row_ids, rows
-
-
-@pytest.fixture
-def ref(tmp_path):
-    return TableRef(str(tmp_path / "table"))
+from tests.opened import row_ids
+from tests.storage.table_places import SCHEMA, compact, contents, new_table, rows
 
 
 def having(table, column, value):

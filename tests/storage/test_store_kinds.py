@@ -10,7 +10,7 @@ import obstore
 import pytest
 from obstore.store import MemoryStore
 
-from omnigraph.changes.export.output import output_to
+from omnigraph.changes.export.export_files import output_to
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.datasource.option_values import split_store_options
 from omnigraph.pipeline.rows.bad_records import prepare_rejects, rejects_file, write_rejects

@@ -15,7 +15,7 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual
-from omnigraph.storage.tables.indexing.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
     RowCounts,
@@ -45,8 +45,9 @@ from omnigraph.storage.tables.table_errors import (
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation, transaction_at, transactions_after
 from omnigraph.storage.uris import Root
+from tests.opened import row_ids
 from tests.s3_server import BUCKET, S3Server
-from tests.storage.table_places import SCHEMA, compact, contents, new_table, row_ids, rows
+from tests.storage.table_places import SCHEMA, compact, contents, new_table, rows
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from omnigraph.storage.columns.without_columns import (
     rewrite_without,
 )
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.blobs.columns import blob_array, blob_field
-from omnigraph.storage.tables.indexing.indexes import list_indexes, stage_create_index
+from omnigraph.storage.tables.blobs.blob_columns import blob_array, blob_field
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.inline_residual import Cleaned, purge_table, purge_versions
 from omnigraph.storage.tables.staging import (
     stage_append,

@@ -33,7 +33,10 @@ TEMPORAL = [scalar for scalar in Scalar if scalar.is_temporal]
 
 # Files outside types/ that may name single types other than as `PropType(Scalar.X)`, and why.
 MAY_NAME_SCALARS = {
-    "lang/query/check/operands.py": "each literal of the query language has a type of its own",
+    "lang/query/check/terms/applying.py": "arguments of several types get one in common",
+    "lang/query/check/terms/conditions.py": "a Bool alone is a condition",
+    "lang/query/check/terms/literals.py": "each literal of the query language has a type of its own",
+    "lang/query/functions.py": "functions take and give certain types",
 }
 # Files outside types/ that may look for Arrow's types of time, and why.
 MAY_NAME_TIMES = {

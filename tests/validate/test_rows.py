@@ -10,7 +10,7 @@ import pytest
 from omnigraph.lang.schema.catalog import Property
 from omnigraph.types import PropType, Scalar, from_json, to_arrow
 from omnigraph.validate.change_set import ORDER, SHOWN
-from omnigraph.validate.rows import row_violations
+from omnigraph.validate.column_rules import row_violations
 from tests.validate.schemas import catalog_of, only_node, table_of
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import omnigraph as og
-from omnigraph.storage.tables.table import open_table
-from tests.opened import workspace_of
+from tests.opened import table_of
 
 SECRET = "kJ8vQ2xZ7mR4tY9wB3nL6pD1sF5hG0cA"
 SCHEMA = """
@@ -50,10 +49,6 @@ def filled(root):
     )
     graph.ensure_indices()
     return graph
-
-
-def table_of(graph, key):
-    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[key]))
 
 
 def row_ids(graph, key):

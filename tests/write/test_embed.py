@@ -7,7 +7,7 @@ import os
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest, ProviderError
+from omnigraph.errors import BadRequest, PreconditionFailed, ProviderError
 from tests.oracle.analysis import mock_embedding
 from tests.pipeline.embedders import Recording
 from tests.storage.processes import context
@@ -168,3 +168,14 @@ def test_an_index_over_filled_vectors_answers_for_them(pending):
         assert graph.query(query.replace("text 3", "moved")).rows == [{"s": "00003"}]
         (closest,) = graph.query(query).rows
         assert closest["s"] != "00003", "no search answers for a text that is gone"
+
+
+def test_a_job_begins_only_on_the_head_that_the_caller_knows(pending):
+    with og.open(pending, embedder=Recording()) as graph:
+        known = graph.snapshot().graph_commit_id
+        graph.load([empty("another")])
+        with pytest.raises(PreconditionFailed):
+            graph.embed(if_commit=known)
+        assert not is_filled(graph)
+        # Two commits: the job's own first one does not count against it.
+        assert graph.embed(if_commit=graph.snapshot().graph_commit_id).filled == 1250

@@ -8,8 +8,9 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.indexing.indexes import Coverage, coverage, list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage, list_indexes
 from omnigraph.storage.tables.table import open_table
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -40,10 +41,7 @@ KNOWS = {("id", IndexKind.BTREE), ("src", IndexKind.BTREE), ("dst", IndexKind.BT
          ("since", IndexKind.BTREE)}  # fmt: skip
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def add(graph, name, vector=None):

@@ -24,7 +24,7 @@ from omnigraph.errors import (
     RecoveryRequired,
     StorageError,
 )
-from omnigraph.manifest.history.operations import RecentOperations
+from omnigraph.manifest.history.operation_records import RecentOperations
 from omnigraph.manifest.publisher import Changes, publish
 from tests.commit.synthetic import dying_at
 from tests.manifest.publishing import intent

@@ -6,9 +6,9 @@ from collections import Counter
 
 import pytest
 
-from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import drifted
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
 from tests.stored import read_back
@@ -21,10 +21,7 @@ edge Knows: Person -> Person
 """
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.mark.parametrize("seed", range(2))

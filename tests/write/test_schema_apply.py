@@ -25,14 +25,14 @@ from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.publisher import Changes, Intent, publish
 from omnigraph.manifest.row_reads import read_table_states
-from omnigraph.storage.tables.indexing.indexes import Coverage, coverage
+from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from tests.commit.synthetic import drifted, dying_at
-from tests.opened import workspace_of
+from tests.opened import table_of, workspace_of
 from tests.storage.processes import run_processes
-from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids, table_of
+from tests.write.evolving import NEXT, SCHEMA, SECRET, filled, row_ids
 from tests.write.schema_workers import attempt, attempt_all, insert_many
 from tests.write.writing import ends, nodes, state
 

@@ -18,6 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
+from tests.graphs import graph_of
 from tests.stored import read_back
 from tests.write.writing import counts, nodes, run, state
 
@@ -48,10 +49,7 @@ KINDS = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "g", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 def put(graph, given, declared=None):

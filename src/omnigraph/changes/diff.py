@@ -13,18 +13,14 @@ import heapq
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from omnigraph.changes.change_filter import ChangeFilter, Kind, Op
-from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
-from omnigraph.changes.differing_types import (
-    DifferingType,
-    differing_types,
-    rank_of,
-    shown_changes,
-)
+from omnigraph.changes.compare_tables import SparkFor, compare, nothing_on_spark
+from omnigraph.changes.differing_types import DifferingType, differing_types, rank_of, shown_changes
 from omnigraph.changes.images import images as images_of
-from omnigraph.changes.row_changes import ChangedRows, with_few_blobs
+from omnigraph.changes.row_pairs import ChangedRows, with_few_blobs
+from omnigraph.changes.short_images import paired_short_images
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.display.panel import Panel, Shown
@@ -105,6 +101,7 @@ def diff_chunks(
     filter: ChangeFilter = EVERYTHING,
     *,
     images: bool = True,
+    short: bool = False,
     start_after: Position | None = None,
     meter: Meter | None = None,
     spark_for: SparkFor = nothing_on_spark,
@@ -113,7 +110,7 @@ def diff_chunks(
 
     ``current`` is the accepted schema, whose names are used. ``spark_for`` gives executors for tables
     that must be read as a whole. Without ``images`` only the endpoints of
-    edges are shown. With ``start_after`` the changes after that place; a type that was dropped and
+    edges are shown; ``short`` ones have vectors and blobs by their sizes. With ``start_after`` the changes after that place; a type that was dropped and
     added again has two changes of an entity there, which belong together.
 
     Raises, before the first change, ``BadRequest`` for an unknown type, and ``SchemaBoundary``
@@ -126,11 +123,15 @@ def diff_chunks(
         (before, after),
         tables,
         filter,
-        images=images,
+        shown=None if not images else "short" if short else "whole",
         start_after=start_after,
         meter=meter,
         spark_for=spark_for,
     )
+
+
+_Shown = Literal["short", "whole"] | None
+"""How images show values; None if they show none."""
 
 
 def _chunks(
@@ -139,7 +140,7 @@ def _chunks(
     tables: list[DifferingType],
     filter: ChangeFilter,
     *,
-    images: bool,
+    shown: _Shown,
     start_after: Position | None,
     meter: Meter,
     spark_for: SparkFor,
@@ -160,7 +161,7 @@ def _chunks(
             found = compare(
                 before, after, after_id=after_id, spark=spark_for(before.state, after.state)
             )
-            streams.append(_table_changes(kind_and_id[0], before, after, filter, images, found))
+            streams.append(_table_changes(kind_and_id[0], before, after, filter, shown, found))
         yield from streams[0] if len(streams) == 1 else _merged(streams)
 
 
@@ -178,27 +179,34 @@ def _table_changes(
     before: TableSide,
     after: TableSide,
     filter: ChangeFilter,
-    images: bool,
+    shown: _Shown,
     found: Iterator[ChangedRows],
 ) -> Iterator[Sequence[Change]]:
+    blobs = after.entity.blob_properties if shown == "whole" else ()
     for chunk in found:
-        shown = shown_changes(chunk, filter)
-        if not len(shown.ids):
+        wanted = shown_changes(chunk, filter)
+        if not len(wanted.ids):
             continue
-        for part in with_few_blobs(shown, after.entity.blob_properties if images else ()):
-            yield _chunk_changes(kind, before, after, part, images)
+        for part in with_few_blobs(wanted, blobs):
+            yield _chunk_changes(kind, before, after, part, shown)
 
 
 def _chunk_changes(
-    kind: Kind, before: TableSide, after: TableSide, chunk: ChangedRows, images: bool
+    kind: Kind, before: TableSide, after: TableSide, chunk: ChangedRows, shown: _Shown
 ) -> list[Change]:
     name, changes = after.entity.name, []
+    if shown == "short":
+        pair = paired_short_images(before, chunk.before, after, chunk.after)
+    else:
+        pair = (
+            images_of(before, chunk.before, properties=shown is not None),
+            images_of(after, chunk.after, properties=shown is not None),
+        )
     for key, was, now, old, new in zip(
         chunk.ids.to_pylist(),
         chunk.before.present.to_pylist(),
         chunk.after.present.to_pylist(),
-        images_of(before, chunk.before, properties=images),
-        images_of(after, chunk.after, properties=images),
+        *pair,
         strict=True,
     ):
         op: Op = "insert" if not was else "update" if now else "delete"

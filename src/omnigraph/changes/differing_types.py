@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
-from omnigraph.changes.row_changes import AlignedRows, ChangedRows
+from omnigraph.changes.row_pairs import AlignedRows, ChangedRows
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType

@@ -18,11 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.storage.tables.blobs.blob_columns import BlobPlaces
 from omnigraph.storage.tables.blobs.carry import is_external
-from omnigraph.storage.tables.blobs.columns import BlobPlaces
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, PIECE_BYTES, open_blob
 from omnigraph.types import (
     TEXT,
@@ -162,10 +162,17 @@ def images(
 
     Without ``properties`` an image has only the endpoints of an edge.
     """
+    return shown_images(side.entity, rows, json_columns(side, rows.table) if properties else None)
+
+
+def shown_images(
+    entity: Entity, rows: AlignedRows, columns: dict[str, list[Any]] | None
+) -> list[dict[str, Any] | None]:
+    """Put values of properties and the ends of edges together; None for a row that is absent."""
     shown: dict[str, list[Any]] = {}
-    if properties:
-        shown["properties"] = _records(json_columns(side, rows.table), rows.table.num_rows)
-    if isinstance(side.entity, EdgeType):
+    if columns is not None:
+        shown["properties"] = _records(columns, rows.table.num_rows)
+    if isinstance(entity, EdgeType):
         shown["endpoints"] = _records(
             {end: rows.table.column(column).to_pylist() for end, column in _ENDS},
             rows.table.num_rows,

@@ -21,9 +21,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.cancel import look
+from omnigraph.changes.drawing.drawn import caption_properties
 from omnigraph.changes.entity_stream import EntityStream, stream_columns
 from omnigraph.changes.images import images
-from omnigraph.changes.row_changes import AlignedRows
+from omnigraph.changes.row_pairs import AlignedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
@@ -40,8 +41,6 @@ if TYPE_CHECKING:
 
 
 Type = TypeVar("Type", bound=NodeType | EdgeType)
-
-_CAPTIONS = ("name", "title", "label")
 
 
 def node_link(
@@ -74,28 +73,30 @@ def node_link(
 
 def plain(entity: Type) -> Type:
     """Return a type without its vectors and blobs, which a drawing does not show."""
-    kept = {
+    chosen = {
         name: prop
         for name, prop in entity.properties.items()
         if not (prop.type.is_vector or prop.type.is_blob)
     }
-    return replace(entity, properties=kept)
+    return replace(entity, properties=chosen)
 
 
 def _nodes(side: TableSide, ids: pa.Array) -> Iterator[dict[str, Any]]:
     name = side.entity.name
+    assert isinstance(side.entity, NodeType)
+    captions = [prop.name for prop in caption_properties(side.entity)]
     for row_id, image in zip(ids.to_pylist(), images(side, side.aligned(ids)), strict=True):
         if image is not None:
             properties = image["properties"]
-            texts = (properties.get(one) for one in _CAPTIONS)
-            caption = next((text for text in texts if isinstance(text, str)), row_id)
+            texts = (properties[name] for name in captions)
+            caption = next((text for text in texts if text is not None), row_id)
             yield {"id": (name, row_id), "type": name, "caption": caption, "properties": properties}
 
 
 def _edges(
     side: TableSide, edge: EdgeType, sources: pa.Array, targets: pa.Array
 ) -> Iterator[dict[str, Any]]:
-    rows = _among(side, sources, targets).sort_by("id")
+    rows = edges_among(side, sources, targets).sort_by("id")
     present = pa.array([True] * rows.num_rows, pa.bool_())
     ids = rows.column("id").to_pylist()
     for row_id, image in zip(ids, images(side, AlignedRows(present, rows)), strict=True):
@@ -109,8 +110,8 @@ def _edges(
         }
 
 
-def _among(side: TableSide, sources: pa.Array, targets: pa.Array) -> pa.Table:
-    """The edges with both ends among these."""
+def edges_among(side: TableSide, sources: pa.Array, targets: pa.Array) -> pa.Table:
+    """Return the edges with both ends among these, in no particular order."""
     ends = {"src": sources, "dst": targets}
     few = [
         Condition(column, "in", ids.to_pylist())
@@ -118,13 +119,13 @@ def _among(side: TableSide, sources: pa.Array, targets: pa.Array) -> pa.Table:
         if len(ids) <= KEY_LIMIT
     ]
     found = [side.rows_where(few)] if few else side.as_stored()
-    kept = [side.schema.empty_table()]
+    gathered = [side.schema.empty_table()]
     for rows in found:
         look()
         for column, ids in ends.items():
             rows = rows.filter(pc.is_in(rows.column(column), value_set=ids))  # noqa: PLW2901
-        kept.append(rows)
-    return pa.concat_tables(kept)
+        gathered.append(rows)
+    return pa.concat_tables(gathered)
 
 
 Attributes = dict[str, Any]

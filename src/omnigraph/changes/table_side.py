@@ -6,14 +6,14 @@ was then; where there is none, all values are null.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Final, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows
 from omnigraph.changes.stats import Meter
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.manifest.rows import TableState
@@ -65,7 +65,12 @@ class TableSide:
     """
 
     def __init__(
-        self, workspace: Workspace, snapshot: Snapshot, entity: Entity, meter: Meter | None = None
+        self,
+        workspace: Workspace,
+        snapshot: Snapshot,
+        entity: Entity,
+        meter: Meter | None = None,
+        pin: Callable[[], PinnedTable] | None = None,
     ) -> None:
         self.workspace = workspace
         self.entity = entity
@@ -75,7 +80,10 @@ class TableSide:
         self.meter = Meter(workspace) if meter is None else meter
         self._pinned: PinnedTable | None = None
         if self.state is not None:
-            self._pinned = pin_table(workspace, snapshot, entity, self.state)
+            # A reader of the handle may have the table open already.
+            self._pinned = (
+                pin_table(workspace, snapshot, entity, self.state) if pin is None else pin()
+            )
 
     @property
     def row_count(self) -> int:

@@ -8,6 +8,7 @@ damaged, or used for anything else than what it was made for, is refused:
     FeedToken    inside the changes of a commit of the feed
     CommitToken  inside the changes of one commit
     DiffToken    inside a diff of two commits
+    NeighborsToken  inside the edges of a node
 """
 
 from __future__ import annotations
@@ -119,10 +120,24 @@ class DiffToken:
     place: ChangePlace
 
 
-Token = CursorToken | FeedToken | CommitToken | DiffToken
-Kind = TypeVar("Kind", CursorToken, FeedToken, CommitToken, DiffToken)
+@dataclass(frozen=True, slots=True)
+class NeighborsToken:
+    """A place inside the edges of a node at a commit: the direction, edge type and id of the last one.
+
+    ``request`` is a digest of the node and of what is followed and shown.
+    """
+
+    kind: ClassVar[str] = "neighbors"
+    noun: ClassVar[str] = "a page token of neighbors"
+    graph_commit_id: str
+    request: str
+    place: ChangePlace
+
+
+Token = CursorToken | FeedToken | CommitToken | DiffToken | NeighborsToken
+Kind = TypeVar("Kind", CursorToken, FeedToken, CommitToken, DiffToken, NeighborsToken)
 _KINDS: dict[str, type[Token]] = {
-    each.kind: each for each in (CursorToken, FeedToken, CommitToken, DiffToken)
+    each.kind: each for each in (CursorToken, FeedToken, CommitToken, DiffToken, NeighborsToken)
 }
 
 

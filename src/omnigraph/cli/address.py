@@ -6,16 +6,14 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final, TypeAlias
-from urllib.parse import urlsplit
+from typing import ClassVar, Final, TypeAlias
 
 from omnigraph import settings
 from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, flag_text
 from omnigraph.cli.operator.config import NamedGraph, Operator, ScopeKind
 from omnigraph.errors import BadRequest
+from omnigraph.service.graph_urls import GRAPH_ID_RULE, check_server_url, is_graph_id
 
-GRAPH_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,63}")
-RESERVED_IDS: Final = frozenset({"policies", "healthz", "openapi", "graphs"})
 _OF_GRAPH: Final = re.compile(r"(?P<base>.*)/graphs/(?P<graph>[^/]+)/?", re.DOTALL)
 
 
@@ -34,10 +32,16 @@ class Store:
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A graph behind a server; ``graph`` is None if nothing says which."""
+    """A graph behind a server; ``graph`` is None if nothing says which.
+
+    ``is_guess``: the graph is one that such a server often has, because it does not tell.
+    """
 
     url: str
     graph: str | None
+    is_guess: bool = False
+    is_local: ClassVar[bool] = False
+    route: ClassVar[str] = "served"
 
     @property
     def uri(self) -> str:
@@ -59,6 +63,8 @@ class Cluster:
 
 
 Address: TypeAlias = Store | Server | Cluster
+Reachable: TypeAlias = Store | Server
+"""Where a command can find one graph."""
 
 
 def resolve(command: Command, flags: Flags, uri: str | None, operator: Operator) -> Address | None:
@@ -119,6 +125,9 @@ def _advice(
         return "it touches no graph", "leave it out"
     if name == "as_actor":
         return "it records no actor", "leave it out"
+    if command.capability == "served":
+        why = "it is about all graphs" if name == "graph" else "it asks a server"
+        return why, "leave it out" if name == "graph" else "pass --server URL"
     if not command.takes:
         return "it works on the storage that its URI names", "pass the URI as an argument"
     if name == "server":
@@ -175,7 +184,7 @@ def _configured(command: Command, flags: Flags, operator: Operator) -> Address |
     if kind not in command.takes:
         raise BadRequest(
             f"{whose} names a {kind}, which {command.name} ({command.capability} command) cannot "
-            "use; pass --store URI"
+            f"use; pass {'--server URL' if command.capability == 'served' else '--store URI'}"
         )
     return scope(kind, target, graph, operator)
 
@@ -234,18 +243,7 @@ def _server(text: str, graph: str | None, operator: Operator) -> Server:
         if text not in operator.servers:
             raise BadRequest(f"there is no server `{text}`; {_known('servers', operator.servers)}")
         url = operator.servers[text]
-    try:
-        parts = urlsplit(url)
-        has_place = parts.scheme.lower() in {"http", "https"} and bool(parts.hostname)
-        _ = parts.port  # is checked when it is read
-    except ValueError:
-        has_place = False
-    if not has_place:
-        raise BadRequest(f'"{url}" is not the URL of a server; give one such as https://host:8080')
-    if parts.username is not None or parts.query or parts.fragment:
-        raise BadRequest(
-            f'"{url}" has more than a host and a path; give a URL without user, ? and #'
-        )
+    check_server_url(url)
     named = _OF_GRAPH.fullmatch(url)
     if named is None:
         return Server(url.rstrip("/"), None if graph is None else _graph_id(graph))
@@ -277,11 +275,8 @@ def _is_directory(text: str) -> bool:
 
 
 def _graph_id(text: str) -> str:
-    if not GRAPH_ID.fullmatch(text) or text in RESERVED_IDS:
-        raise BadRequest(
-            f"`{text}` cannot be the id of a graph; it is at most 64 letters, digits and -, begins "
-            f"with a letter or digit, and is none of {', '.join(sorted(RESERVED_IDS))}"
-        )
+    if not is_graph_id(text):
+        raise BadRequest(f"`{text}` cannot be the id of a graph; one has {GRAPH_ID_RULE}")
     return text
 
 

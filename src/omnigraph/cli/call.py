@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal
 
-from omnigraph.cli.address import Cluster, Server, Store, refuse_unusable, resolve
+from omnigraph.cli.address import (
+    Cluster,
+    Reachable,
+    Server,
+    Store,
+    refuse_unusable,
+    resolve,
+)
 from omnigraph.cli.command import Command, Flags
 from omnigraph.cli.operator.config import Operator, read_operator
 from omnigraph.cli.output import OutputLost, ReaderGone, note, put, put_json, put_streamed, readable
@@ -17,6 +25,7 @@ from omnigraph.manifest.actors import check_actor
 from omnigraph.service.documents import Document, Streamed
 
 if TYPE_CHECKING:
+    from omnigraph.cli.sides.side import Side
     from omnigraph.graph import Graph
 
 
@@ -57,7 +66,7 @@ class Invocation:
         """The operator's own name, if the operator's file has one."""
         return check_actor(self.operator.actor, f"`operator.actor` in {self.operator.path}")
 
-    def address(self, uri: str | None, *, read_only: bool = False) -> Store:
+    def address(self, uri: str | None, *, read_only: bool = False) -> Reachable:
         """Return the graph of this call; a writing command first prints where it is about to write.
 
         With ``read_only`` this call of it writes nothing.
@@ -65,12 +74,17 @@ class Invocation:
         address = self.find_address(uri)
         if address is None:
             raise BadRequest(
-                f"{self.command.name} needs a graph: pass its URI or --store URI, or name one in "
-                f"{self.operator.path or 'config.yaml'} (graphs behind a server: --server, which "
-                "this version does not have yet)"
+                f"{self.command.name} needs a graph: pass its URI or --store URI, --server URL for one "
+                f"behind a server, or name one in {self.operator.path or 'config.yaml'}"
             )
         if self.command.writes and not read_only and not self.flags.quiet:
             note(f"omnigraph {self.command.name} -> {address.uri} ({address.route})")
+        return address
+
+    def storage(self, uri: str | None) -> Store:
+        """Return the graph of a command that opens storage itself."""
+        address = self.address(uri)
+        assert isinstance(address, Store), "such a command refuses --server"
         return address
 
     def names_graph(self, uri: str | None) -> bool:
@@ -78,24 +92,72 @@ class Invocation:
         flags = self.flags
         return any(text is not None for text in (uri, flags.store, flags.server, flags.cluster))
 
-    def find_address(self, uri: str | None) -> Store | None:
+    def find_address(self, uri: str | None) -> Reachable | None:
         """Return the graph of this call, or None if neither flags nor the operator's file name one."""
         address = resolve(self.command, self.flags, uri, self.operator)
-        if isinstance(address, Server):
-            raise BadRequest(
-                f"{address.uri} is behind a server, which this version of omnigraph cannot reach; "
-                "pass --store URI to open the storage of the graph"
-            )
         if isinstance(address, Cluster):
             raise BadRequest(
                 "this version of omnigraph cannot look into a cluster; pass --store "
                 f"{address.uri} to open the storage of one of its graphs"
             )
-        return address
+        return self.with_graph(address) if isinstance(address, Server) else address
 
-    def consent(self, address: Store, act: str) -> None:
+    def with_graph(self, address: Server) -> Server:
+        """Return the address with its graph: the only one of the server, if nothing says which."""
+        if address.graph is not None:
+            return address
+        from omnigraph.cli.sides.served import only_graph
+
+        graph, is_guess = only_graph(address.url, self.token(address))
+        return replace(address, graph=graph, is_guess=is_guess)
+
+    def server(self) -> Server:
+        """Return the server of a command that is about one, not about a graph."""
+        address = resolve(self.command, self.flags, None, self.operator)
+        if isinstance(address, Server):
+            return address
+        raise BadRequest(
+            f"{self.command.name} needs a server: pass --server NAME|URL, or name one in "
+            f"{self.operator.path or 'config.yaml'}"
+        )
+
+    def token(self, server: Server) -> str | None:
+        """Return the token for a server, from the environment or the operator's files."""
+        from omnigraph.cli.operator.server_tokens import token_for
+
+        return token_for(server.uri, self.operator.servers)
+
+    def consent(self, address: Reachable, act: str) -> None:
         """Raise unless the user agrees to this act; call it before the graph is opened."""
         require_consent(self.flags, address, act)
+
+    @contextmanager
+    def reach(
+        self,
+        address: Reachable,
+        *,
+        read_only: bool = False,
+        writes: bool = False,
+        seconds: int | None = None,
+    ) -> Iterator[Side]:
+        """Give the graph as commands ask it, while the block runs; for reading unless the command writes.
+
+        ``read_only`` and ``writes`` say otherwise of this call. After ``seconds`` it gives up to open the graph, and to wait for what is asked of it.
+        """
+        if isinstance(address, Server):
+            from omnigraph.cli.sides.served import reached
+
+            assert address.graph is not None, "an address that was found has its graph"
+            with reached(
+                address.url, address.graph, self.token(address), is_guess=address.is_guess
+            ) as served:
+                yield served
+            return
+        from omnigraph.cli.sides.embedded import opened
+
+        writes = writes or (self.command.writes and not read_only)
+        with opened(address.uri, writes=writes, actor=self.actor, seconds=seconds) as embedded:
+            yield embedded
 
     def open(self, address: Store, *, read_only: bool = False, moved: bool = False) -> Graph:
         """Open the graph, read-only unless the command writes.
@@ -138,7 +200,7 @@ class Invocation:
             put(text)
 
 
-def require_consent(flags: Flags, address: Store, act: str) -> None:
+def require_consent(flags: Flags, address: Reachable, act: str) -> None:
     """Return for a local graph, with `--yes`, or if the user agrees at the terminal; else raise."""
     if address.is_local or flags.yes:
         return

@@ -13,12 +13,14 @@ from typing import Final, Literal, cast
 
 from omnigraph.errors import BadRequest
 
-Capability = Literal["any", "direct", "local"]
+Capability = Literal["any", "served", "direct", "control", "local"]
 
 SCOPE_FLAGS: Final = ("store", "server", "cluster", "graph", "profile", "as_actor")
 LEGEND: Final[Mapping[Capability, str]] = {
     "any": "works on a graph, wherever it is",
+    "served": "asks a server",
     "direct": "opens the storage of a graph itself",
+    "control": "looks at what is declared for graphs",
     "local": "touches no graph",
 }
 """What each capability means, as help says it."""
@@ -93,6 +95,7 @@ class Command:
 
 _ANYWHERE: Final = frozenset({"store", "server", "graph", "profile"})
 _WRITERS: Final = _ANYWHERE | {"as_actor"}
+_SERVERS: Final = frozenset({"server", "profile"})
 _STORAGE: Final = frozenset({"store", "cluster", "graph", "profile"})
 
 
@@ -127,6 +130,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _reads("explain", "commands.query"),
         # Each of its statements may write; it opens the graph for that itself.
         Command("shell", "shell.running", "any", _WRITERS),
+        Command("mcp", "commands.agents", "any", _WRITERS),
         _reads("export", "commands.export"),
         _reads("status", "commands.status"),
         _reads("snapshot", "commands.status"),
@@ -154,12 +158,24 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _keeps("cleanup"),
         _keeps("verify", writes=False),
         Command("lint", "commands.query", "any", _ANYWHERE | {"cluster"}),
+        Command("policy validate", "commands.policy:validate_policy", "control", frozenset()),
+        Command("policy test", "commands.policy:run_policy_tests", "control", frozenset()),
+        Command("policy explain", "commands.policy:explain_policy", "control", frozenset()),
+        Command("queries list", "commands.policy:list_stored", "control", frozenset()),
+        Command(
+            "queries validate",
+            "commands.policy:validate_stored",
+            "control",
+            frozenset({"store", "profile"}),
+        ),
+        Command("graphs list", "commands.status:list_graphs", "served", _SERVERS),
         _local("alias", "operator.commands"),
         _local("profile list", "operator.commands:list_profiles"),
         _local("profile show", "operator.commands:show_profile"),
         _local("login", "operator.commands"),
         _local("logout", "operator.commands"),
         _local("examples", "commands.product"),
+        _local("skill", "commands.product"),
         _local("completion", "completion"),
         _local("version", "commands.product"),
     )
@@ -172,6 +188,9 @@ GROUPS: Final[Mapping[str, str]] = {
     "tag": "Name single commits, and keep them readable.",
     "commit": "Look at the history, and undo a commit.",
     "changes": "Follow what commits change.",
+    "policy": "Look at bundles of who may do what.",
+    "queries": "Look at stored queries.",
+    "graphs": "Look at the graphs of a server.",
     "profile": "Look at the profiles of config.yaml.",
 }
 """What the commands under one word are for."""

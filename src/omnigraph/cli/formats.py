@@ -21,6 +21,7 @@ from omnigraph.display.text import (
     grid,
     natural_widths,
     printable,
+    query_text,
     rule,
 )
 from omnigraph.service.documents import Document, Streamed, ascii_json
@@ -132,7 +133,9 @@ def _summary(head: Document) -> str:
     from omnigraph.manifest.snapshot import Target
 
     target = Target(**head["target"])
-    return printable(f"{counted(head['row_count'], 'row')} from {target} via {head['query_name']}")
+    return printable(
+        f"{counted(head['row_count'], 'row')} from {target} via {query_text(head['query_name'])}"
+    )
 
 
 def _cells(answer: Streamed) -> Iterator[list[list[str]]]:

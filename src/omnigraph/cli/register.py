@@ -25,9 +25,17 @@ def _shared(
         str | None,
         typer.Option("--store", metavar="URI", help="The graph, where no URI argument names it."),
     ] = None,
-    server: Annotated[str | None, typer.Option("--server", hidden=True)] = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            "--server", metavar="NAME|URL", help="The server that has the graph: its name or URL."
+        ),
+    ] = None,
     cluster: Annotated[str | None, typer.Option("--cluster", hidden=True)] = None,
-    graph: Annotated[str | None, typer.Option("--graph", hidden=True)] = None,
+    graph: Annotated[
+        str | None,
+        typer.Option("--graph", metavar="ID", help="The graph, where the server has several."),
+    ] = None,
     profile: Annotated[
         str | None,
         typer.Option("--profile", metavar="NAME", help="The profile that names the graph."),

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypedDict
 import typer
 
 from omnigraph.cli.formats import Format
+from omnigraph.cli.sides.side import Conditions
 from omnigraph.cli.words import GRAPH_HELP
-from omnigraph.errors import BadRequest, SourceError
+from omnigraph.clock import is_ulid
+from omnigraph.errors import BadRequest, ParamError, SourceError
 
 if TYPE_CHECKING:
     from omnigraph.service.documents import TargetValues
@@ -112,7 +114,20 @@ class CommitFlags:
 
     def read(self) -> CommitValues:
         """Return them as a request has them."""
-        return {"message": self.message, "operation_id": self.operation_id}
+        return {"message": self.message, "operation_id": self._checked_id()}
+
+    def _checked_id(self) -> str | None:
+        """Return the id; refuse what is none, before a graph is opened or a server asked."""
+        if self.operation_id is not None and not is_ulid(self.operation_id.strip().upper()):
+            raise BadRequest(
+                f"operation_id is {self.operation_id!r}; give a ULID, 26 characters such as "
+                "01JZZZZZZZZZZZZZZZZZZZZZZ1, or leave it out"
+            )
+        return self.operation_id
+
+    def conditions(self, if_commit: str | None = None, if_match: str | None = None) -> Conditions:
+        """Return what is said beside a request that has the message itself."""
+        return Conditions(operation_id=self._checked_id(), if_commit=if_commit, if_match=if_match)
 
 
 class CommitValues(TypedDict):
@@ -165,19 +180,29 @@ class QueryOptions:
     params: ParamsOption = None
     params_file: ParamsFileOption = None
 
+    @property
+    def stored(self) -> str | None:
+        """The name of a stored query of a server: one without a source."""
+        if self.name is None or self.query is not None or self.inline is not None:
+            return None
+        if "{" in self.name:
+            raise BadRequest("an argument looks like the text of a query; write it after -e")
+        return self.name
+
     def refuse_stored(self) -> None:
-        """Refuse a name without a source: it would mean a stored query, which needs a server."""
-        if self.name is not None and self.query is None and self.inline is None:
-            if "{" in self.name:
-                raise BadRequest("an argument looks like the text of a query; write it after -e")
+        """Refuse a name without a source, where a stored query cannot be."""
+        if self.stored is not None:
             raise BadRequest(
-                f"`{self.name}` without a source would be a stored query of a server, and there is "
-                "no --server in this version; pass the source with --query FILE or -e TEXT"
+                f"`{self.name}` without a source would be a stored query of a server, which cannot be "
+                "explained; pass the source with --query FILE or -e TEXT"
             )
 
     def read(self) -> tuple[str, Any]:
         """Return the text of the source, and the parameters (a JSON value or None)."""
-        return self._source(), read_params(self.params, self.params_file)
+        source, params = self._source(), read_params(self.params, self.params_file)
+        if not isinstance(params, dict | None):
+            raise ParamError("params must be a JSON object keyed by parameter name")
+        return source, params
 
     def named_in_errors(self) -> AbstractContextManager[None]:
         """Let errors in the source name the file that it came from."""
@@ -198,6 +223,14 @@ class QueryOptions:
         return read_stdin("--query") if self.query == STDIN else read_file(self.query)
 
 
+def checked_state(text: str) -> str:
+    """Return a word that names a state of the graph; refuse one that cannot, before a graph is opened."""
+    from omnigraph.manifest.snapshot import Target
+
+    Target.of_text(text)
+    return text
+
+
 def read_params(text: str | None, file: str | None) -> Any:
     """Return the parameters as a JSON value, or None if there are none."""
     if text is not None and file is not None:
@@ -210,8 +243,8 @@ def read_params(text: str | None, file: str | None) -> Any:
 
 
 def read_resolve(given: str | None) -> Any:
-    """Return what ``--resolve`` says: a word, or the resolutions of a file as JSON has them."""
-    from omnigraph.write.merge.resolutions import WORDS
+    """Return what ``--resolve`` says: a word, or the list of resolutions of a file as JSON has them."""
+    from omnigraph.write.merge.resolutions import WORDS, resolve_from_json
 
     if given is None or given in WORDS:
         return given
@@ -225,7 +258,8 @@ def read_resolve(given: str | None) -> Any:
     document = _decode(text, "resolutions", form)
     if not isinstance(document, dict):
         raise BadRequest(f"the resolutions are no JSON object; {form}")
-    return document
+    resolve_from_json(document)  # refuses what is none before a graph is opened
+    return document["resolutions"]
 
 
 def _decode(text: str, what: str, form: str) -> Any:
@@ -280,21 +314,16 @@ def open_stdin(flag: str) -> BinaryIO:
     return sys.stdin.buffer
 
 
-@contextmanager
-def time_limit(given: str | None) -> Iterator[None]:
-    """Stop what runs inside when the time that `--timeout` gives is over."""
-    from omnigraph.cancel import Cancel, watching
-
+def time_limit(given: str | None) -> int | None:
+    """Return the seconds that `--timeout` gives; None if it is not given."""
     if given is None:
-        yield
-        return
+        return None
     seconds = seconds_of("--timeout", given, "30s")
     if not seconds:
         raise BadRequest(
             f'--timeout is "{given}"; give a time above 0, such as 30s, or leave it out'
         )
-    with watching(Cancel(seconds)):
-        yield
+    return seconds
 
 
 def seconds_of(flag: str, text: str, example: str) -> int:

@@ -161,7 +161,11 @@ class TakenWords:
         """Return the error, with what the words were taken for if one of them may be in the wrong place."""
         if isinstance(error, SourceError) or not self._may_be_misplaced():
             return error
-        return type(error)(f"{error.message} ({self._said()})", **error.details)
+        said = f" ({self._said()})"
+        error.message += said
+        # In place, because an error that came from a server may lack details that its class asks for.
+        error.args = (f"{error}{said}",)
+        return error
 
     def _may_be_misplaced(self) -> bool:
         names = self.positionals.names

@@ -26,7 +26,7 @@ from omnigraph.commit.drift import HealFirst, being_recovered
 from omnigraph.commit.heal import heal
 from omnigraph.commit.phases.marking import marked, note_left_files
 from omnigraph.commit.protocol import commit_under_locks, stage
-from omnigraph.commit.staging import MoreLocks, lock_names, lock_purpose, stage_early
+from omnigraph.commit.stage_tables import MoreLocks, lock_names, lock_purpose, stage_early
 from omnigraph.errors import (
     BadRequest,
     Contention,
@@ -141,6 +141,7 @@ class Attempts:
                 held = self._heal_and_relock(attempt)
             except HealFirst as first:
                 held = self._heal_and_relock(attempt, str(first))
+            # By class a lost race, but none: the row of the schema and the tables do not fit together.
             except ContractBroken:
                 raise
             except LOST as lost:
@@ -212,6 +213,7 @@ class Attempts:
             if now.head.ir_hash != attempt.state.head.ir_hash:
                 raise schema_changed() from None
             pins = attempt.state.head.tables.values()
+            # A pinned version that is gone was replaced and cleaned up: then the race explains the error.
             check_expected(now.head, [pin for pin in pins if not self.workspace.is_there(pin)])
             raise
 
@@ -220,6 +222,8 @@ class Attempts:
 
         An attempt that lost only to maintenance is not counted.
         """
+        # Otherwise upkeep, which runs behind every write, could use up the attempts of a caller who allows
+        # none.
         if self._only_maintenance(attempt):
             return left
         if self.if_commit is not None:

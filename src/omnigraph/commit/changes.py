@@ -13,7 +13,7 @@ from typing import Any, Final, Literal, get_args
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import OmniGraphError
-from omnigraph.manifest.history.streams import StreamBatch, StreamRecord
+from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState

@@ -89,13 +89,17 @@ def classify(
     if head < pin:
         return TableClass.INVARIANT_VIOLATION
     *before, last = observed.transactions
+    # A recovery got as far as this restore and died before it published.
     if last.uuid == restore_uuid(operation_id, entry.base.location):
         is_own = _made_by_operation(writer, entry, before)
         return TableClass.RESTORED if is_own else TableClass.UNEXPECTED_MULTISTEP
     if _made_by_operation(writer, entry, observed.transactions):
+        # Enough versions alone say nothing: maintenance may have made some that the sidecar does not name.
         if head < entry.post_commit_version or not _has_all_required(entry, observed.transactions):
             return TableClass.INCOMPLETE
         return TableClass.ROLLED_PAST_EXPECTED
+    # One step or several makes no difference to recovery; the record tells it to whoever has to repair the
+    # table.
     return TableClass.UNEXPECTED_AT_P1 if head == pin + 1 else TableClass.UNEXPECTED_MULTISTEP
 
 

@@ -46,7 +46,7 @@ from omnigraph.commit.sidecar import (
     list_sidecars,
     write_sidecar,
 )
-from omnigraph.commit.staging import (
+from omnigraph.commit.stage_tables import (
     MoreLocks,
     lock_names,
     lock_purpose,
@@ -54,11 +54,7 @@ from omnigraph.commit.staging import (
     stage_early,
     stage_step,
 )
-from omnigraph.errors import (
-    Contention,
-    Drift,
-    OmniGraphError,
-)
+from omnigraph.errors import Contention, Drift, OmniGraphError
 from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
@@ -123,6 +119,7 @@ def commit_under_locks(
     Raises ``MoreLocks`` if the locks do not cover the write, and ``HealFirst`` if a dead writer
     must be recovered first, which needs its locks to be free.
     """
+    # Locks were taken for an earlier attempt, and a write that was planned anew may rely on other tables.
     if not lock_names(workspace, write) <= set(held.names):
         raise MoreLocks
     made = _Commit(workspace, write, staged, held).run()
@@ -151,21 +148,28 @@ class _Commit:
             self._hit("before_phase_a")
             stop_looking()
             return self._publish([])
+        # Before the sidecar: what lies in the way now is somebody else's, and after it recovery would take it
+        # for ours.
         self._make_room(state.head.graph_id)
         sidecar = build_sidecar(self.write, state.head.graph_id, self.forks, self.held)
         self._hit("before_phase_a")
         self.held.check()
         check_mark(self.workspace)
         stop_looking()
+        # From here on every end is decided by what is on the store: a caller that gives up changes nothing
+        # about it.
         write_sidecar(self.workspace, sidecar)
         try:
             self._hit("before_phase_b")
             pins = self._phase_b()
         except OmniGraphError as error:
+            # Without an effect the sidecar can go at once; otherwise somebody has to look which tables moved.
             return self._failed(sidecar).settle(error, tried=self.effects > 0)
         self._hit("after_phase_b_before_phase_c")
         commit = self._phase_c(sidecar, pins)
         self._hit("after_phase_c_before_phase_d")
+        # Published: whatever fails from here on, the write has happened, and a sidecar that stays is closed by
+        # the next heal.
         self._phase_d(sidecar)
         self._tell()
         return commit
@@ -178,6 +182,7 @@ class _Commit:
     def _check_state(self) -> BranchState:
         """Check branch, schema, pins and drift under the locks; open the tables; return the state."""
         state = self.workspace.manifest.state(self.write.branch)
+        # A copy of a graph whose own addresses still lead to the original must not be written to.
         self.workspace.manifest.ensure_settled()
         refuse_newer(state.table)
         self._check_branch(state)
@@ -186,6 +191,8 @@ class _Commit:
         else:
             refuse_repeated_batch(self.workspace, state, self.write.batch)
         self._check_schema(state.head)
+        # By identity, not by number: another branch, or a table made anew, may have a version of the same
+        # number.
         check_expected(state.head, self.write.expected, self.write.head_commit_id)
         graph_id = state.head.graph_id
         self.tables: dict[str, Table] = {}
@@ -253,6 +260,7 @@ class _Commit:
             if is_new:
                 self.written.append(Written(pin, after))
             pins.append(pin)
+        # Upkeep whose steps all were left out would otherwise leave a commit that says nothing.
         if self.write.only_if_changed and not self.written:
             raise NothingToPublish("every step was left out; nothing was published")
         return pins
@@ -291,6 +299,7 @@ class _Commit:
         """Run a step that commits by itself; check that only this writer's transactions appeared."""
         self._hit("before_table_commit")
         self._effect()
+        # Lance commits here, under a UUID that nobody knows beforehand; so what it did is looked at afterwards.
         after = step.run(table)
         for made in transactions_after(after, table.version, after.version):
             if not is_by_writer(self.write.writer, made.operation):
@@ -375,12 +384,12 @@ class _Commit:
         return publish_under_locks(
             self.workspace,
             self.held,
-            write.branch,
-            write.pin.identifier,
-            changes,
-            write.expected,
-            intent,
-            write.head_commit_id,
+            branch=write.branch,
+            identifier=write.pin.identifier,
+            changes=changes,
+            expected=write.expected,
+            intent=intent,
+            head_commit_id=write.head_commit_id,
         )
 
     def _phase_d(self, sidecar: Sidecar) -> None:

@@ -90,6 +90,7 @@ def recover(
     ``others`` are the other pending operations. If one of them moved a table of this operation, the
     table does not count as changed by a foreign program; ``OthersFirst`` is raised instead.
     """
+    # Versions of tables do not say whose they are; transactions do, by UUIDs that sidecars name beforehand.
     theirs = {uuid for other in others for entry in other.tables for uuid in entry.uuids}
     for _ in range(ATTEMPTS - 1):
         try:
@@ -111,7 +112,9 @@ def _recover(
     """Look at the operation once and settle it; the numbered list above says how."""
     state = live_branch(workspace, sidecar)
     if state is None:
+        # No reader can reach the forks that it wrote to any more, and it wrote to nothing else.
         return _discard_orphan(workspace, sidecar)
+    # A writer that died between phases C and D, or a recovery that did: its commit id is in the manifest.
     done = _already_published(workspace, state, sidecar)
     if done is not None:
         return _close(workspace, sidecar, done)
@@ -131,6 +134,7 @@ def _recover(
         )
     if decision is Decision.ROLL_FORWARD:
         return work.roll_forward()
+    # A restore beside running writers can lose an append, so it waits for a read-write open.
     return work.roll_back() if may_roll_back else None
 
 
@@ -161,6 +165,7 @@ def _already_published(
     commit = workspace.manifest.commit(state, sidecar.intent.graph_commit_id)
     if commit is not None:
         return _recovery_from(sidecar, "RolledForward", commit)
+    # The id of a rollback follows from the operation, so that a second recovery finds the first one's commit.
     commit = workspace.manifest.commit(state, rollback_commit_id(sidecar.operation_id))
     return None if commit is None else _recovery_from(sidecar, "RolledBack", commit)
 
@@ -233,6 +238,7 @@ class _Work:
             actor_id=RECOVERY_ACTOR,
             facts={**sidecar.intent.facts, "recovery": recovery.facts()},
         )
+        # With the writer's own expectations: a commit that came between was not validated against these rows.
         return self._publish(changes, sidecar.expected, intent, recovery, sidecar.head_commit_id)
 
     def roll_back(self) -> Recovery:
@@ -246,6 +252,7 @@ class _Work:
             self.sidecar.tables, self.pins, self.seen, self.classes, strict=True
         ):
             new = None
+            # Undoing it would take another program's rows along, of which we know nothing.
             if is_foreign(one):
                 logger.warning(
                     "%s on branch `%s` was written to by another program and stays as it is, "
@@ -280,6 +287,7 @@ class _Work:
     ) -> TableState | None:
         """Take one table back to its pin; return the new pin if that made a new version."""
         ref = self.workspace.ref(entry.base.location)
+        # Nothing pinned it yet, and Phase A made sure that nothing was there before.
         if entry.created_dataset:
             self.held.check()
             drop_table(ref)
@@ -288,6 +296,8 @@ class _Work:
             # Another operation may have published a fork under this name; that one must stay.
             if pin.table_branch != entry.table_branch:
                 self.held.check()
+                # A fork without a pin is invisible, but its name would be taken for the next write to this
+                # table.
                 delete_branch(ref, entry.table_branch)
                 remove_residue(ref, entry.table_branch)
             return None
@@ -299,6 +309,8 @@ class _Work:
             staged = stage_restore(head, pin.table_version)
             failpoints.hit(BEFORE_RESTORE)
             self.held.check()
+            # A UUID that follows from the operation: a recovery that dies after the restore is recognised, and
+            # not repeated.
             uuid = restore_uuid(self.sidecar.operation_id, entry.base.location)
             head = commit_staged(with_uuid(staged, uuid))
             failpoints.hit(AFTER_RESTORE)
@@ -317,12 +329,12 @@ class _Work:
         commit = publish_under_locks(
             self.workspace,
             self.held,
-            self.sidecar.branch,
-            self.sidecar.pin.identifier,
-            changes,
-            expected,
-            intent,
-            head_commit_id,
+            branch=self.sidecar.branch,
+            identifier=self.sidecar.pin.identifier,
+            changes=changes,
+            expected=expected,
+            intent=intent,
+            head_commit_id=head_commit_id,
         )
         failpoints.hit(AFTER_PUBLISH)
         return _close(
@@ -362,6 +374,7 @@ def rollback_commit_id(operation_id: str) -> str:
 
 def _close(workspace: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recovery:
     """Write the audit row, then delete the sidecar; a crash in between repeats both."""
+    # In this order: without the sidecar nobody would come back to write the row.
     audit.record(workspace, recovery)
     delete_sidecar(workspace, sidecar)
     return recovery

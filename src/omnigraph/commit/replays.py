@@ -38,7 +38,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.manifest.actors import check_message, check_operation_id
-from omnigraph.manifest.history.streams import StreamBatch, StreamRecord, find_stream
+from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord, find_stream
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import MESSAGE, GraphCommit

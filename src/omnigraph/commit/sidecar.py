@@ -17,7 +17,7 @@ from omnigraph import failpoints
 from omnigraph.commit.changes import RELOCATE, WRITERS, Write, Writer
 from omnigraph.errors import CorruptSidecar, StorageError
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.streams import StreamBatch, StreamRecord
+from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState

@@ -17,7 +17,7 @@ from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.drift import covers
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.errors import StorageError
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from omnigraph.commit.drift import open_undrifted
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.manifest.history.equal_content import is_same_content
 from omnigraph.manifest.lost_races import MANIFEST_KEY, branch_remade, schema_changed

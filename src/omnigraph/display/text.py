@@ -39,6 +39,11 @@ def cell_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
+def query_text(name: str | None) -> str:
+    """The name of a query, or that it has none."""
+    return "(anonymous)" if name is None else name
+
+
 def shortened(text: str, most: int) -> str:
     """The text, or its beginning and `…` if it has more characters than that."""
     return text if len(text) <= most else text[: most - 1] + CUT

@@ -115,20 +115,26 @@ class Access:
 
         return may_read
 
+    def ask_fork(self, start: str | None, name: str, read: str | None = None) -> None:
+        """Ask for a new branch that begins at a branch; what it will hold must be readable, too.
+
+        ``read`` is the branch that the caller named, if that is another than the one asked about. Rules look at
+        the new branch alone: without the second question whoever may make branches could read them all.
+        """
+        self.ask(Action.BRANCH_CREATE, start, name)
+        if start is not None:
+            self.ask(Action.READ, read or start)
+
     def ask_branch_create(self, start: Target, name: str) -> Target:
         """Ask for a new branch at a state of the graph, and return the target to go on with."""
-
-        def ask(start_branch: str | None) -> None:
-            self.ask(Action.BRANCH_CREATE, start_branch, name)
-
         if start.names_a_head:
-            ask(start.branch)
+            self.ask_fork(start.branch, name)
             return start
         start = self._whole(start, Action.READ)
-        commit = self._commit_of(start, lambda: ask(start.branch))
+        commit = self._commit_of(start, lambda: self.ask_fork(start.branch, name))
         if commit is None:
             return start
-        ask(commit.branch or MAIN)
+        self.ask_fork(commit.branch or MAIN, name, start.branch)
         return _pinned(start, commit)
 
     def _whole(self, target: Target, action: Action) -> Target:

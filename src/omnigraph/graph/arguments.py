@@ -37,8 +37,26 @@ def check_load_options(options: Mapping[str, Any]) -> LoadOptions:
         operation_id=check_operation_id(asked.operation_id),
         message=check_message(asked.message),
         check=check_flag("check", asked.check),
+        first_bad=check_first_bad(asked.first_bad),
         embed=check_flag("embed", asked.embed),
     )
+
+
+def check_first_bad(first_bad: object) -> int:
+    """Return how many bad records are listed: a whole number from 1 to 1,000."""
+    from omnigraph.pipeline.load_options import MOST_FIRST_BAD
+
+    # True and False are ints in Python, but never meant as a number here.
+    if (
+        isinstance(first_bad, bool)
+        or not isinstance(first_bad, int)
+        or not 1 <= first_bad <= MOST_FIRST_BAD
+    ):
+        raise BadRequest(
+            f"first_bad is {first_bad!r}; give a whole number from 1 to {MOST_FIRST_BAD:,}, or name a "
+            "file of rejects, which gets all of them"
+        )
+    return first_bad
 
 
 def check_limits(limits: object) -> ReadLimits:

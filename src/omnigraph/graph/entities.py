@@ -9,7 +9,7 @@ from omnigraph.errors import BadRequest, EntityNotFound
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.snapshot import Target
 from omnigraph.spelling import did_you_mean, nearest_name
 from omnigraph.types import is_unicode
 
@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     import networkx as nx
 
     from omnigraph.changes.entity_stream import EntityStream
-    from omnigraph.changes.row_changes import AlignedRows
+    from omnigraph.changes.row_pairs import AlignedRows
     from omnigraph.changes.table_side import TableSide
+    from omnigraph.read.view.view import View
 
 
 def find_entity(
@@ -35,7 +36,7 @@ def find_entity(
         entity = _type(catalog, str(kind), str(type_name))
         if entity is None:
             return None
-        side, rows = _row(state, snapshot, entity, str(id))
+        side, rows = _row(state, state.reader.view(snapshot, catalog), entity, str(id))
         (image,) = images(side, rows)
         if image is None:
             return None
@@ -63,7 +64,8 @@ def describe_entity(
         if entity is None:
             raise _unknown_type(catalog, str(kind), str(type_name))
         named = {"kind": kind, "type": entity.name, "id": id}
-        side, rows = _row(state, snapshot, entity, str(id) if is_unicode(str(id)) else "")
+        view = state.reader.view(snapshot, catalog)
+        side, rows = _row(state, view, entity, str(id) if is_unicode(str(id)) else "")
         (image,) = images(side, rows, properties=full)
         if image is None or not is_unicode(str(id)):
             raise EntityNotFound(
@@ -102,15 +104,16 @@ def _unknown_type(catalog: Catalog, kind: str, name: str) -> BadRequest:
     return BadRequest(f"there is no {kind} type `{name}`; {hint}")
 
 
-def _row(
-    state: GraphState, snapshot: Snapshot, entity: Entity, id: str
-) -> tuple[TableSide, AlignedRows]:
-    """Return the row of an id, found through the index."""
+def _row(state: GraphState, view: View, entity: Entity, id: str) -> tuple[TableSide, AlignedRows]:
+    """Return the row of an id, found through the index of a table that may be open already."""
     import pyarrow as pa
 
+    from omnigraph.changes.stats import Meter
     from omnigraph.changes.table_side import TableSide
 
-    side = TableSide(state.workspace, snapshot, entity)
+    side = TableSide(
+        state.workspace, view.snapshot, entity, Meter(None), pin=lambda: view.table(entity)
+    )
     return side, side.aligned(pa.array([id], pa.utf8()))
 
 

@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.export.export import ExportResult
-    from omnigraph.changes.export.output import ExportOutput, Out
+    from omnigraph.changes.export.export_files import ExportOutput, Out
     from omnigraph.changes.feed.commit_changes import CommitChanges
     from omnigraph.changes.feed.poll import BaselineResult
     from omnigraph.changes.stats import Meter
     from omnigraph.runner.executors import EngineName, Executors
     from omnigraph.runner.protocol import Runner
 
+OnPinned = Callable[[str], object]
+"""Called with the id of the commit that is written, before its first byte."""
 OnExported = Callable[[int, int], object]
 """Called with the number of records written, and of those there are in all."""
 Filter = tuple[Iterable[str] | None, Iterable[str] | None, Iterable[str] | None]
@@ -47,6 +49,7 @@ def diff(
     filter: ChangeFilter,
     *,
     images: bool,
+    short: bool = False,
     engine: EngineName = "auto",
     token: Callable[[], Cancel | None] = current,
 ) -> DiffResult:
@@ -64,7 +67,8 @@ def diff(
     before, _ = _pinned(state, from_)
     after, current = _pinned(state, to)
 
-    chunks = partial(diff_chunks, state.workspace, before, after, current, filter, images=images)
+    sides = (state.workspace, before, after, current, filter)
+    chunks = partial(diff_chunks, *sides, images=images, short=short)
 
     def compared(meter: Meter, start_after: Position | None) -> Iterator[Sequence[Change]]:
         with executors.comparing() as spark_for:
@@ -75,7 +79,8 @@ def diff(
 
     # Errors are raised here, not when the result is read.
     chunks()
-    shown = filter_digest({**filter.to_json(), "images": images, "names": type_names(current)})
+    form = {"images": images, "short": short, "names": type_names(current)}
+    shown = filter_digest({**filter.to_json(), **form})
     return DiffResult(state.workspace, before, after, shown, run)
 
 
@@ -95,12 +100,21 @@ def export(
     *,
     format: object = None,
     lease: bool | None = None,
+    on_pinned: OnPinned | None = None,
 ) -> ExportResult:
-    """Write the records of one snapshot that the actor may export; ``lease`` as below."""
+    """Write the records of one snapshot that the actor may export; ``lease`` and ``on_pinned`` as below."""
     access.state.ensure_open()
     wanted = access.ask_read(target, Action.EXPORT)
     return write_snapshot(
-        access.state, out, wanted, types, engine, progress, format=format, lease=lease
+        access.state,
+        out,
+        wanted,
+        types,
+        engine,
+        progress,
+        format=format,
+        lease=lease,
+        on_pinned=on_pinned,
     )
 
 
@@ -117,16 +131,18 @@ def write_snapshot(
     operation: str = "export",
     lease: bool | None = None,
     durable: bool = False,
+    on_pinned: OnPinned | None = None,
 ) -> ExportResult:
     """Write the records of one snapshot; what is refused is refused before the first byte.
 
     ``format`` is one of JSON lines or of files of columns; by default the name of the file says which.
     ``durable``: a file is on disk, with its name, before this returns.
     ``lease`` says whether to try to put a read lease; by default, if the handle may write.
+    ``on_pinned`` is called with the id of the commit before the first byte.
     """
     from omnigraph.changes.export.column_files import LINES, format_of, write_column_export
     from omnigraph.changes.export.export import write_export
-    from omnigraph.changes.export.output import output_to
+    from omnigraph.changes.export.export_files import output_to
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
     from omnigraph.runner.executors import Executors
 
@@ -158,6 +174,8 @@ def write_snapshot(
             on_rows = _telling(progress, pinned.row_count)
             return write_column_export(state.workspace, pinned, out, chosen, open_output, on_rows)
     with retry_if_remade(target, pin) as pinned, _runners(executors) as runner_for, output:
+        if on_pinned is not None:
+            on_pinned(pinned.snapshot.graph_commit_id)
         on_records = _telling(progress, pinned.row_count)
         result = write_export(state.workspace, pinned, output, runner_for, on_records)
     return replace(result, note=executors.note)
@@ -200,8 +218,9 @@ def baseline(
     progress: Callable[[int, int], object] | None = None,
     *,
     lease: bool | None = None,
+    on_pinned: OnPinned | None = None,
 ) -> BaselineResult:
-    """Write a baseline; ``lease`` as in an export."""
+    """Write a baseline; ``lease`` and ``on_pinned`` as in an export."""
     from omnigraph.changes.change_filter import ChangeFilter
     from omnigraph.changes.feed.poll import BaselineResult, Feed
 
@@ -223,6 +242,7 @@ def baseline(
         operation="baseline",
         lease=lease,
         durable=True,
+        on_pinned=on_pinned,
     )
     return BaselineResult(commit_id, feed.cursor(commit_id), done)
 
@@ -235,11 +255,12 @@ def commit_changes(
     page_token: str | None,
     *,
     images: bool,
+    short: bool = False,
 ) -> CommitChanges:
     """Return a page of what a commit changed against its first parent."""
     from omnigraph.changes.change_filter import ChangeFilter
     from omnigraph.changes.feed import commit_changes as feed
 
     wanted, current = ChangeFilter.of(*filter), state.schemas.of(MAIN).catalog
-    reader = feed.ChangeReader(state.workspace, current, wanted, images=images)
+    reader = feed.ChangeReader(state.workspace, current, wanted, images=images, short=short)
     return feed.commit_changes(reader, graph_commit_id, limit, page_token)

@@ -156,7 +156,7 @@ def open(
     ``@embed`` properties and of searches by text. ``external_blobs`` are the addresses below which
     external blobs and files to take in may lie, none by default. ``local_files`` is the directory below
     which files of this machine must lie that records take in (``{"$file": …}``), links followed; True
-    allows all, False none. By default the records of a file may take in what lies below its directory,
+    allows all, False none, not even below such an address. By default the records of a file may take in what lies below its directory,
     and other records nothing; with a policy none may. ``upkeep``: now and then a write puts
     the tables it wrote in shape, as ``optimize`` does but only what the latest writes left; with
     ``"background"`` a thread of the handle does so, with ``"off"`` nobody. ``policy`` is asked before

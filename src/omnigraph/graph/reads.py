@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.clock import now_us
-from omnigraph.errors import HistoryReclaimed
+from omnigraph.errors import BadRequest, HistoryReclaimed
 from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
@@ -25,6 +25,7 @@ from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation
+    from omnigraph.read.view.view import View
 
 Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
@@ -83,11 +84,14 @@ def _query(
         answer = run_within(view, plan, values, limits, embedder=state.embedder, profile=profile)
         phase.rows = answer.table.num_rows
 
-    def find_graph(nodes: Nodes) -> dict[str, Any]:
+    def find_graph(nodes: Nodes | None) -> dict[str, Any]:
         from omnigraph.changes.node_link import node_link
 
         state.ensure_open()
         access.ask_read(target)
+        if nodes is None:
+            found, _ = _picture(state, view, plan, values)
+            nodes = ids_by_type(found[:PICTURE_NODES])
         return node_link(state.workspace, snapshot, catalog, nodes)
 
     return QueryResult(
@@ -100,6 +104,46 @@ def _query(
         total_rows=answer.total_rows,
         find_graph=find_graph,
     )
+
+
+PICTURE_ROWS = 100_000
+"""How many rows of a match are looked at for its picture."""
+PICTURE_NODES = 5_000
+"""How many nodes a picture has at most."""
+
+
+def picture(
+    state: GraphState, view: View, source: object, name: str | None, params: Params
+) -> tuple[list[tuple[str, str]], int]:
+    """Return the nodes that a query finds, by type and id, and the number of rows that were looked at."""
+    if not isinstance(source, str | Path):
+        raise BadRequest(f"a query is a text or the Path of a file, not {source!r}")
+    plan = _plan(state, view.catalog, source, name)
+    return _picture(state, view, plan, _bind_values(plan, params))
+
+
+def _picture(
+    state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any]
+) -> tuple[list[tuple[str, str]], int]:
+    from omnigraph.read.execute import run_read
+    from omnigraph.read.output.picture import node_variables, nodes_in_order, picture_of
+
+    if not node_variables(plan):
+        return [], 0
+    # One row more than is looked at says that there are more.
+    drawn = picture_of(plan, values, PICTURE_ROWS + 1)
+    rows = run_read(view, drawn, values, embedder=state.embedder)
+    return nodes_in_order(plan, rows.slice(0, PICTURE_ROWS)), rows.num_rows
+
+
+def ids_by_type(nodes: Iterable[tuple[str, str]]) -> Nodes:
+    """Return the ids of nodes by type, as Arrow has them."""
+    import pyarrow as pa
+
+    found: dict[str, list[str]] = {}
+    for type_name, row_id in nodes:
+        found.setdefault(type_name, []).append(row_id)
+    return {type_name: pa.array(ids, pa.utf8()) for type_name, ids in found.items()}
 
 
 def profile_query(

@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack, overload
 
 from omnigraph.cancel import Cancel, Timeout, token_of, within
-from omnigraph.graph import entities, exports_and_diffs, reads, writes
+from omnigraph.graph import drawings, entities, exports_and_diffs, reads, writes
 from omnigraph.graph.access import Access, target_of
-from omnigraph.graph.arguments import check_flag, check_limits, check_progress, check_types
+from omnigraph.graph.arguments import (
+    check_flag,
+    check_limits,
+    check_load_options,
+    check_progress,
+    check_types,
+)
 from omnigraph.graph.facets.blobs import Blobs
 from omnigraph.graph.facets.branches import Branches, Tags
 from omnigraph.graph.facets.commits import Changes, Commits
 from omnigraph.graph.facets.schema import Schema
 from omnigraph.graph.state import Mode
-from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
@@ -31,7 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.entity_stream import EntityStream
     from omnigraph.changes.export.column_files import ExportFormat
     from omnigraph.changes.export.export import ExportResult
-    from omnigraph.changes.export.output import Out
+    from omnigraph.changes.export.export_files import Out
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.maintenance.status import Status
     from omnigraph.pipeline.formats.frame_layout import EndColumns
@@ -186,6 +192,74 @@ class Session:
             wanted = self._access.reading(**target)
             return entities.find_entity(self._state, kind, type, id, wanted)
 
+    def neighbors(
+        self,
+        type: str,
+        id: str,
+        direction: str = "both",
+        edges: Iterable[str] | None = None,
+        properties: Mapping[str, Iterable[str]] | None = None,
+        limit: int | None = None,
+        after: str | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> dict[str, Any]:
+        """Return a page of the edges of a node and of the nodes at their other ends, as a document.
+
+        ``direction`` is out, in or both; ``edges`` names edge types, all by default. A node has its type, id
+        and a caption: the first String property of `name`, `title` and `label` that has a value, else the
+        id. ``properties``, by node or edge type, names what else is shown; texts are cut at 1,024 characters.
+        A page has ``limit`` (100, at most 1,000) edges in the order of (edge type, out before in, id);
+        ``next`` of the document, if there are more, is ``after`` for the next page, at the same
+        ``graph_commit_id``. ``counts`` has the number of all edges by type and direction; an edge from the
+        node to itself counts once, as going out.
+        """
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            shown = drawings.Shown(edges=edges, properties=properties, limit=limit)
+            return drawings.neighbors(self._state, type, id, direction, after, shown, wanted)
+
+    def subgraph(
+        self,
+        nodes: Iterable[Any] | None = None,
+        query: str | Path | None = None,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        edges: Iterable[str] | None = None,
+        properties: Mapping[str, Iterable[str]] | None = None,
+        limit: int | None = None,
+        *,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> dict[str, Any]:
+        """Return nodes and the edges that have both ends among them, as a document.
+
+        ``nodes`` are (type, id), at most 5,000; those that are not there are ``missing``. Or they are
+        the picture of a read ``query``: what its named variables stand for, whatever it returns; the
+        first 5,000 in the order of its rows, and ``total_nodes`` counts those of 100,000 rows. ``edges`` and
+        ``properties`` are as for ``neighbors``. There are at most ``limit`` (20,000) edges; if something was
+        left out, ``truncated`` is true.
+        """
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            shown = drawings.Shown(edges=edges, properties=properties, limit=limit)
+            return drawings.subgraph(self._state, nodes, query, (name, params), shown, wanted)
+
+    def catalog_document(self) -> dict[str, Any]:
+        """Return the types of the accepted schema with all their properties, as plain data.
+
+        ``schema_hash`` in it changes with the schema.
+        """
+        from omnigraph.lang.schema.catalog_document import catalog_document
+
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        accepted = self._state.schemas.of(MAIN)
+        return catalog_document(accepted.catalog, accepted.ir_hash)
+
     def nodes(
         self, type: str, columns: Iterable[str] | None = None, **target: Unpack[TargetKeywords]
     ) -> EntityStream:
@@ -236,6 +310,7 @@ class Session:
         images: bool = True,
         engine: EngineName = "auto",
         *,
+        short: bool = False,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
     ) -> DiffResult:
@@ -243,7 +318,8 @@ class Session:
 
         A side is what ``at`` may be: a text that names a state, a target of ``og.at``, a snapshot, a commit
         or a time. ``kinds``,
-        ``types`` and ``ops`` choose what is shown; without ``images``, no values are.
+        ``types`` and ``ops`` choose what is shown; without ``images``, no values are, and with ``short`` vectors and blobs by their
+        sizes: ``{"$vector": 3}``, ``{"$blob": {"size": 5}}``, with ``"same": "before"`` where they did not change.
         With ``engine="spark"`` executors compare what must be read as a whole; ``auto`` does so for large
         tables if a session is running or a master is configured. ``timeout`` holds for this call, and
         anew whenever the result is read.
@@ -260,6 +336,7 @@ class Session:
                 after,
                 ChangeFilter.of(kinds, types, ops),
                 images=check_flag("images", images),
+                short=check_flag("short", short),
                 engine=engine,
                 token=lambda: token_of(timeout, cancel),
             )
@@ -280,8 +357,8 @@ class Session:
         ``source`` is a path, glob, directory or address of JSON lines, a list of them, bytes of JSON
         lines, or records as dicts. ``mode`` is merge (the default), patch, append or overwrite;
         ``branch`` is written to, and made from ``from_branch`` if it is missing. ``on_bad="skip"``
-        leaves bad records out, ``rejects`` names a file for them, and ``check=True`` judges all records
-        and writes nothing. ``if_commit`` refuses unless the branch is at that commit; ``operation_id``
+        leaves bad records out, ``rejects`` names a file for them, ``first_bad`` is how many of them are
+        listed (20), and ``check=True`` judges all records and writes nothing. ``if_commit`` refuses unless the branch is at that commit; ``operation_id``
         is an id under which the load can be sent again, and ``message`` says what it is for. The other
         options are ``actor``, ``retries``, ``embed``, ``progress``, ``engine``, ``spark``,
         ``spark_master`` and ``spark_conf``.
@@ -342,6 +419,21 @@ class Session:
             **options,
         )
 
+    def may_load(self, branch: str | None = None, from_: str | None = None) -> None:
+        """Ask what ``load`` would ask first, and raise ``PolicyDenied`` where it would.
+
+        ``from_`` is its ``from_branch``. A server asks before it takes in the records.
+        """
+        self._state.ensure_open()
+        named = MAIN if branch is None else branch
+        options = check_load_options({"branch": named, "from_branch": from_})
+        writes.ask_load(self._access, options)
+
+    def may_write(self, branch: str | None = None) -> None:
+        """Ask what ``mutate`` and ``blobs.write`` would ask first, and raise ``PolicyDenied`` as they would."""
+        self._state.ensure_open()
+        self._access.ask(Action.CHANGE, trim_written_branch(MAIN if branch is None else branch))
+
     def mutate(
         self,
         source: str | Path,
@@ -383,6 +475,7 @@ class Session:
         limit: int | None = None,
         actor: str | None = None,
         *,
+        if_commit: str | None = None,
         progress: Callable[[int, int], object] | None = None,
         operation_id: str | None = None,
         message: str | None = None,
@@ -391,11 +484,21 @@ class Session:
 
         Every 1,000 rows are a commit, so a job that is stopped goes on where it was. ``types`` names
         node types, all by default; ``limit`` fills at most that many vectors. ``progress`` is called
-        with the vectors filled and failed so far. ``operation_id`` and ``message`` as for
+        with the vectors filled and failed so far. ``if_commit``: refuse unless the branch is at that
+        commit when the job begins. ``operation_id`` and ``message`` as for
         ``mutate``; a job that was stopped goes on under its id.
         """
         acting = self._access.acting(actor)
-        return writes.embed(acting, branch, types, limit, progress, operation_id, message)
+        return writes.embed(
+            acting,
+            branch,
+            types,
+            limit,
+            progress,
+            if_commit=if_commit,
+            operation_id=operation_id,
+            message=message,
+        )
 
     def export(
         self,

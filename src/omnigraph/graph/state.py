@@ -46,7 +46,11 @@ class GraphState:
         store = open_store(root)
         self.keeper = Keeper(upkeep)
         self.workspace = Workspace(
-            root, store, LockManager(root), Manifest(root, store), self.keeper.after_commit
+            root,
+            store,
+            LockManager(root, of_graph=True),
+            Manifest(root, store),
+            self.keeper.after_commit,
         )
         self.mode = mode
         self.embedder = embedder

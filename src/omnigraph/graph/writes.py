@@ -50,13 +50,13 @@ def load_gathered(
         state.ensure_writable()
     acting = access.acting(asked.actor)
     asked = replace(asked, actor=acting.actor)
-    before_fork = _ask(acting, asked)
+    before_fork = ask_load(acting, asked)
     with load_input(state, asked.branch, asked.from_branch) as inputs:
         gather(inputs)
         return _run_load(state, inputs, asked, before_fork)
 
 
-def _ask(access: Access, options: LoadOptions) -> Callable[[], None] | None:
+def ask_load(access: Access, options: LoadOptions) -> Callable[[], None] | None:
     """Ask whether the actor may make the branch, if it is missing, and write to it.
 
     Returns what must be asked later: a branch that is there now may be deleted before it is written
@@ -64,7 +64,7 @@ def _ask(access: Access, options: LoadOptions) -> Callable[[], None] | None:
     """
 
     def may_fork() -> None:
-        access.ask(Action.BRANCH_CREATE, options.from_branch, options.branch)
+        access.ask_fork(options.from_branch, options.branch)
 
     later = None
     if options.from_branch is not None and not access.state.gate.is_open:
@@ -181,6 +181,8 @@ def embed(
     types: Iterable[str] | None,
     limit: int | None,
     progress: Callable[[int, int], object] | None,
+    *,
+    if_commit: str | None,
     operation_id: str | None,
     message: str | None,
 ) -> EmbedResult:
@@ -192,7 +194,7 @@ def embed(
     state.ensure_writable()
     target = trim_written_branch(branch)
     access.ask(Action.CHANGE, target)
-    asked = EmbedRequest(
+    request = EmbedRequest(
         target,
         check_types(types),
         check_limit(limit),
@@ -200,10 +202,11 @@ def embed(
         state.embedder,
         check_progress(progress),
         WriteRequest.checked("embed", operation_id, message),
+        if_commit=if_commit,
     )
 
     def accepted() -> tuple[str, Catalog]:
         schema = state.schemas.of(target)
         return schema.ir_hash, schema.catalog
 
-    return embed(state.workspace, accepted, asked)
+    return embed(state.workspace, accepted, request)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from omnigraph.commit.drift import covers
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.errors import BranchNotFound, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import TableState

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from omnigraph.storage.tables.indexing.index_kinds import describe
-from omnigraph.storage.tables.indexing.indexes import IndexState
+from omnigraph.storage.tables.indexing.table_indexes import IndexState
 
 
 class Effort(enum.Enum):

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from omnigraph.commit.attempts import Attempt, Attempts
 from omnigraph.commit.changes import TableChange
 from omnigraph.commit.heal import heal
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.lang.schema.indexes import WantedIndex, wanted_indexes

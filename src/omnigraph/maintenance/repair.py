@@ -23,16 +23,11 @@ from omnigraph.commit.forks import pin_at
 from omnigraph.commit.heal import dead_writers, heal
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, list_sidecars
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.commit.unpublished import restore_pinned
 from omnigraph.commit.whole_branch import WholeBranch, hold_as_it_is
 from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError, RecoveryRequired
-from omnigraph.maintenance.reports import (
-    RepairReport,
-    RepairRow,
-    choose_action,
-    classify_drift,
-)
+from omnigraph.maintenance.reports import RepairReport, RepairRow, choose_action, classify_drift
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState

@@ -14,12 +14,14 @@ from typing import Any, Final
 from omnigraph import settings
 from omnigraph.commit.heal import dead_writers
 from omnigraph.commit.sidecar import pending_and_strays
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, moment_text, size_text
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.maintenance.advice import (
+from omnigraph.maintenance.drifted import drifted_on_branches, drifted_tables, files_of
+from omnigraph.maintenance.effort import SMALL_ROWS, Effort
+from omnigraph.maintenance.status_advice import (
     Advice,
     GraphFigures,
     IndexFigures,
@@ -27,8 +29,6 @@ from omnigraph.maintenance.advice import (
     advise_graph,
     advise_table,
 )
-from omnigraph.maintenance.drifted import drifted_on_branches, drifted_tables, files_of
-from omnigraph.maintenance.effort import SMALL_ROWS, Effort
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
@@ -40,7 +40,7 @@ from omnigraph.manifest.rows import GraphCommit, Purge, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.table_files import LineageFiles, TableFiles, table_files
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.version import __version__
 

@@ -27,10 +27,10 @@ from omnigraph.maintenance.effort import (
     thorough_groups,
 )
 from omnigraph.storage.filters import Condition, filter_expression
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns
 from omnigraph.storage.tables.blobs.carry import BlobSizes, batch_rows, blob_sizes
-from omnigraph.storage.tables.blobs.columns import blob_columns
 from omnigraph.storage.tables.indexing.index_kinds import describe, follows_rewrites
-from omnigraph.storage.tables.indexing.indexes import IndexState, is_named_by_us, list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import IndexState, is_named_by_us, list_indexes
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.versions import find_auto_cleanup
 from omnigraph.write.index_builds import missing_indexes
@@ -95,12 +95,12 @@ def table_work(table: Table, entity: Entity | None, effort: Effort) -> TableWork
     rows = {fragment.id: fragment.num_rows for fragment in fragments}
     builds, drops = effort is not Effort.LIGHT, effort is Effort.THOROUGH
     undeclared = list(_undeclared(table, entity, states)) if drops and entity is not None else []
-    kept = [state for state in states if state.name not in undeclared]
-    folds = due_folds(kept, rows, effort)
+    declared = [state for state in states if state.name not in undeclared]
+    folds = due_folds(declared, rows, effort)
     groups: tuple[MergeGroup, ...] = ()
     large_blobs = False
     if effort is not Effort.INDEXES:
-        groups, large_blobs = _groups(table, fragments, _Limits.of(kept, folds), effort)
+        groups, large_blobs = _groups(table, fragments, _Limits.of(declared, folds), effort)
     missing: tuple[WantedIndex, ...] = ()
     pending: tuple[str, ...] = ()
     if builds and entity is not None and any(rows.values()):

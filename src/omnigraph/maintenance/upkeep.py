@@ -31,7 +31,7 @@ from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Patience, Purpose
 from omnigraph.storage.tables.indexing.index_kinds import Serves, kind_serving
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.table import Table, open_table
 
 MOST_OFTEN: Final = 64

@@ -37,7 +37,11 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.indexing.index_health import blame
 from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
-from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes, stage_drop_index
+from omnigraph.storage.tables.indexing.table_indexes import (
+    IndexState,
+    list_indexes,
+    stage_drop_index,
+)
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
 from omnigraph.storage.tables.staging import Staged

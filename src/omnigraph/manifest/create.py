@@ -16,7 +16,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import MESSAGE, GraphCommit, Head, SchemaRow, TableState
 from omnigraph.storage import layout
-from omnigraph.storage.tables.blobs.columns import blob_field
+from omnigraph.storage.tables.blobs.blob_columns import blob_field
 from omnigraph.storage.tables.encodings import for_ids
 from omnigraph.storage.tables.table import create_table, open_table, table_exists
 from omnigraph.storage.tables.table_ref import TableRef
@@ -96,7 +96,16 @@ def create_manifest(
     # The first write of a Lance dataset is its version 1.
     facts = {} if message is None else {MESSAGE: message}
     commit = GraphCommit(
-        new_ulid(), None, 1, None, None, actor_id, stamp_us(), "init", facts, depth=1
+        graph_commit_id=new_ulid(),
+        branch=None,
+        manifest_version=1,
+        parent_commit_id=None,
+        merged_parent_commit_id=None,
+        actor_id=actor_id,
+        created_us=stamp_us(),
+        operation="init",
+        facts=facts,
+        depth=1,
     )
     head = Head(
         graph_id=str(uuid.uuid4()),

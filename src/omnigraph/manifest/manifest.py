@@ -18,12 +18,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.errors import (
-    BranchNotFound,
-    HistoryReclaimed,
-    NotAGraph,
-    StorageError,
-)
+from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotAGraph, StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.identity import Identity, graph_moved

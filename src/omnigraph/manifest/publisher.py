@@ -24,15 +24,10 @@ from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.cancel import stop_looking
-from omnigraph.errors import (
-    BranchNotFound,
-    Contention,
-    OmniGraphError,
-    StorageError,
-)
+from omnigraph.errors import BranchNotFound, Contention, OmniGraphError, StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.streams import StreamRecord
+from omnigraph.manifest.history.stream_records import StreamRecord
 from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
@@ -129,10 +124,13 @@ def publish(
     expected = tuple(expected)
     if not expected and head_commit_id is None and not unchecked:
         raise ValueError("a publish without expected versions must say that it is unchecked")
+    # The store may take the write although its answer never comes: a caller that gives up here would not know.
     stop_looking()
     for attempt in range(PUBLISHER_RETRY_BUDGET):
         state = current_state(manifest, branch)
         manifest.ensure_settled()
+        # A branch of the same name that was made again meanwhile is another one, and knows nothing of these
+        # tables.
         if state.identifier != identifier:
             raise branch_not_found(branch)
         landed = (
@@ -145,6 +143,8 @@ def publish(
         head, new_rows = _rows(manifest, state, changes, commit)
         try:
             failpoints.hit(BEFORE_WRITE)
+            # The head row is among the rows of every publish, so two publishes collide there, whatever tables
+            # they are about.
             published = merge_insert_exclusive(
                 state.table, rows.to_table(new_rows, state.table.schema)
             )
@@ -164,6 +164,7 @@ def publish(
                 f"the publish of {intent.graph_commit_id} landed at version {published.version} "
                 f"of the manifest instead of {commit.manifest_version}; report this as a bug"
             )
+        # What was just written need not be read again by the next operation of this handle.
         manifest.remember_publish(state, published, head)
         tidy(published)
         return commit
@@ -268,6 +269,7 @@ def _new_commit(
     """Return the commit that a publish on top of this state makes."""
     depth = state.head.commit.depth
     if intent.merged_parent_commit_id is not None:
+        # A merge lies deeper than both parents, so ancestors can be looked for by ranges of depths.
         depth = max(depth, _depth(manifest, state, intent.merged_parent_commit_id, adopted))
     return GraphCommit(
         graph_commit_id=intent.graph_commit_id,
@@ -316,6 +318,7 @@ def _rows(
         purges=tuple(purges.values()),
         ir_hash=changes.schema.ir_hash if changes.schema is not None else state.head.ir_hash,
     )
+    # A table that stays and loses columns for good: its row says below which version nothing may stay.
     shortened = set(changes.purged) - set(changes.dropped)
     former = _former_keys(manifest, state, set(changes.renamed) | shortened)
     for number in changes.renamed:

@@ -15,11 +15,7 @@ from omnigraph.manifest.history.resolve import no_such_branch
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.storage.tables.table import open_table
-from omnigraph.storage.tables.table_branches import (
-    create_branch,
-    delete_branch,
-    remove_residue,
-)
+from omnigraph.storage.tables.table_branches import create_branch, delete_branch, remove_residue
 from omnigraph.storage.tables.table_ref import TableRef
 
 BEFORE_CREATE = failpoints.declare("branch.before_create")

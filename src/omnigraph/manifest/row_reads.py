@@ -14,15 +14,7 @@ from typing import Any
 
 from omnigraph.errors import StorageError
 from omnigraph.manifest import rows
-from omnigraph.manifest.rows import (
-    OF_TABLES,
-    TABLE,
-    TABLE_TOMBSTONE,
-    Head,
-    Row,
-    TableState,
-    dump,
-)
+from omnigraph.manifest.rows import OF_TABLES, TABLE, TABLE_TOMBSTONE, Head, Row, TableState, dump
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import Table
 
@@ -107,14 +99,14 @@ def read_table_states(rows: Iterable[Row]) -> dict[str, TableState]:
             continue
         document = json.loads(pinned.metadata or "{}")
         states[table_key] = TableState(
-            table_key,
-            incarnation,
-            location,
-            _version(pinned),
-            pinned.table_branch,
-            pinned.row_count or 0,
-            document.get("table_branch_id"),
-            document.get("maintained_at"),
+            table_key=table_key,
+            incarnation=incarnation,
+            location=location,
+            table_version=_version(pinned),
+            table_branch=pinned.table_branch,
+            row_count=pinned.row_count or 0,
+            table_branch_id=document.get("table_branch_id"),
+            maintained_at=document.get("maintained_at"),
         )
     return dict(sorted(states.items()))
 

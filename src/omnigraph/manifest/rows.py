@@ -14,7 +14,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
   version:7@@v=2 table_version   13 rows
   commit:C2      graph_commit    parent C1, actor, time
   tag:v1         tag             commit C1, its pins (on `main` only)
-  stream:orders  stream          batch 7, commit C2 (``manifest/history/streams.py``)
+  stream:orders  stream          batch 7, commit C2 (``manifest/history/stream_records.py``)
 """
 
 from __future__ import annotations

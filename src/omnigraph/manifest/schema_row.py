@@ -35,7 +35,7 @@ class ContractBroken(SchemaConflict):
 
 def first_schema(source: str, compiled: Compiled) -> tuple[SchemaRow, Ir]:
     """Return the row and the identities of the schema a graph is created with."""
-    from omnigraph.lang.schema.identity import create
+    from omnigraph.lang.schema.identities import create
 
     ir = create(compiled.shape)
     row = SchemaRow(source, ir.to_json(), compiled.shape.shape_hash, ir.ir_hash)

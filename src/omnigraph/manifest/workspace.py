@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.history.operations import RecentOperations
+from omnigraph.manifest.history.operation_records import RecentOperations
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import LockManager

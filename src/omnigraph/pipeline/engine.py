@@ -145,6 +145,11 @@ class Engine(Protocol):
         """`local` or `spark`."""
         ...
 
+    @property
+    def writes_beside_tables(self) -> bool:
+        """Whether even rows that are only checked lie among the files of the tables, where a cleanup looks."""
+        ...
+
     def runner(self) -> Runner:
         """A runner for the set rules of one attempt."""
         ...

@@ -27,13 +27,7 @@ from omnigraph.pipeline.rows.bad_records import Bad, describe_bad, format_entry,
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.validate import rules
-from omnigraph.validate.change_set import (
-    ORDER,
-    ChangeSet,
-    TableDelta,
-    Violation,
-    needed_columns,
-)
+from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, Violation, needed_columns
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations
 from omnigraph.validate.offenders import offending_records
@@ -80,7 +74,7 @@ class FindFinalRows:
         self.bad.back_to(self._read)
         attempt = _Attempt(self, runner, state)
         final = attempt.run()
-        if self.request.skips and self.request.rejects is not None:
+        if self.request.options.skips and self.request.rejects is not None:
             self.bad.write(self.request.inputs.sources, self.request.rejects)
         return final
 
@@ -110,7 +104,7 @@ class _Attempt:
     def __init__(self, search: FindFinalRows, runner: Runner, state: BranchState) -> None:
         self.search = search
         self.mode = search.mode
-        self.skips = search.request.skips
+        self.skips = search.request.options.skips
         self.runner = runner
         self.pins = state.head.tables
         self.committed = Committed(runner, self.pins, search.workspace.pinned)

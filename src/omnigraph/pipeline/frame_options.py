@@ -62,14 +62,14 @@ class FrameOptions:
                 "a file without a header needs the names of its columns: give names (--names)"
             )
         return cls(
-            _renames(columns),
-            bool(ignore_extra),
-            _delimiter(delimiter),
-            bool(header),
-            named,
-            () if null is None else _texts("null", null),
-            _encoding(encoding),
-            shared,
+            columns=_renames(columns),
+            ignore_extra=bool(ignore_extra),
+            delimiter=_delimiter(delimiter),
+            header=bool(header),
+            names=named,
+            null=() if null is None else _texts("null", null),
+            encoding=_encoding(encoding),
+            shared=shared,
         )
 
     def csv_only(self) -> list[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,12 +22,7 @@ from omnigraph.commit.changes import LateFacts, StagedStep, TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.phases.marking import marked
 from omnigraph.commit.replays import run_once
-from omnigraph.errors import (
-    BadRequest,
-    OmniGraphError,
-    ProviderError,
-    SchemaConflict,
-)
+from omnigraph.errors import OmniGraphError, ProviderError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
@@ -36,18 +31,13 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
 from omnigraph.pipeline.engine import Engine, Incoming, fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
-from omnigraph.pipeline.load_branch import (
-    RowsPlace,
-    base_branch,
-    created_branch,
-    refuse_early,
-)
-from omnigraph.pipeline.load_options import MODES, ON_BAD, LoadMode
+from omnigraph.pipeline.load_branch import RowsPlace, base_branch, created_branch, refuse_early
+from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest, LoadResult
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.sources.scratch import scratch
+from omnigraph.pipeline.sources.load_scratch import scratch
 from omnigraph.runner.protocol import Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
@@ -75,18 +65,14 @@ def load(
     a stream is there already (``commit/replays.py``).
     """
     options = request.options
-    if options.mode not in MODES:
-        raise BadRequest(f"mode is {options.mode!r}; give one of {', '.join(MODES)}")
-    if options.on_bad not in ON_BAD:
-        raise BadRequest(f"on_bad is {options.on_bad!r}; give one of {', '.join(ON_BAD)}")
+    options.check_choices()
     if not options.check:
         heal(workspace)
     targets = [options.branch] + ([] if options.from_branch is None else [options.from_branch])
 
     def run() -> LoadResult:
-        if options.check:
-            return _load(workspace, pin_schema, request, engine)
-        with marked(workspace, "load"):
+        # A check leaves no trace, so it puts a mark only if its engine needs one, which is not chosen yet.
+        with nullcontext() if options.check else marked(workspace, "load"):
             return _load(workspace, pin_schema, request, engine)
 
     if request.batch is not None:
@@ -136,8 +122,18 @@ def _load_under(
     note = None
     if engine is None:
         engine, note = choose_engine(request)
-    with scratch() as directory, contextlib.closing(engine):
-        work = _Load(workspace, catalog, ir_hash, request, engine, directory, vectors, note)
+    mark = marked(workspace, "load") if engine.writes_beside_tables else nullcontext()
+    with mark, scratch() as directory, contextlib.closing(engine):
+        work = _Load(
+            workspace,
+            catalog,
+            ir_hash,
+            request,
+            engine=engine,
+            directory=directory,
+            vectors=vectors,
+            note=note,
+        )
         with _discarding(engine):
             return _run(work, workspace, request)
 
@@ -228,7 +224,7 @@ class _Load:
             self.started // 1000,
             self.request.blobs,
             patch=self.options.mode == "patch",
-            skip=self.request.skips,
+            skip=self.options.skips,
             show_rows=self.request.rejects is not None and any(s.unit == "row" for s in sources),
             folders=self.request.inputs.folders(),
         )

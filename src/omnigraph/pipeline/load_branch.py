@@ -17,7 +17,6 @@ from omnigraph.errors import (
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest import refs
 from omnigraph.manifest.lost_races import branch_remade, schema_changed, version_removed
-from omnigraph.manifest.snapshot import Target
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.engine import LoadTarget
 from omnigraph.pipeline.load_options import LoadOptions
@@ -25,7 +24,7 @@ from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import prepare_rejects
 from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.write.branches import create_branch, discard_branch
+from omnigraph.write.branches import discard_branch, fork_head
 
 
 def refuse_early(workspace: Workspace, request: LoadRequest) -> None:
@@ -69,13 +68,13 @@ def created_branch(workspace: Workspace, request: LoadRequest) -> Iterator[bool]
             request.before_fork()
         # Another load may make it first, and then it is there.
         with contextlib.suppress(BranchExists):
-            made = create_branch(workspace, options.branch, Target.of(options.from_branch))
+            made = fork_head(workspace, options.branch, options.from_branch)
     try:
         yield made is not None
     except BaseException:
         if made is not None:
             with contextlib.suppress(OmniGraphError):
-                discard_branch(workspace, options.branch, made)
+                discard_branch(workspace, made)
         raise
 
 
@@ -108,7 +107,7 @@ class RowsPlace:
         keys = self.request.inputs.table_keys(self.catalog)
         is_final = (
             options.mode != "patch"
-            and not self.request.skips
+            and not options.skips
             and not options.check
             and options.branch in refs.list_refs(manifest)
             and all(pins[key].table_branch == lance_branch(options.branch) for key in keys)

@@ -17,16 +17,10 @@ from omnigraph.pipeline.formats.frame_layout import EndColumns, check_ends
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.read_tasks import (
-    FileTask,
-    FrameTask,
-    LinesTask,
-    PlainLinesTask,
-    ReadTask,
-)
+from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, PlainLinesTask, ReadTask
+from omnigraph.pipeline.sources.load_scratch import scratch, spool_records
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources.scratch import scratch, spool_records
-from omnigraph.pipeline.sources.sources import Source, SourceLike, json_sources
+from omnigraph.pipeline.sources.sources import ReceivedFile, Source, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
@@ -86,7 +80,12 @@ class LoadInput:
         path = self._folder() / "stream.jsonl"
         with path.open("wb") as out:
             shutil.copyfileobj(stream, out, COPIED_BYTES)
-        return self._lines([Source(0, name, LocalFile(str(path)), path.stat().st_size)])
+        return self.received(path, name)
+
+    def received(self, path: Path, name: str) -> LoadInput:
+        """Add JSON lines that somebody sent, and that lie in a file; ``name`` stands for it in messages."""
+        location = LocalFile(str(path))
+        return self._lines([Source(0, name, location, location.size(), handed_over=True)])
 
     def _folder(self) -> Path:
         """Make a directory for the files of the next part."""
@@ -138,8 +137,11 @@ class LoadInput:
         self._named.append(find)
         if _is_rows(frame):
             return self._plain_rows(find, frame, from_col, to_col, options)
-        if _is_files(frame):
-            files = frame_sources(frame, first, self.store)
+        if isinstance(frame, ReceivedFile) or _is_files(frame):
+            is_received = isinstance(frame, ReceivedFile)
+            files = (
+                [frame.source(first)] if is_received else frame_sources(frame, first, self.store)
+            )
             self._add(files)
             if not options.shared and not any(map(is_csv, files)):
                 _refuse_csv_options(options)
@@ -214,6 +216,8 @@ class LoadInput:
     def is_private(self, source: Source) -> bool:
         """Whether only this machine can read a source, because the caller handed over its bytes."""
         location = source.location
+        if source.handed_over:
+            return True
         return isinstance(location, InMemory) or (
             isinstance(location, LocalFile)
             and self._directory is not None

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, get_args
 
+from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.progress import ProgressCallback
 from omnigraph.runner.executors import EngineName
@@ -21,6 +22,10 @@ LoadMode = Literal["merge", "patch", "append", "overwrite"]
 MODES: tuple[LoadMode, ...] = get_args(LoadMode)
 OnBad = Literal["fail", "skip"]
 ON_BAD: tuple[OnBad, ...] = get_args(OnBad)
+FIRST_BAD = 20
+"""How many bad records are listed unless the caller says otherwise."""
+MOST_FIRST_BAD = 1_000
+"""How many bad records can be listed; a file of rejects has them all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +37,11 @@ class LoadOptions:
     first. ``if_commit`` refuses unless the branch is at that commit. ``retries`` says
     how often a lost race is run again at most; None (the default) for as long as locks are waited for.
     ``operation_id`` is a ULID of the caller's choice by which its commit can be found; sent again under
-    the same id, the load has no effect, and the answer is the first one, ``replayed``. ``message`` says what the commit is for, in at most 4 KiB.
-    ``check``
-    judges every record by every rule and writes nothing: there is no commit, and no branch is made.
+    the same id, the load has no effect, and the answer is the first one, ``replayed``. ``message`` says
+    what the commit is for, in at most 4 KiB. ``check`` judges every record by every rule and writes nothing: there is no commit, and no branch is made.
     ``embed`` fails the load where a vector cannot be made; otherwise one that may be null stays null.
-    ``rejects`` names a file that gets every bad record. ``progress`` is called with a
+    ``rejects`` names a file that gets every bad record; ``first_bad`` is how many of them the answer or the
+    error lists, 20 unless it says otherwise and at most 1,000. ``progress`` is called with a
     ``Progress`` now and then. ``engine`` is auto, local or spark; ``spark`` is a session to run on,
     ``spark_master`` and ``spark_conf`` say how to make one.
     """
@@ -58,6 +63,18 @@ class LoadOptions:
     message: str | None = None
     check: bool = False
     embed: bool = False
+    first_bad: int = FIRST_BAD
+
+    def check_choices(self) -> None:
+        """Refuse a mode, or a way with bad records, that there is not."""
+        for name, given, choices in (("mode", self.mode, MODES), ("on_bad", self.on_bad, ON_BAD)):
+            if given not in choices:
+                raise BadRequest(f"{name} is {given!r}; give one of {', '.join(choices)}")
+
+    @property
+    def skips(self) -> bool:
+        """Whether bad records are left out; otherwise they end the load."""
+        return self.on_bad == "skip"
 
 
 class CommitKeywords(TypedDict, total=False):
@@ -79,6 +96,7 @@ class CommitKeywords(TypedDict, total=False):
     operation_id: str | None
     message: str | None
     embed: bool
+    first_bad: int
 
 
 class LoadKeywords(CommitKeywords, total=False):

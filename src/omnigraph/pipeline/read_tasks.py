@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.pipeline.formats.frame_blocks import frame_blocks
 from omnigraph.pipeline.formats.frame_files import RowGroups, file_blocks, plan_row_groups
 from omnigraph.pipeline.formats.frame_layout import EndColumns, Layout
-from omnigraph.pipeline.formats.frames import frame_blocks
 from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock

@@ -11,7 +11,7 @@ from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.manifest.history.streams import StreamBatch
+from omnigraph.manifest.history.stream_records import StreamBatch
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
@@ -50,11 +50,6 @@ class LoadRequest:
     def stream_facts(self) -> dict[str, Any]:
         """What the commit records of its micro-batch."""
         return {} if self.batch is None else self.batch.facts()
-
-    @property
-    def skips(self) -> bool:
-        """Whether bad records are left out; otherwise they end the load."""
-        return self.options.on_bad == "skip"
 
     @property
     def rejects(self) -> Rejects | None:

@@ -20,8 +20,8 @@ class Action(StrEnum):
     BRANCH_DELETE = "branch_delete"
     BRANCH_MERGE = "branch_merge"
     INVOKE_QUERY = "invoke_query"
+    PURGE = "purge"
     GRAPH_LIST = "graph_list"
-    ADMIN = "admin"
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from omnigraph.errors import PolicyDenied, PolicyFailure
 from omnigraph.policy.checker import Action, Checker, Decision, Question
@@ -18,6 +19,26 @@ class Gate:
     def is_open(self) -> bool:
         """Whether there is no policy, so that nothing needs to be found out for a question."""
         return self.checker is None
+
+    @property
+    def mode(self) -> Literal["open", "default_deny", "policy"]:
+        """Who decides: nobody, the rule for graphs without a policy, or a policy."""
+        if self.checker is None:
+            return "open"
+        # Not by its class: whoever logs decisions wraps the rule.
+        return "default_deny" if getattr(self.checker, "is_default_deny", False) else "policy"
+
+    def decide(
+        self, actor: str | None, action: Action, branch: str | None, target: str | None
+    ) -> Decision:
+        """Return the answer to a question without acting on it; nobody may do nothing behind a policy."""
+        if self.checker is None:
+            return Decision(allowed=True, message="there is no policy; everybody may do everything")
+        if actor is None:
+            return Decision(
+                allowed=False, message="there is a policy, and no actor to decide about"
+            )
+        return _decide(self.checker, Question(actor, action, branch, target))
 
     def ask(
         self,

@@ -16,24 +16,35 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.embeddings.embedder import Embedder
+from omnigraph.errors import ParamError
 from omnigraph.lang.query import ir
 from omnigraph.read.asked import groups_wanted, matched, rows_kept
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.match.blocks.negations import Negations, negative
+from omnigraph.read.match.blocks.optional_paths import HERE, ONE, guarded
 from omnigraph.read.match.lookups.access_path import open_match
-from omnigraph.read.match.negations import negative
+from omnigraph.read.match.operand_rows import supply_of
 from omnigraph.read.match.pattern import Pattern, pattern_of
-from omnigraph.read.match.solve import codes_in_match, solve
+from omnigraph.read.match.solve import codes_in_match, mask_in_match, solve
 from omnigraph.read.match.trace import Trace
 from omnigraph.read.match.wanted import Wanted
 from omnigraph.read.output.aggregate import Aggregator
 from omnigraph.read.output.aggregate_functions import UnsureError
 from omnigraph.read.output.order import Collector
+from omnigraph.read.output.window import Window
 from omnigraph.read.profile import Phase, Profile, phases_of, timed
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
 from omnigraph.read.values.column import Space
+from omnigraph.read.values.expressions import value_of
+from omnigraph.read.values.operands import Judge, Supply
+from omnigraph.read.values.other_spaces import RowSpace, elements_of
 from omnigraph.read.view.view import View
+from omnigraph.types import PropType
+
+DEEPER = 8
+"""How many times as many entities are ranked where `having` left too few rows."""
 
 
 class ReadAnswer(NamedTuple):
@@ -87,18 +98,20 @@ class _Run:
         self.found = 0
         """How many rows the answer has, shown or not, where the limits want to know."""
         self.thresholds = view.thresholds
-        self.plan = plan
+        self.plan = plan = guarded(plan)
         self.params = params
+        self.window = Window.of(plan, params)
         self.embedder = embedder
         self.profile = profile
         self.pattern = pattern_of(plan.steps)
         with timed(profile, "open"):
             self.data = open_match(view, plan, self.pattern, params)
+        self.data.rows_of = self._rows_of
         if profile is not None:
             self.data.trace = Trace()
 
     def answer(self) -> pa.Table:
-        if not self.plan.is_aggregate:
+        if not self.plan.is_aggregate and not self.plan.distinct:
             return self._listed()
         try:
             return self._grouped(wide=False)
@@ -115,6 +128,8 @@ class _Run:
             wide=wide,
             thresholds=self.thresholds.output,
             limits=self.limits,
+            judge=self._judge(),
+            supply=self._supply(),
         )
         with self._matching("match") as phase:
             rows = 0
@@ -135,21 +150,56 @@ class _Run:
 
     def _listed(self) -> pa.Table:
         plan = self.plan
-        spaces = self._spaces()
         if isinstance(plan.ranking, ir.Rrf):
             checked_k(plan.ranking, self.params)
-        if plan.limit == 0:
-            return Collector(plan, spaces, self.params).finish()
-        ranked = None if plan.ranking is None else self._ranked(plan.ranking, plan.limit)
+        if self.window.limit == 0:
+            return Collector(plan, self._spaces(), self.params).finish()
+        collector = self._collected(None) if plan.ranking is None else self._ranked_rows()
+        with timed(self.profile, "order", "order") as phase:
+            ordered = collector.ordered()
+            phase.rows = ordered.length
+        with timed(self.profile, "fetch", "fetch") as phase:
+            answer = collector.fetched(ordered)
+            phase.rows, phase.bytes = answer.num_rows, answer.nbytes
+        return answer
+
+    def _ranked_rows(self) -> Collector:
+        """The rows of the best entities. Where `having` leaves too few of them, more entities are ranked."""
+        ranking, depth = self.plan.ranking, self.window.end
+        assert ranking is not None
+        candidates = self._candidates(ranked_variable(ranking))
+        while True:
+            ranked = self._ranked(ranking, candidates, depth)
+            collector = self._collected(ranked)
+            is_cut = depth is not None and len(ranked.codes) >= depth
+            # A fusion ranks what its arms bring, whose depth is part of its scores.
+            if not self.plan.having or not is_cut or isinstance(ranking, ir.Rrf):
+                return collector
+            assert self.window.end is not None
+            if collector.kept >= self.window.end:
+                return collector
+            assert depth is not None
+            depth = depth * DEEPER
+
+    def _collected(self, ranked: Ranked | None) -> Collector:
+        """The rows of the match, or those of ranked entities."""
+        plan, window = self.plan, self.window
         among: dict[str, Codes] = {}
         if plan.ranking is not None and ranked is not None:
             among[ranked_variable(plan.ranking)] = ranked.codes
         first = None
-        shown = self.limits.shown(plan.limit)
-        if shown is not None and not plan.order and ranked is None:
-            first = max(shown, self.thresholds.match.first_batch_rows)
+        needed = window.needed(self.limits)
+        if needed is not None and not plan.order and ranked is None:
+            first = max(needed, self.thresholds.match.first_batch_rows)
         collector = Collector(
-            plan, spaces, self.params, ranked, self.thresholds.output, self.limits
+            plan,
+            self._spaces(),
+            self.params,
+            ranked,
+            self.thresholds.output,
+            self.limits,
+            judge=self._judge(),
+            supply=self._supply(),
         )
         wanted = Wanted(rows_kept(plan), {}, first, among)
         with self._matching("match") as phase:
@@ -161,15 +211,41 @@ class _Run:
                     break
             phase.rows = rows
         self.found = collector.found
-        if not is_complete and self.limits.max_rows is not None and shown != plan.limit:
+        is_shorter = self.limits.shown(window.limit) != window.limit
+        if not is_complete and self.limits.max_rows is not None and is_shorter:
             self.found = self._counted()
-        with timed(self.profile, "order", "order") as phase:
-            ordered = collector.ordered()
-            phase.rows = ordered.length
-        with timed(self.profile, "fetch", "fetch") as phase:
-            answer = collector.fetched(ordered)
-            phase.rows, phase.bytes = answer.num_rows, answer.nbytes
-        return answer
+        return collector
+
+    def _judge(self) -> Judge:
+        """Judges text predicates and blocks that are values of the output."""
+        return Negations(self.data, solve, mask_in_match).judge(self.pattern)
+
+    def _supply(self) -> Supply:
+        """Gives the paths and positions that are values of the output."""
+        return supply_of(self.data, self.pattern)
+
+    def _rows_of(self, source: ir.Rows | ir.Elements) -> Space:
+        """The rows of another query, or the elements of a list parameter."""
+        if isinstance(source, ir.Elements):
+            return elements_of(source, {**self.params, **ONE})
+        names = [param.name for param in source.plan.params]
+        given = [
+            self.params[arg.name] if isinstance(arg, ir.RecordsRef) else value_of(arg, self.params)
+            for arg in source.args
+        ]
+        params = dict.fromkeys(names) | dict(zip(names, given, strict=False))
+        for param in source.plan.params:
+            if params[param.name] is None and not param.type.nullable:
+                raise ParamError(
+                    f"parameter `{param.name}` of type {param.type.display} of the source "
+                    f"`{source.plan.name}` cannot be null",
+                    param=param.name,
+                    type=param.type.display,
+                )
+        params[ir.NOW_PARAM] = self.params[ir.NOW_PARAM]
+        table = run_read(self.view, source.plan, params, embedder=self.embedder)
+        types = {c.name: c.type for c in source.plan.columns if isinstance(c.type, PropType)}
+        return RowSpace(table, types)
 
     @contextmanager
     def _matching(self, name: str) -> Iterator[Phase]:
@@ -185,32 +261,44 @@ class _Run:
         with self._matching("count the others") as phase:
             nothing = Wanted(frozenset())
             phase.rows = sum(one.total() for one in solve(self.data, self.pattern, nothing))
-            return phase.rows if self.plan.limit is None else min(phase.rows, self.plan.limit)
+            return self.window.rows_of(phase.rows)
 
-    def _ranked(self, ranking: ir.Ranking, limit: int | None) -> Ranked:
-        """The best entities of the match: first find those that are part of it, then rank them."""
+    def _candidates(self, name: str) -> Codes | None:
+        """The entities of a variable that are part of the match; None: all of its type."""
+        if _is_everything(self.pattern, name):
+            return None
+        with self._matching(f"candidates ${name}") as phase:
+            candidates = codes_in_match(self.data, self.pattern, name)
+            phase.rows = len(candidates)
+        return candidates
+
+    def _ranked(self, ranking: ir.Ranking, candidates: Codes | None, depth: int | None) -> Ranked:
+        """The best of the candidates."""
         name = ranked_variable(ranking)
-        candidates = None
-        if not _is_everything(self.pattern, name):
-            with self._matching(f"candidates ${name}") as phase:
-                candidates = codes_in_match(self.data, self.pattern, name)
-                phase.rows = len(candidates)
         node = self.view.catalog.nodes[self.pattern.nodes[name]]
         with timed(self.profile, f"rank ${name}", "rank") as phase:
-            ranked = rank(self.view, node, ranking, self.params, candidates, limit, self.embedder)
+            ranked = rank(
+                self.view,
+                node,
+                ranking,
+                self.params,
+                candidates,
+                depth,
+                self.embedder,
+                is_whole=bool(self.plan.having),
+            )
             phase.rows = len(ranked.codes)
         return ranked
 
     def _spaces(self) -> dict[str, Space]:
-        return {
-            variable.name: self.data.space_of(self.pattern, variable.name)
-            for variable in self.plan.variables
-        }
+        named = [one.name for one in self.plan.variables if one.kind != "path"]
+        hidden = [name for name in self.pattern.optional_names if name.startswith(HERE)]
+        return {name: self.data.space_of(self.pattern, name) for name in (*named, *hidden)}
 
 
 def ranked_variable(ranking: ir.Ranking) -> str:
     """The variable whose entities are ranked."""
-    first = ranking.first if isinstance(ranking, ir.Rrf) else ranking
+    first = ranking.arms[0] if isinstance(ranking, ir.Rrf) else ranking
     return first.field.var
 
 

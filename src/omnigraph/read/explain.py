@@ -11,14 +11,15 @@ import numpy as np
 
 from omnigraph.cancel import look
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import counted, printable
+from omnigraph.display.text import counted, printable, query_text
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.describe import show
+from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.asked import groups_wanted, matched, rows_kept
-from omnigraph.read.match.lookups.access_path import AccessPath, blocks, choose_path
+from omnigraph.read.match.listing.steps import Expand, Intersect, Scan
+from omnigraph.read.match.lookups.access_path import AccessPath, blocks, choose_path, looked_at
 from omnigraph.read.match.match_data import MatchData, WholeTables
 from omnigraph.read.match.pattern import Pattern, pattern_of
 from omnigraph.read.match.solve import plan_only
@@ -88,21 +89,23 @@ class Explanation(Shown):
     ``path`` is what would be tried first: look-ups (`indexed`), or adjacency in memory (`csr`). ``order`` has
     the steps of the match in the order in which they will run. It is None where that cannot be told yet, and
     ``order_unknown`` says why: parameters are missing, the graph is not in memory, look-ups come first, or the
-    answer is ranked.
+    answer is ranked. Where the order is known, ``summed_away`` names the variables of which no row is listed: their
+    neighbours stand for so many rows more.
     """
 
-    query_name: str
+    query_name: str | None
     target: Target
     graph_commit_id: str
     steps: tuple[ExplainedStep, ...]
     path: AccessPath
     order: tuple[OrderedStep, ...] | None = None
     order_unknown: str | None = None
+    summed_away: tuple[str, ...] | None = None
 
     @property
     def text(self) -> str:
         """All of it, for people."""
-        lines = [f"{self.query_name} on {self.target}, commit {self.graph_commit_id}"]
+        lines = [f"{query_text(self.query_name)} on {self.target}, commit {self.graph_commit_id}"]
         lines += itertools.chain.from_iterable(step.lines() for step in self.steps)
         return "\n".join([*lines, *self._how()])
 
@@ -114,6 +117,8 @@ class Explanation(Shown):
         ]
         if self.order_unknown is not None:
             order = [f"order: not known yet, {self.order_unknown}"]
+        if self.summed_away:
+            order.append(f"summed away: {', '.join(f'${name}' for name in self.summed_away)}")
         return [*order, f"path: {self.path}"]
 
     def to_json(self) -> dict[str, Any]:
@@ -128,12 +133,13 @@ class Explanation(Shown):
             ],
             "order": None if self.order is None else [asdict(step) for step in self.order],
             "order_unknown": self.order_unknown,
+            "summed_away": None if self.summed_away is None else list(self.summed_away),
             "path": self.path,
         }
 
     def _panel(self) -> Panel:
         return Panel.of_rows(
-            f"{self.query_name} on {self.target}, commit {self.graph_commit_id}",
+            f"{query_text(self.query_name)} on {self.target}, commit {self.graph_commit_id}",
             ("step", "table", "rows", "in memory", "indexes"),
             [
                 (
@@ -163,8 +169,11 @@ def explain(
         steps = tuple(_Explainer(view).steps(plan))
         path = choose_path(view, plan)
         why = _unknown(view, plan, path, params)
-        order = None if why is not None or params is None else _order(view, plan, params)
-    return Explanation(plan.name, target, view.snapshot.graph_commit_id, steps, path, order, why)
+        order, summed = None, None
+        if why is None and params is not None:
+            order, summed = _order(view, plan, params)
+    commit = view.snapshot.graph_commit_id
+    return Explanation(plan.name, target, commit, steps, path, order, why, summed)
 
 
 def _unknown(
@@ -177,13 +186,18 @@ def _unknown(
         return "its search decides which nodes come first"
     if path == "indexed":
         return "each look-up depends on what the one before it finds"
-    if not all(_in_memory(view, one) for one in blocks(pattern_of(plan.steps))):
+    patterns = list(blocks(looked_at(plan, pattern_of(plan.steps))))
+    if any(one.sources for one in patterns):
+        return "the rows of its sources and lists are not there before it runs"
+    if not all(_in_memory(view, one) for one in patterns):
         return "the graph is not in memory; the first query that runs reads it"
     return None
 
 
-def _order(view: View, plan: ir.ReadPlan, params: Mapping[str, Any]) -> tuple[OrderedStep, ...]:
-    """The steps of the match as they will run. Everything is in memory."""
+def _order(
+    view: View, plan: ir.ReadPlan, params: Mapping[str, Any]
+) -> tuple[tuple[OrderedStep, ...], tuple[str, ...]]:
+    """The steps of the match as they will run, and the variables they do not list. Everything is in memory."""
     pattern = pattern_of(plan.steps)
     data = MatchData(WholeTables(view), params, view.thresholds.match)
     data.trace = Trace()
@@ -193,18 +207,22 @@ def _order(view: View, plan: ir.ReadPlan, params: Mapping[str, Any]) -> tuple[Or
     else:
         wanted, patterns = Wanted(rows_kept(plan)), [pattern]
     order: list[OrderedStep] = []
+    listed: set[str] = set()
     for one in patterns:
         steps = plan_only(data, one, wanted)
         # Done to choose the order, so these rows are no estimates.
         order += [OrderedStep(done.op, done.text, done.rows) for done in data.trace.steps]
         order += [OrderedStep(step.op, step.text, whole(step.estimated)) for step in steps]
         data.trace.steps.clear()
-    return tuple(order)
+        listed |= {step.name for step in steps if isinstance(step, Scan | Expand | Intersect)}
+    named = {variable.name for variable in plan.variables if variable.name in pattern.nodes}
+    return tuple(order), tuple(sorted(named - listed - wanted.kept))
 
 
 def _in_memory(view: View, pattern: Pattern) -> bool:
-    edges = {one.edge_type for one in pattern.traversals}
-    has_nodes = all(map(view.has_nodes, pattern.nodes.values()))
+    edges = {name for one in pattern.traversals for name in one.edge_types}
+    types = [name for name in pattern.nodes.values() if name in view.catalog.nodes]
+    has_nodes = all(map(view.has_nodes, types))
     return has_nodes and all(map(view.has_topology, edges))
 
 
@@ -265,19 +283,22 @@ class _Explainer:
             }.values()
         )
 
-    def tested(self, predicates: Iterable[ir.Predicate]) -> Iterator[Use]:
-        """The index behind each predicate on one variable; a join of two uses none."""
-        for predicate in predicates:
-            if isinstance(predicate, ir.TextMatch):
-                yield self.entity_of(predicate.field), predicate.field.property, _TEXT
+    def tested(self, conditions: Iterable[ir.Condition | ir.Output]) -> Iterator[Use]:
+        """The index behind each comparison with one variable, and each search; a join of two uses none."""
+        for condition in conditions:
+            if isinstance(condition, ir.TextMatch):
+                yield self.entity_of(condition.field), condition.field.property, _TEXT
+                continue
+            if not isinstance(condition, ir.Compare):
+                yield from self.tested(ir.parts_of(condition))
                 continue
             sides = [
                 side
-                for side in (predicate.left, predicate.right)
-                if isinstance(side, ir.PropertyOf | ir.NodeId)
+                for side in (condition.left, condition.right)
+                if isinstance(side, ir.PropertyOf | ir.NodeId) and side.var in self.entities
             ]
             if len({side.var for side in sides}) == 1:
-                yield from (self.lookup(side, predicate.op) for side in sides)
+                yield from (self.lookup(side, condition.op) for side in sides)
 
     def lookup(self, side: ir.PropertyOf | ir.NodeId, op: ir.CompareOp) -> Use:
         entity = self.entity_of(side)
@@ -290,8 +311,8 @@ class _Explainer:
 
     def ranked(self, ranking: ir.Ranking | None) -> Iterator[Use]:
         if isinstance(ranking, ir.Rrf):
-            yield from self.ranked(ranking.first)
-            yield from self.ranked(ranking.second)
+            for arm in ranking.arms:
+                yield from self.ranked(arm)
         elif ranking is not None:
             kind = _NEAREST if isinstance(ranking, ir.Nearest) else _TEXT
             yield self.entity_of(ranking.field), ranking.field.property, kind
@@ -304,5 +325,5 @@ def _is_id(entity: Entity, name: str) -> bool:
 def _flat(steps: tuple[ir.Step, ...]) -> Iterator[ir.Step]:
     for step in steps:
         yield step
-        if isinstance(step, ir.AntiJoin):
+        if isinstance(step, ir.AntiJoin | ir.SemiJoin | ir.LeftJoin):
             yield from _flat(step.inner)

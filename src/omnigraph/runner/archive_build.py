@@ -1,8 +1,7 @@
-"""The child process that makes the archive of Spark's classes: ``python -m`` this module, with a key.
+"""Make the archive of Spark's classes for this machine or image: ``python -m omnigraph.runner.archive_build``.
 
-`archive.build_later` starts it at the exit of a process that had no archive. The child runs Spark
-twice: once with sample jobs, to have Java write down the classes they need, and once to see whether
-Java accepts what it wrote.
+It runs Spark with sample jobs, so that Java loads the classes that loads need, and has Java write them down as it
+ends. That takes about half a minute, and a file of 160 MB in the cache directory.
 """
 
 from __future__ import annotations
@@ -13,14 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import OmniGraphError
-from omnigraph.runner.archive import (
-    JAVA_OPTIONS,
-    archive_directory,
-    archive_key,
-    archive_path,
-    claim_path,
-)
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.runner.archive import JAVA_OPTIONS, archive_directory, archive_prefix
 from omnigraph.runner.session import spark_session, stop_session
 from omnigraph.storage.scratch import scratch_directory
 
@@ -30,48 +23,30 @@ if TYPE_CHECKING:
 
 # Java writes the archive while it exits, which takes far longer than an ordinary exit.
 _EXIT_SECONDS = 600.0
-_KEPT = 2
 
 
-def build(key: str) -> Path | None:
-    """Make the archive for `key` and publish it; return None when this Java does not accept it."""
+def build() -> Path:
+    """Make the archive for this Java and this Spark in place of an older one, and return where it is."""
     directory = archive_directory()
-    with scratch_directory(directory) as place:
-        made = Path(place) / "archive.jsa"
-        _run_spark(f"-XX:ArchiveClassesAtExit={made} -Xlog:disable", samples=True)
-        if not made.exists() or archive_key() != key or not _is_accepted(made):
-            return None
+    directory.mkdir(parents=True, exist_ok=True)
+    with scratch_directory(directory) as scratch:
+        made = Path(scratch) / "archive.jsa"
+        options = f"-XX:ArchiveClassesAtExit={made} -Xlog:disable"
+        _run_sample_jobs(spark_session("local[2]", {JAVA_OPTIONS: options}))
+        stop_session(seconds=_EXIT_SECONDS)
+        if not made.exists():
+            raise BadRequest(
+                f"Java wrote no archive of classes to {directory}; unset SPARK_CONF_DIR if it is set, choose a "
+                "cache directory without blanks in its path (OMNIGRAPH_CACHE_DIR), or do without"
+            )
         with made.open("rb") as stream:
             os.fsync(stream.fileno())
-        published = archive_path(directory, key, made.stat().st_size)
+        older = set(directory.glob(f"{archive_prefix()}*.jsa"))
+        published = directory / f"{archive_prefix()}{made.stat().st_size}.jsa"
         made.replace(published)
-    remove_old(directory, published)
-    claim_path(directory, key).unlink(missing_ok=True)
-    return published
-
-
-def remove_old(directory: Path, newest: Path) -> None:
-    """Remove all archives but the two newest: they are large, and old versions need them no more."""
-    others = [path for path in directory.glob("spark-*-*.jsa") if path != newest]
-    others.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    for path in others[_KEPT - 1 :]:
+    for path in older - {published}:
         path.unlink(missing_ok=True)
-
-
-def _is_accepted(archive: Path) -> bool:
-    # `-Xshare:on` makes Java refuse to start without the archive, so it is used in this test only.
-    try:
-        _run_spark(f"-XX:SharedArchiveFile={archive} -Xshare:on -Xlog:disable", samples=False)
-    except OmniGraphError:
-        return False
-    return True
-
-
-def _run_spark(java_options: str, *, samples: bool) -> None:
-    spark = spark_session("local[2]", {JAVA_OPTIONS: java_options})
-    if samples:
-        _run_sample_jobs(spark)
-    stop_session(seconds=_EXIT_SECONDS)
+    return published
 
 
 def _run_sample_jobs(spark: SparkSession) -> None:
@@ -96,12 +71,15 @@ def _run_sample_jobs(spark: SparkSession) -> None:
     kept.unpersist()
 
 
-def main() -> None:
-    """Make the archive for the key on the command line, at low priority."""
-    if hasattr(os, "nice"):
-        os.nice(15)
-    build(sys.argv[1])
+def main() -> int:
+    """Make the archive and print where it is; return the exit status."""
+    try:
+        sys.stdout.write(f"{build()}\n")
+    except OmniGraphError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

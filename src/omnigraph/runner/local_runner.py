@@ -112,7 +112,7 @@ class LocalRunner:
 
         if isinstance(data, pa.Table):
             return LocalFrame(tuple(data.column_names), table=data)
-        return self._kept("SELECT * FROM source", {"source": data})
+        return self._table_of("SELECT * FROM source", {"source": data})
 
     def once(self, reader: pa.RecordBatchReader) -> LocalFrame:
         """Take a stream for one query, which reads it as it comes: nothing is kept."""
@@ -139,7 +139,7 @@ class LocalRunner:
 
     def sql(self, text: str, frames: Mapping[str, Frame]) -> LocalFrame:
         """Return the rows of a query as a frame, kept in a table of DuckDB."""
-        return self._kept(text, {name: _local(frame) for name, frame in frames.items()})
+        return self._table_of(text, {name: _local(frame) for name, frame in frames.items()})
 
     def ask(self, text: str, frames: Mapping[str, Frame]) -> pa.Table:
         """Return the rows of a query at once."""
@@ -226,7 +226,7 @@ class LocalRunner:
         finally:
             cursor.close()
 
-    def _kept(self, text: str, sources: Mapping[str, Any]) -> LocalFrame:
+    def _table_of(self, text: str, sources: Mapping[str, Any]) -> LocalFrame:
         name = next(self._names)
         with self._sources(sources):
             command = f"CREATE TABLE {name} AS {encoded_text(text)}"

@@ -194,9 +194,9 @@ def _java_for(master: str, conf: dict[str, str]) -> Gateway:
     from pyspark import SparkContext
 
     asked = (master, tuple(sorted(conf.items())))
-    kept = _own.gateway
-    if kept is not None and kept.alive and _own.asked == asked:
-        return kept
+    last = _own.gateway
+    if last is not None and last.alive and _own.asked == asked:
+        return last
     stop_session()
     _forget_connection(SparkContext._gateway)  # noqa: SLF001 - a caller's, whose session is gone
     scratch = make_scratch("spark")
@@ -309,13 +309,6 @@ def _after_fork() -> None:
     _own.session = _own.gateway = _own.asked = None
 
 
-def _at_exit() -> None:
-    asked = _own.asked
-    stop_session()
-    if asked is not None:
-        archive.build_later(dict(asked[1]))
-
-
-atexit.register(_at_exit)
+atexit.register(stop_session)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)

@@ -34,11 +34,7 @@ from omnigraph.runner.spark_columns import (
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_tasks import Batches, executor_task, kept_frame, sent_frame, task_frame
 from omnigraph.storage.filters import Pushdown
-from omnigraph.storage.fragment_groups import (
-    fragment_sizes,
-    group_fragments,
-    scan_windows,
-)
+from omnigraph.storage.fragment_groups import fragment_sizes, group_fragments, scan_windows
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -347,13 +343,13 @@ def _read_through(
 
     # The function may be dear to begin with, so it gets few and large batches.
     batches = table.scan(columns, batch_size=COMPARED_ROWS)
-    kept, rows = [], 0
+    narrowed, rows = [], 0
     for batch in batches:
-        kept.append(keep(batch))
-        rows += kept[-1].num_rows
+        narrowed.append(keep(batch))
+        rows += narrowed[-1].num_rows
         if rows > limit:
             return None
-    return pa.Table.from_batches(kept, batches.schema)
+    return pa.Table.from_batches(narrowed, batches.schema)
 
 
 @executor_task

@@ -49,7 +49,7 @@ def executor_task(function: Callable[Arguments, Batches]) -> Callable[Arguments,
 
 
 @contextmanager
-def active_session_kept(session: SparkSession) -> Iterator[Any]:
+def same_active_session(session: SparkSession) -> Iterator[Any]:
     """Give Java's class of sessions, and leave the active session of this thread as it was.
 
     `df.write` looks in the active session for the data sources that are written in Python.
@@ -71,7 +71,7 @@ def active_session_kept(session: SparkSession) -> Iterator[Any]:
 
 def sent_frame(session: SparkSession, rows: Any, schema: Any) -> DataFrame:
     """Return rows of this process as a DataFrame; the caller's session stays the active one."""
-    with active_session_kept(session):
+    with same_active_session(session):
         return session.createDataFrame(rows, schema)
 
 

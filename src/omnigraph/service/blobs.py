@@ -9,6 +9,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.service.documents import Document, TargetRequest
 
 if TYPE_CHECKING:
+    from omnigraph.graph.facets.blobs import BlobFile, BlobStat
     from omnigraph.graph.session import Session
     from omnigraph.write.blobs import BlobSourceLike
 
@@ -34,6 +35,21 @@ def stat_blob(session: Session, request: BlobRequest) -> Document:
     return session.blobs.stat(*request.selector(), **request.target).to_json()
 
 
+def open_blob(session: Session, request: BlobRequest) -> BlobFile:
+    """Open a blob: a binary file, whose ``stat`` has what is known of these very bytes.
+
+    An external one is refused. The offset and the length of the request are left to the caller.
+    """
+    return session.blobs.open(*request.selector(), **request.target)
+
+
+def look_at_blob(session: Session, request: BlobRequest) -> BlobStat:
+    """Return what ``open_blob`` knows of a blob, and refuse what it refuses, without opening it."""
+    stat = session.blobs.stat(*request.selector(), **request.target)
+    stat.ensure_managed()
+    return stat
+
+
 def read_blob(session: Session, request: BlobRequest, out: BinaryIO) -> int:
     """Write the bytes to a file, a piece at a time, and return how many there were."""
     return session.blobs.read(
@@ -55,6 +71,7 @@ class PutBlobRequest:
     property: str
     branch: str | None = None
     if_match: str | None = None
+    if_none_match: str | None = None
     if_commit: str | None = None
     operation_id: str | None = None
     message: str | None = None
@@ -71,6 +88,7 @@ def put_blob(session: Session, request: PutBlobRequest, source: BlobSourceLike) 
         branch=MAIN if request.branch is None else request.branch,
         if_commit=request.if_commit,
         if_match=request.if_match,
+        if_none_match=request.if_none_match,
         operation_id=request.operation_id,
         message=request.message,
     )

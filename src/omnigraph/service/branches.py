@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -92,7 +93,9 @@ class MergeRules:
     resolve: object = None
     granularity: Literal["entity", "property"] = "entity"
     images: bool = False
+    short: bool = False
     limit: int | None = None
+    if_commit: str | None = None
     operation_id: str | None = None
     message: str | None = None
 
@@ -105,6 +108,8 @@ class MergeRules:
             "resolve": resolve_from_json(self.resolve),
             "granularity": self.granularity,
             "images": self.images,
+            "short": self.short,
+            "if_commit": self.if_commit,
             "operation_id": self.operation_id,
             "message": self.message,
         }
@@ -165,11 +170,16 @@ def revert(session: Session, request: RevertRequest) -> Document:
 
 
 def _conflicts(result: MergeResult, limit: int | None) -> Document:
-    """Return the first conflicts of a dry run, and how many there are."""
+    """Return the first conflicts of a dry run, as many as fit on a page, and how many there are."""
+    from omnigraph.changes.pages import Budget
+
     most = PLANNED_CONFLICTS if limit is None else limit
     if most < 1:
         raise BadRequest(f"limit is {limit}; give a whole number from 1 on")
-    return {
-        "conflicts": [conflict.to_json() for conflict in result.conflicts[:most]],
-        "conflict_count": len(result.conflicts),
-    }
+    budget, shown = Budget(most), []
+    for conflict in result.conflicts:
+        document = conflict.to_json()
+        if not budget.take(len(json.dumps(document, ensure_ascii=False).encode())):
+            break
+        shown.append(document)
+    return {"conflicts": shown, "conflict_count": len(result.conflicts)}

@@ -30,13 +30,14 @@ class Streamed:
     """A document, one list of which comes in pieces. It can be read once.
 
     ``head`` stands before the list and ``tail`` behind it; a tail that is known only when the list has
-    ended is a function.
+    ended is a function. ``held`` is how many bytes the list takes in memory until it has been read.
     """
 
     head: Document
     name: str
     pieces: Iterable[list[str]]
     tail: Document | Callable[[], Document] = field(default_factory=dict)
+    held: int = 0
 
     def values(self) -> Iterator[list[Any]]:
         """Return the items of the list as plain data, a piece at a time."""
@@ -97,18 +98,16 @@ class TargetValues(TypedDict):
     time: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TargetRequest:
-    """A request about one state of the graph, the head of `main` unless it names another.
+class NamesState:
+    """What has the five fields that name one state of the graph."""
 
-    At most one of: ``branch``, alone or with ``version`` or ``time``; ``snapshot``, a commit id; ``tag``.
-    """
+    __slots__ = ()
 
-    branch: str | None = None
-    snapshot: str | None = None
-    tag: str | None = None
-    version: int | None = None
-    time: str | None = None
+    branch: str | None
+    snapshot: str | None
+    tag: str | None
+    version: int | None
+    time: str | None
 
     @property
     def target(self) -> TargetValues:
@@ -120,3 +119,17 @@ class TargetRequest:
             "version": self.version,
             "time": self.time,
         }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TargetRequest(NamesState):
+    """A request about one state of the graph, the head of `main` unless it names another.
+
+    At most one of: ``branch``, alone or with ``version`` or ``time``; ``snapshot``, a commit id; ``tag``.
+    """
+
+    branch: str | None = None
+    snapshot: str | None = None
+    tag: str | None = None
+    version: int | None = None
+    time: str | None = None

@@ -13,7 +13,7 @@ from omnigraph.service.documents import Document, Streamed
 
 if TYPE_CHECKING:
     from omnigraph.changes.diff import Change
-    from omnigraph.changes.export.output import Out
+    from omnigraph.changes.export.export_files import Out
     from omnigraph.graph.session import Session
     from omnigraph.manifest.snapshot import Target
 
@@ -86,7 +86,14 @@ class ShownRequest(FilterRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DiffRequest(ShownRequest):
+class ShortRequest(ShownRequest):
+    """A request for changes in which vectors and blobs may be shown by their sizes alone."""
+
+    short: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiffRequest(ShortRequest):
     """Two states to compare; ``limit`` and ``page_token`` choose a page of the changes."""
 
     from_: Target
@@ -96,7 +103,7 @@ class DiffRequest(ShownRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommitChangesRequest(ShownRequest):
+class CommitChangesRequest(ShortRequest):
     """A page of what one commit changed."""
 
     graph_commit_id: str
@@ -128,7 +135,9 @@ def diff(session: Session, request: DiffRequest) -> Streamed:
     from omnigraph.changes.pages import check_changes
 
     check_changes(request.limit)
-    differing = session.diff(request.from_, request.to, images=request.images, **request.filter)
+    differing = session.diff(
+        request.from_, request.to, images=request.images, short=request.short, **request.filter
+    )
     sides = {"from": side_json(differing.from_), "to": side_json(differing.to)}
     return Streamed(
         sides, "changes", _pieces(differing), lambda: {"stats": differing.stats.to_json()}
@@ -137,7 +146,9 @@ def diff(session: Session, request: DiffRequest) -> Streamed:
 
 def diff_page(session: Session, request: DiffRequest) -> Document:
     """Return one page of what changed, net, from one state to another."""
-    differing = session.diff(request.from_, request.to, images=request.images, **request.filter)
+    differing = session.diff(
+        request.from_, request.to, images=request.images, short=request.short, **request.filter
+    )
     return differing.page(request.limit, request.page_token).to_json()
 
 
@@ -164,6 +175,7 @@ def commit_changes_page(session: Session, request: CommitChangesRequest) -> Docu
         limit=request.limit,
         page_token=request.page_token,
         images=request.images,
+        short=request.short,
         **request.filter,
     ).to_json()
 
@@ -208,8 +220,13 @@ def baseline(
     request: BaselineRequest,
     out: Out,
     progress: Callable[[int, int], object] | None = None,
+    *,
+    on_pinned: Callable[[str], object] | None = None,
 ) -> Document:
-    """Write the newest state of a branch to a file, and return the cursor that goes on after it."""
+    """Write the newest state of a branch to a file, and return the cursor that goes on after it.
+
+    ``on_pinned`` is told the commit before the first line.
+    """
     from omnigraph.graph import exports_and_diffs
     from omnigraph.graph.session import access_of
 
@@ -220,6 +237,7 @@ def baseline(
         (request.kinds, request.types, request.ops),
         progress=progress,
         lease=True,  # a handle that only reads has to be told: cleanup must know about it
+        on_pinned=on_pinned,
     )
     return done.to_json()
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -45,12 +46,64 @@ class ExplainRequest(TargetRequest):
     profile: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """An answer in bytes that are made as they are read, once; ``held`` bytes are in memory until then."""
+
+    pieces: Iterator[bytes]
+    held: int
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self.pieces
+
+    def __next__(self) -> bytes:
+        return next(self.pieces)
+
+
 def query(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMITS) -> Streamed:
     """Run a read query and return its rows. ``limits`` are those of the server that answers the request."""
-    bounded = replace(limits, max_rows=_check_max_rows(request.max_rows))
-    return read_output(
-        session.query(request.query, request.name, request.params, limits=bounded, **request.target)
+    return read_output(_run(session, request, limits))
+
+
+def query_lines(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMITS) -> Pieces:
+    """Run a read query and return JSON lines: one with all but the rows, and then a line for each row."""
+    from omnigraph.read.output.frames import json_rows
+
+    result = _run(session, request, limits)
+    about = json.dumps({"kind": "metadata", **_facts(result)}, ensure_ascii=False)
+
+    def lines() -> Iterator[bytes]:
+        yield f"{about}\n".encode()
+        for texts in json_rows(result.table, result.schema):
+            yield "".join(f"{text}\n" for text in texts).encode()
+
+    return Pieces(lines(), result.table.nbytes)
+
+
+def query_arrow(session: Session, request: QueryRequest, limits: ReadLimits = NO_LIMITS) -> Pieces:
+    """Run a read query and return its rows as an Arrow stream, with the types that Python gets.
+
+    What else the document of the answer has stands as JSON under `omnigraph` in the metadata of its schema.
+    """
+    from omnigraph.read.output.frames import arrow_pieces
+
+    result = _run(session, request, limits)
+    about = {"omnigraph": json.dumps(_facts(result), ensure_ascii=False)}
+    return Pieces(arrow_pieces(result.table, about), result.table.nbytes)
+
+
+def _run(session: Session, request: QueryRequest, limits: ReadLimits) -> QueryResult:
+    if request.max_rows is not None:
+        limits = replace(limits, max_rows=_check_max_rows(request.max_rows))
+    return session.query(
+        request.query, request.name, request.params, limits=limits, **request.target
     )
+
+
+def _facts(result: QueryResult) -> Document:
+    """Return the document of an answer without its rows."""
+    shown = read_output(result)
+    return {**shown.head, **shown.end()}
 
 
 def read_output(result: QueryResult) -> Streamed:
@@ -67,7 +120,8 @@ def read_output(result: QueryResult) -> Streamed:
     tail: Document = {"graph_commit_id": result.graph_commit_id}
     if result.total_rows is not None:
         tail |= {"truncated": result.truncated, "total_rows": result.total_rows}
-    return Streamed(head, "rows", json_rows(result.table, result.schema), tail)
+    rows = json_rows(result.table, result.schema)
+    return Streamed(head, "rows", rows, tail, held=result.table.nbytes)
 
 
 def explain(session: Session, request: ExplainRequest) -> Document:
@@ -91,12 +145,21 @@ def _schema(result: QueryResult) -> list[Document]:
 
     described = []
     for column in result.schema:
-        value = describe_value(column.name, column.type)
-        shown = {"name": column.name, "type": value["kind"], "nullable": value["nullable"]}
+        shown = _column(describe_value(column.name, column.type))
         if column.name in result.node_types:
             shown["entity"] = {"kind": "node", "type": result.node_types[column.name]}
         described.append(shown)
     return described
+
+
+def _column(value: Document) -> Document:
+    """Return the description of a column, or of a field of its objects, as answers have it."""
+    shown = {"name": value["name"], "type": value["kind"], "nullable": value["nullable"]}
+    if "item_kind" in value:
+        shown["item_kind"] = value["item_kind"]
+    if "fields" in value:
+        shown["fields"] = [_column(field) for field in value["fields"]]
+    return shown
 
 
 def _check_max_rows(given: int | None) -> int | None:

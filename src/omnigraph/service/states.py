@@ -1,9 +1,10 @@
-"""`snapshot`, `status` and `entity`: how the graph stands, and one thing in it."""
+"""`snapshot`, `status`, `catalog`, `entity`, `neighbors` and `subgraph`: how the graph stands, and parts of it."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.service.documents import Document, TargetRequest
 
@@ -26,6 +27,32 @@ class EntityRequest(TargetRequest):
     full: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NeighborsRequest(TargetRequest):
+    """A node, which of its edges are followed, what is shown of them, and where the page before ended."""
+
+    type: str
+    id: str
+    direction: Literal["out", "in", "both"] = "both"
+    edges: tuple[str, ...] | None = None
+    properties: Mapping[str, Sequence[str]] | None = None
+    limit: int | None = None
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubgraphRequest(TargetRequest):
+    """Nodes by type and id, or a query that finds them, and what is shown of the edges among them."""
+
+    nodes: tuple[tuple[str, str], ...] | None = None
+    query: str | None = None
+    name: str | None = None
+    params: Mapping[str, Any] | None = None
+    edges: tuple[str, ...] | None = None
+    properties: Mapping[str, Sequence[str]] | None = None
+    limit: int | None = None
+
+
 def snapshot(session: Session, request: SnapshotRequest) -> Document:
     """Return the version of every table at one state of the graph."""
     pinned = session.snapshot(**request.target).to_json()
@@ -43,6 +70,39 @@ def status(session: Session, uri: str) -> Document:
     from omnigraph.graph.session import status_shown_at
 
     return status_shown_at(session, uri).to_json()
+
+
+def catalog(session: Session) -> Document:
+    """Return the types of the graph and their properties."""
+    return session.catalog_document()
+
+
+def neighbors(session: Session, request: NeighborsRequest) -> Document:
+    """Return a page of the edges of a node and the nodes at their other ends."""
+    return session.neighbors(
+        request.type,
+        request.id,
+        request.direction,
+        request.edges,
+        request.properties,
+        request.limit,
+        request.after,
+        **request.target,
+    )
+
+
+def subgraph(session: Session, request: SubgraphRequest) -> Document:
+    """Return nodes, or those that a query finds, and the edges among them."""
+    return session.subgraph(
+        request.nodes,
+        request.query,
+        request.name,
+        request.params,
+        request.edges,
+        request.properties,
+        request.limit,
+        **request.target,
+    )
 
 
 def entity(session: Session, request: EntityRequest) -> Document:

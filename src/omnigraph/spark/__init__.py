@@ -29,9 +29,9 @@ from pyspark.sql.types import StructType
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.option_values import split_store_options
 from omnigraph.runner.spark_errors import short_errors
-from omnigraph.runner.spark_tasks import active_session_kept
+from omnigraph.runner.spark_tasks import same_active_session
 from omnigraph.spark.columns import arrow_schema, check_type, spark_schema
-from omnigraph.spark.opening import open_graph, plan_rows
+from omnigraph.spark.opened_graph import open_graph, plan_rows
 from omnigraph.spark.tables import is_of_table, is_table, options_with, table_schema
 from omnigraph.storage.store_kinds.known import STORE_KINDS
 
@@ -125,7 +125,7 @@ class OmniGraphSource(DataSource):
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer for the micro-batches of a stream."""
-        from omnigraph.spark.sink import stream_writer
+        from omnigraph.spark.stream_sink import stream_writer
 
         return stream_writer(self.options, schema, self._store, complete=overwrite)
 
@@ -273,6 +273,6 @@ def in_thread(session: SparkSession) -> Iterator[SparkSession]:
     if java is None:
         yield session
         return
-    with active_session_kept(session) as sessions:
+    with same_active_session(session) as sessions:
         sessions.setActiveSession(java)
         yield session

@@ -19,12 +19,12 @@ from pyspark.sql.types import StructType
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.spark.columns import arrow_schema, check_type
-from omnigraph.spark.opening import open_graph
+from omnigraph.spark.opened_graph import open_graph
 from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.graph.graph import Graph
-    from omnigraph.pipeline.streams.source import FeedStream, Limit
+    from omnigraph.pipeline.streams.feed_source import FeedStream, Limit
     from omnigraph.pipeline.streams.source_options import FeedColumn, FeedOptions
     from omnigraph.storage.store_kinds.store_kind import StoreOptions
 
@@ -140,7 +140,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """Yield the changes of a group of commits."""
         from omnigraph.graph.graph import state_of
-        from omnigraph.pipeline.streams.source import read_group
+        from omnigraph.pipeline.streams.feed_source import read_group
 
         schema = arrow_schema(self._schema)
         with short_errors(), open_graph(self._options.graph, self._store, mode="r") as graph:
@@ -156,7 +156,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _feed(self) -> FeedStream:
         if self._stream is None:
             from omnigraph.graph.graph import state_of
-            from omnigraph.pipeline.streams.source import FeedStream
+            from omnigraph.pipeline.streams.feed_source import FeedStream
 
             self._graph = open_graph(self._options.graph, self._store, mode="r")
             self._stream = FeedStream(state_of(self._graph).workspace, self._options)
@@ -164,7 +164,7 @@ class _Reader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _limit(self, limit: ReadLimit) -> Limit:
         """Return a limit of Spark's; what it does not bound, the options bound, unless all is wanted."""
-        from omnigraph.pipeline.streams.source import Limit
+        from omnigraph.pipeline.streams.feed_source import Limit
 
         rows, commits = self._options.max_rows, self._options.max_commits
         match limit:

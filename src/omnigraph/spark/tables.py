@@ -26,14 +26,14 @@ def is_table(options: Mapping[str, str]) -> bool:
 
 def table_schema(schema: StructType, options: Mapping[str, str]) -> StructType:
     """Return the columns of a table, with its options. Rows may be inserted without an `id`."""
-    kept = {name: text for name, text in user_options(options).items() if name in {*READ, *WRITE}}
+    noted = {name: text for name, text in user_options(options).items() if name in {*READ, *WRITE}}
     return StructType(
         [
             StructField(
                 field.name,
                 field.dataType,
                 field.nullable or field.name == "id",
-                {**field.metadata, KEY: json.dumps(kept)},
+                {**field.metadata, KEY: json.dumps(noted)},
             )
             for field in schema.fields
         ]
@@ -52,8 +52,8 @@ def options_with(given: Mapping[str, str], schema: StructType) -> dict[str, str]
         return options
     for field in schema.fields:
         if KEY in field.metadata:
-            kept: dict[str, str] = json.loads(field.metadata[KEY])
-            return {**kept, **options}
+            noted: dict[str, str] = json.loads(field.metadata[KEY])
+            return {**noted, **options}
     if not options:
         raise BadRequest(
             "Spark passes no options to a table whose columns are declared or made by a query; make "

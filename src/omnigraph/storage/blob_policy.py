@@ -47,13 +47,15 @@ class BlobPolicy:
     """The bases that addresses must lie below, and which local files records may take in.
 
     ``local`` is the rule for records from anywhere, None where they may take in none. ``beside``: the
-    records of a file on this machine may take in what lies below its directory. ``options`` are
-    for files in a store, and win over those of the environment.
+    records of a file on this machine may take in what lies below its directory. Without ``files`` no
+    record takes in any file of this machine, not even below a base. ``options`` are for files in a store, and
+    win over those of the environment.
     """
 
     bases: tuple[str, ...] = ()
     local: LocalFiles | None = None
     beside: bool = False
+    files: bool = True
     options: StoreOptions | None = field(default=None, compare=False, repr=False)
 
     def allowed_address(self, uri: str) -> str:
@@ -110,7 +112,8 @@ class BlobPolicy:
         raise Unfit(f"the file {shown_place(given)} cannot be read: {flaw}")
 
     def _allowed_file(self, path: str, given: str, beside: str | None) -> str:
-        rules = [LocalFiles(folder) for base in self.bases if (folder := _base_folder(base))]
+        bases = self.bases if self.files else ()
+        rules = [LocalFiles(folder) for base in bases if (folder := _base_folder(base))]
         if self.beside and beside is not None:
             rules.insert(0, LocalFiles(beside, bounded=self.local is None))
         elif self.local is not None:
@@ -142,7 +145,8 @@ def blob_policy(
 ) -> BlobPolicy:
     """A checked policy with these bases, and with local files below a directory, all (True) or none.
 
-    With None, the records of a file may take in what lies below its directory.
+    With None, the records of a file may take in what lies below its directory, and addresses that lie below
+    a base; with False there are no local files for anyone.
     """
     given = given_directory(local_files)
     local = None
@@ -151,7 +155,7 @@ def blob_policy(
     elif isinstance(given, str):
         local = LocalFiles(given)
     beside = given is None or given is True
-    return BlobPolicy(_check_bases(bases), local, beside, options)
+    return BlobPolicy(_check_bases(bases), local, beside, given is not False, options)
 
 
 def _check_bases(bases: Iterable[str] | None) -> tuple[str, ...]:

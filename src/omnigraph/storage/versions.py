@@ -133,6 +133,7 @@ def plan_removal(table: Table, versions: Sequence[int], abandoned: Chosen | None
     """
     names = _candidates(table, versions)
     if abandoned is not None:
+        # Lance spares files of the last week, whose writer may live; our marks know which of them are dead.
         unnamed = _candidates(table, versions, delete_unverified=True)
         young = [name for name in unnamed if name not in names and not name.startswith(_VERSIONS)]
         names |= {name: unnamed[name] for name in abandoned(young)} if young else {}
@@ -181,6 +182,8 @@ def remove_versions(
     them. ``check`` is called before each step and may raise to stop.
     """
     removal = plan_removal(table, versions, abandoned)
+    # Versions first and the oldest first: a crash leaves files that nothing names, never a version without its
+    # files or a gap.
     for name in removal.versions:
         check()
         BEFORE_VERSION.hit()
@@ -194,6 +197,7 @@ def remove_versions(
 def _remove_all(table: Table, names: Sequence[str]) -> None:
     if not names:
         return
+    # On an object store each removal is a request of its own, and there may be thousands.
     with ThreadPoolExecutor(min(_THREADS, len(names))) as pool:
         for _ in pool.map(lambda name: _remove(table, name), names):
             pass

@@ -7,6 +7,7 @@ product, its Arrow column, and its canonical key text. Stored values: ``str``, `
 
 - ``scalar``: the scalar types and the one table of their traits
 - ``proptype``: types built from scalars: nullable, list, enum, vector
+- ``objects``: the types of objects, which only answers have
 - ``values``, ``keys``, ``columns``: convert one value, one key, a whole column
 - ``tuple_ids``: the ids of edges that a tuple identifies
 - ``json_text``: the JSON texts of a whole column
@@ -37,6 +38,7 @@ from omnigraph.types.columns import (
 )
 from omnigraph.types.json_text import column_to_json_text, json_string_texts
 from omnigraph.types.keys import composite_id, derive_id, key_text, spells_key
+from omnigraph.types.objects import ObjectList, ObjectType, ValueType
 from omnigraph.types.proptype import MAX_VECTOR_DIM, TEXT, PropType
 from omnigraph.types.python import json_form
 from omnigraph.types.scalar import INTEGER_RANGES, Family, Scalar, TypeTraits, round_f32
@@ -61,10 +63,13 @@ __all__ = [
     "Family",
     "FileBlob",
     "Member",
+    "ObjectList",
+    "ObjectType",
     "PropType",
     "Scalar",
     "TypeTraits",
     "Unfit",
+    "ValueType",
     "as_integers",
     "blob_from_text",
     "blob_to_text",

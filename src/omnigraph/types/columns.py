@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.types.arrow import as_integers
 from omnigraph.types.keys import composite_id, positional
+from omnigraph.types.objects import ObjectList, ObjectType, ValueType
 from omnigraph.types.proptype import PropType
 from omnigraph.types.scalar import JS_SAFE, Family
 from omnigraph.types.unfit import Unfit, shown, shown_float
@@ -41,13 +42,13 @@ def from_arrow(t: PropType, array: pa.Array | pa.ChunkedArray) -> list[Any]:
 
 
 def column_to_json(
-    t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
+    t: ValueType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
 ) -> list[Any]:
     """List the JSON forms of the values of an Arrow column."""
     return _json(t, as_array(t, array), js_safe)
 
 
-def as_array(t: PropType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
+def as_array(t: ValueType, array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """Return the column as one array in the storage type of ``t``."""
     import pyarrow as pa
 
@@ -66,9 +67,13 @@ def _stored(t: PropType, array: pa.Array) -> list[Any]:
     return _plain(as_integers(array))
 
 
-def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
+def _json(t: ValueType, array: pa.Array, js_safe: bool) -> list[Any]:
     import pyarrow.compute as pc
 
+    if isinstance(t, ObjectType):
+        return _objects(t, array, js_safe)
+    if isinstance(t, ObjectList):
+        return _rows(array, _json(t.item, array.flatten(), js_safe))
     if t.is_list:
         return _rows(array, _json(t.element, array.flatten(), js_safe))
     if t.is_vector:
@@ -85,6 +90,13 @@ def _json(t: PropType, array: pa.Array, js_safe: bool) -> list[Any]:
         case Family.BLOB:
             return [None if value is None else blob_to_text(value) for value in array.to_pylist()]
     return _plain(array)
+
+
+def _objects(t: ObjectType, array: pa.Array, js_safe: bool) -> list[Any]:
+    names = [name for name, _ in t.fields]
+    values = [_json(kind, array.field(at), js_safe) for at, (_, kind) in enumerate(t.fields)]
+    objects: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    return _patched(objects, array.is_null(), lambda _: None)
 
 
 def beyond_javascript(array: pa.Array) -> pa.BooleanArray:

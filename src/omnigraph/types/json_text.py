@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.types.columns import as_array, beyond_javascript, checked_temporal_text
-from omnigraph.types.proptype import PropType
+from omnigraph.types.objects import ObjectList, ObjectType, ValueType
 from omnigraph.types.scalar import Family
 from omnigraph.types.unfit import Unfit, shown_float
 
@@ -29,7 +29,7 @@ _WHOLE_BELOW = 1e15
 
 
 def column_to_json_text(
-    t: PropType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
+    t: ValueType, array: pa.Array | pa.ChunkedArray, js_safe: bool = False
 ) -> pa.StringArray:
     """Write the JSON text of every value of a column; null is ``null``.
 
@@ -48,13 +48,19 @@ def json_string_texts(array: pa.Array) -> pa.StringArray:
     return pc.binary_join_element_wise('"', _escaped(array), '"', "")
 
 
-def _texts(t: PropType, array: pa.Array, js_safe: bool) -> pa.StringArray:
+def _texts(t: ValueType, array: pa.Array, js_safe: bool) -> pa.StringArray:
     """The texts; null stays null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    if t.is_list or t.is_vector:
-        return _list_texts(t, array, js_safe)
+    if isinstance(t, ObjectType):
+        return _object_texts(t, array, js_safe)
+    if isinstance(t, ObjectList):
+        return _list_texts(array, _texts(t.item, array.flatten(), js_safe))
+    if t.is_vector:
+        return _list_texts(array, _float_texts(array.flatten(), lambda _: NULL))
+    if t.is_list:
+        return _list_texts(array, _texts(t.item, array.flatten(), js_safe))
     match t.scalar.traits.family:
         case Family.TEXT:
             return json_string_texts(array)
@@ -69,13 +75,23 @@ def _texts(t: PropType, array: pa.Array, js_safe: bool) -> pa.StringArray:
     return array.cast(pa.utf8())
 
 
-def _list_texts(t: PropType, array: pa.Array, js_safe: bool) -> pa.StringArray:
+def _object_texts(t: ObjectType, array: pa.Array, js_safe: bool) -> pa.StringArray:
+    import pyarrow.compute as pc
+
+    parts: list[Any] = []
+    for at, (name, kind) in enumerate(t.fields):
+        opening = f"{',' if at else '{'}{json.dumps(name, ensure_ascii=False)}:"
+        parts += [opening, _texts(kind, array.field(at), js_safe).fill_null(NULL)]
+    joined = pc.binary_join_element_wise(*parts, "}", "")
+    return joined if array.null_count == 0 else pc.if_else(array.is_valid(), joined, None)
+
+
+def _list_texts(array: pa.Array, texts: pa.StringArray) -> pa.StringArray:
+    """The texts of lists, given the texts of their items."""
     import numpy as np
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    items = array.flatten()
-    texts = _float_texts(items, lambda _: NULL) if t.is_vector else _texts(t.item, items, js_safe)
     lengths = pc.list_value_length(array).fill_null(0).to_numpy(zero_copy_only=False)
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     lists = pa.ListArray.from_arrays(offsets, texts.fill_null(NULL))

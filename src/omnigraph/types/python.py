@@ -7,17 +7,36 @@ exist only in a process that has already loaded the library.
 
 from __future__ import annotations
 
+import base64
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 from omnigraph.types.proptype import PropType
 from omnigraph.types.unfit import Unfit, shown
+from omnigraph.types.values import ExternalBlob, blob_to_text
 
 _BUILT_IN = frozenset({str, bool, int, float, type(None)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MISSING = frozenset({"NaTType", "NAType"})
+
+
+def record_form(value: object) -> Any:
+    """Return the JSON form of a Python value that JSON does not know: the text that loads as such a value."""
+    if isinstance(value, date):  # a datetime is one too
+        return value.isoformat()
+    if isinstance(value, bytes | bytearray | memoryview):
+        return "base64:" + base64.b64encode(value).decode()
+    if isinstance(value, ExternalBlob):
+        return blob_to_text(value)
+    if isinstance(value, Mapping):
+        return dict(value)
+    # Values of NumPy and similar libraries can convert themselves.
+    tolist = getattr(value, "tolist", None)
+    if callable(tolist):
+        return tolist()
+    raise TypeError(f"a Python {type(value).__name__} has no JSON form")
 
 
 def json_form(t: PropType, value: object) -> Any:

@@ -10,7 +10,7 @@ import binascii
 import math
 import re
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -69,6 +69,8 @@ def _read(t: PropType, value: object, readers: Readers, null_items: bool) -> Any
 def _list(t: PropType, value: object, read: Callable[[object], Any], null_items: bool) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise Unfit(f"expected an array of {t.scalar}, got {shown(value)}")
+    if _are_plain(t.scalar, value):
+        return list(value)
     items: list[Any] = []
     for number, item in enumerate(value, start=1):
         try:
@@ -76,6 +78,16 @@ def _list(t: PropType, value: object, read: Callable[[object], Any], null_items:
         except Unfit as unfit:
             raise Unfit(f"element {number}: {unfit}") from None
     return items
+
+
+def _are_plain(scalar: Scalar, items: Sequence[Any]) -> bool:
+    """Tell, looking at all items at once, whether each is a value that every reader returns as it is."""
+    kinds = set(map(type, items))
+    if scalar.traits.family is Family.INTEGER and kinds == {int}:
+        low, high = INTEGER_RANGES[scalar]
+        least, most = int(min(items)), int(max(items))
+        return max(low, -JS_SAFE) <= least and most <= min(high, JS_SAFE)
+    return scalar.traits.family is Family.TEXT and kinds == {str} and is_unicode("".join(items))
 
 
 def _vector(dim: int, value: object) -> list[float]:

@@ -40,7 +40,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import full_disk
 from omnigraph.storage.filters import Condition
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob
+from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, BlobFacts, find_blob
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.types import shown_place
 from omnigraph.write.blob_selector import BlobSelector
@@ -109,6 +109,7 @@ class BlobWrite:
     if_match: str | None = None
     asked: WriteRequest = field(default_factory=lambda: WriteRequest("blob_write"))
     """What a repetition is recognised by, and what the commit says about itself."""
+    must_be_null: bool = False
 
     def facts(self, value: dict[str, Any] | None, etag: str | None = None) -> dict[str, Any]:
         """Return what the commit keeps, so that a repetition can be answered."""
@@ -211,7 +212,7 @@ class _Attempt:
 
     def check(self, clears: bool) -> None:
         """Refuse a row that is not there, another value than expected, null for a required one."""
-        selector, wanted = self.request.selector, self.request.if_match
+        selector = self.request.selector
         found = find_blob(self.table, selector.property, selector.id)
         if found is None:
             raise selector.not_found()
@@ -221,14 +222,31 @@ class _Attempt:
                 "bytes instead",
                 property=selector.property,
             )
-        etag = None if found.facts is None else found.facts.etag
-        if wanted is not None and wanted.strip().strip('"') != etag:
+        self._check_value(found.facts)
+
+    def _check_value(self, facts: BlobFacts | None) -> None:
+        """Refuse another value than the request expects."""
+        selector, wanted = self.request.selector, self.request.if_match
+        named = f"{selector.property} of {selector.type} {selector.id!r}"
+        etag = None if facts is None else facts.etag
+        if wanted is not None and not _fits(wanted, facts):
             raise BlobChanged(
-                f"{selector.property} of {selector.type} {selector.id!r} is not the value with the "
-                "ETag that was given; look at it again and decide anew",
+                f"{named} is not the value with the ETag that was given; look at it again and decide "
+                "anew",
                 expected=wanted,
                 actual=etag,
             )
+        if self.request.must_be_null and facts is not None:
+            raise BlobChanged(
+                f"{named} has a value already; look at it, and name its ETag to replace it",
+                actual=etag,
+            )
+
+
+def _fits(wanted: str, facts: BlobFacts | None) -> bool:
+    """Whether one of the ETags is that of a value; `*` stands for every value that there is."""
+    tags = [tag.strip().strip('"') for tag in wanted.split(",")]
+    return facts is not None and ("*" in tags or (facts.etag is not None and facts.etag in tags))
 
 
 def _etag(workspace: Workspace, request: BlobWrite, pins: Sequence[TableState]) -> str | None:

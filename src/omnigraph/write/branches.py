@@ -13,7 +13,7 @@ and `c` is then a commit of `a`, and merging `c` into `main` has to read it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import combinations, takewhile
 
 from omnigraph.cancel import shielded
@@ -45,10 +45,9 @@ from omnigraph.storage.locks.read_leases import live_leases
 from omnigraph.storage.locks.waiting import Patience, Purpose
 
 
-def refuse_needed(workspace: Workspace, name: str) -> None:
+def refuse_needed(workspace: Workspace, branch: str) -> None:
     """Refuse to delete a branch that is needed. The caller holds the graph lock."""
     manifest = workspace.manifest
-    branch = check_branch_name(name)
     state = manifest.state(branch)
     # Every branch is read once, because any of them may need this one.
     others = [manifest.state(other) for other in refs.list_refs(manifest) if other != branch]
@@ -176,25 +175,36 @@ def create_branch(workspace: Workspace, name: str, source: Target) -> refs.Branc
     No data is copied and no commit is made. At a past commit the branch descends from the branch on
     which that commit was made.
     """
+    if source.names_a_head:
+        return fork_head(workspace, name, source.branch or MAIN)
+    return _forked(workspace, name, lambda: _past_version(workspace, source))
+
+
+def fork_head(workspace: Workspace, name: str, parent: str) -> refs.BranchCreated:
+    """Make a branch at the head of another one."""
+    return _forked(workspace, name, lambda: (parent, None))
+
+
+def _forked(
+    workspace: Workspace, name: str, find: Callable[[], tuple[str, int | None]]
+) -> refs.BranchCreated:
+    """Make a branch of the branch and at the version that ``find`` gives under the graph lock; None: its newest."""
+    branch = check_branch_name(name)
     # A dead writer may have left an operation on an earlier branch of that name; recovery discards it.
     heal(workspace)
-    return run_healing(workspace, lambda: _create(workspace, name, source))
+
+    def fork() -> refs.BranchCreated:
+        with _take_graph_lock(workspace, "branch_create", Patience()):
+            _refuse_unsettled(workspace, branch)
+            parent, version = find()
+            with shielded():
+                return refs.create_ref(workspace.manifest, branch, parent, version)
+
+    return run_healing(workspace, fork)
 
 
-def _create(workspace: Workspace, name: str, source: Target) -> refs.BranchCreated:
-    with _take_graph_lock(workspace, name, "branch_create", Patience()):
-        _refuse_unsettled(workspace, check_branch_name(name))
-        if source.names_a_head:
-            branch, version = source.branch or MAIN, None
-        else:
-            commit = _past_commit(workspace, source)
-            branch, version = commit.branch or MAIN, commit.manifest_version
-        with shielded():
-            return refs.create_ref(workspace.manifest, name, branch, version)
-
-
-def _past_commit(workspace: Workspace, source: Target) -> GraphCommit:
-    """Return the commit of a past target; refuse one under another schema, or that is not readable."""
+def _past_version(workspace: Workspace, source: Target) -> tuple[str, int]:
+    """Return where the commit of a past target is; refuse one under another schema, or that is not readable."""
     snapshot = resolve(workspace.manifest, source)
     accepted = workspace.manifest.state(MAIN).head.ir_hash
     if snapshot.ir_hash != accepted:
@@ -203,8 +213,9 @@ def _past_commit(workspace: Workspace, source: Target) -> GraphCommit:
             "branches share one; choose a commit made since the schema last changed",
             graph_commit_id=snapshot.graph_commit_id,
         )
-    read_commit(workspace, snapshot.commit)
-    return snapshot.commit
+    commit = snapshot.commit
+    read_commit(workspace, commit)
+    return commit.branch or MAIN, commit.manifest_version
 
 
 def delete_branch(workspace: Workspace, name: str, merged: BranchPin | None = None) -> None:
@@ -213,16 +224,16 @@ def delete_branch(workspace: Workspace, name: str, merged: BranchPin | None = No
     ``merged`` is the branch as a merge brought it into another one: if it is another branch by now, or
     has commits since, it stays.
     """
-    patience = Patience()
+    branch, patience = check_branch_name(name), Patience()
     with (
-        _take_graph_lock(workspace, name, "branch_delete", patience),
-        _lock_out_writers(workspace, name, patience),
+        _take_graph_lock(workspace, "branch_delete", patience),
+        _lock_out_writers(workspace, branch, patience),
     ):
         if merged is not None:
             _refuse_unmerged(workspace, merged)
-        refuse_needed(workspace, name)
+        refuse_needed(workspace, branch)
         with shielded():
-            refs.delete_ref(workspace.manifest, name)
+            refs.delete_ref(workspace.manifest, branch)
 
 
 def _refuse_unmerged(workspace: Workspace, merged: BranchPin) -> None:
@@ -239,14 +250,14 @@ def _refuse_unmerged(workspace: Workspace, merged: BranchPin) -> None:
         )
 
 
-def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) -> bool:
+def discard_branch(workspace: Workspace, made: refs.BranchCreated) -> bool:
     """Delete a branch that its creator no longer needs; return False if others have written to it.
 
     A branch with a pending sidecar stays as well, because its operation is left to recovery.
     """
-    patience = Patience()
+    name, patience = made.name, Patience()
     with (
-        _take_graph_lock(workspace, name, "branch_delete", patience),
+        _take_graph_lock(workspace, "branch_delete", patience),
         _lock_out_writers(workspace, name, patience),
     ):
         state = workspace.manifest.state(name)
@@ -264,12 +275,11 @@ def discard_branch(workspace: Workspace, name: str, made: refs.BranchCreated) ->
         return True
 
 
-def _lock_out_writers(workspace: Workspace, name: str, patience: Patience) -> HeldLocks:
+def _lock_out_writers(workspace: Workspace, branch: str, patience: Patience) -> HeldLocks:
     """Take the head lock and every table lock of a branch.
 
     The caller holds the graph lock, so the branch cannot be replaced meanwhile.
     """
-    branch = check_branch_name(name)
     tables = workspace.manifest.state(branch).head.tables.values()
     names = [workspace.lock_name(table.location, branch) for table in tables]
     purpose = Purpose("branch_delete")
@@ -296,13 +306,7 @@ def _refuse_unsettled(workspace: Workspace, name: str) -> None:
             )
 
 
-def _take_graph_lock(
-    workspace: Workspace, name: str, operation: str, patience: Patience
-) -> HeldLocks:
-    """Take the graph lock.
-
-    Name and graph are checked first, because taking a lock writes to the store.
-    """
-    check_branch_name(name)
+def _take_graph_lock(workspace: Workspace, operation: str, patience: Patience) -> HeldLocks:
+    """Take the graph lock. That there is a graph is checked first, because taking a lock writes to the store."""
     workspace.manifest.state(MAIN)
     return workspace.locks.acquire(workspace.locks.graph_lock(), patience, Purpose(operation))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from omnigraph import settings
 from omnigraph.cancel import current, watching
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.attempts import Attempt, Attempts
+from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal
 from omnigraph.commit.replays import (
@@ -108,6 +108,8 @@ class EmbedRequest:
     on_filled: OnFilled | None = None
     asked: WriteRequest = field(default_factory=lambda: WriteRequest("embed"))
     """What a repetition is recognised by, and what the commit says about itself."""
+    if_commit: str | None = None
+    """The commit that the branch must be at when the job begins."""
 
 
 class EmbedTarget(NamedTuple):
@@ -192,6 +194,7 @@ class _Job:
     def run(self) -> EmbedResult:
         """Fill all parts, or as many as the provider makes vectors for."""
         state = self.workspace.manifest.state(self.request.branch)
+        check_precondition(self.workspace, state, self.request.if_commit)
         left = 0 if self.request.asked.operation_id is None else self._count_pending(state)
         for parts in self._parts(state):
             left -= sum(len(part.ids) for part in parts)
@@ -257,7 +260,11 @@ class _Job:
         """Make the vectors of these rows and commit them; ``unfinished``: there are more."""
         made = [done for part in parts if (done := self._made(part)) is not None]
         if made:
-            attempts = Attempts(self.workspace, self.request.branch, one_schema=True)
+            # The condition is about the head before the job; its own commits move the head on.
+            if_commit = self.request.if_commit if self.commit is None else None
+            attempts = Attempts(
+                self.workspace, self.request.branch, if_commit=if_commit, one_schema=True
+            )
             filled, commit = attempts.run(
                 lambda attempt: self._write(attempt, made, unfinished=unfinished)
             )

@@ -20,7 +20,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.lang.schema.indexes import IndexKind, WantedIndex, wanted_indexes
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.indexing.index_kinds import describe
-from omnigraph.storage.tables.indexing.indexes import (
+from omnigraph.storage.tables.indexing.table_indexes import (
     Coverage,
     best_coverage,
     build_segment,

@@ -37,11 +37,12 @@ from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.storage.filters import Condition
 from omnigraph.storage.tables.table import open_table
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
+from omnigraph.validate.column_rules import row_violations
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations
-from omnigraph.validate.rows import row_violations
 from omnigraph.validate.violations import violation_error
 from omnigraph.write.pending import PendingTable
+from omnigraph.write.runnable import require_runnable
 from omnigraph.write.statement_values import (
     column_of,
     id_text,
@@ -63,7 +64,7 @@ class MutationResult(Shown):
     """
 
     branch: str
-    query_name: str
+    query_name: str | None
     affected_nodes: int
     affected_edges: int
     actor_id: str | None
@@ -97,7 +98,7 @@ class MutationResult(Shown):
         if self.commit is not None:
             commit = shown_commit(self.commit, replayed=self.replayed)
         return Panel(
-            f"{self.query_name} changed {nodes} and {edges} of branch {self.branch}",
+            f"{self.query_name or 'the mutation'} changed {nodes} and {edges} of branch {self.branch}",
             [("commit", commit)],
         )
 
@@ -177,6 +178,7 @@ class _Mutation:
         """Run the statements, and commit if they changed anything."""
         if self.checked.ir_hash != self.state.head.ir_hash:
             raise SchemaConflict("the schema changed while the mutation was checked; run it again")
+        require_runnable(self.checked.plan)
         for statement in self.checked.plan.statements:
             if isinstance(statement, ir.Insert):
                 self._insert(statement)
@@ -281,11 +283,16 @@ class _Mutation:
         if ids:
             self._cascade(node, ids)
 
-    def _condition(self, entity: Entity, where: ir.Condition) -> Condition:
-        column, value = column_of(entity, where.property), ir.value_of(where.value, self.params)
+    def _condition(self, entity: Entity, where: ir.Condition | None) -> Condition:
+        assert isinstance(where, ir.Compare)
+        assert isinstance(where.left, ir.PropertyOf)
+        assert isinstance(where.right, ir.Value)
+        assert where.op != "suffix"
+        name = where.left.property
+        column, value = column_of(entity, name), ir.value_of(where.right, self.params)
         if where.op == "=" and isinstance(entity, NodeType) and entity.id_property == column:
             return Condition("id", where.op, value)  # the same rows, and `id` has an index
-        is_endpoint = column != where.property
+        is_endpoint = column != name
         return Condition(column, where.op, id_text(value) if is_endpoint else value)
 
     def _cascade(self, node: NodeType, ids: list[str]) -> None:

@@ -19,8 +19,8 @@ from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters import ComparisonOp, Condition, filter_expression
+from omnigraph.storage.tables.blobs.blob_columns import plain_schema
 from omnigraph.storage.tables.blobs.carry import read_rows
-from omnigraph.storage.tables.blobs.columns import plain_schema
 from omnigraph.storage.tables.staging import (
     Staged,
     stage_append,
@@ -98,11 +98,11 @@ class PendingTable:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        kept = self._rows
-        if kept.num_rows:
-            repeated = pc.is_in(kept.column("id"), rows.column("id"))
-            kept = kept.filter(pc.invert(repeated))
-        self._rows = pa.concat_tables([kept, rows.select(kept.column_names)])
+        others = self._rows
+        if others.num_rows:
+            repeated = pc.is_in(others.column("id"), rows.column("id"))
+            others = others.filter(pc.invert(repeated))
+        self._rows = pa.concat_tables([others, rows.select(others.column_names)])
 
     def write_step(self) -> StagedStep:
         """Return the step that writes the pending changes."""

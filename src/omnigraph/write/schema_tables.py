@@ -64,7 +64,7 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
     """Return what happens to the columns of a type that exists before and after."""
     before = {prop.property_id: prop for prop in old.properties.values()}
     after = {prop.property_id: prop for prop in new.properties.values()}
-    kept = before.keys() & after.keys()
+    in_both = before.keys() & after.keys()
     # Reading the schema costs an import of Arrow, which most schema changes of no column do without.
     stored = table_schema(new) if after.keys() - before.keys() else None
     return ColumnChanges(
@@ -75,12 +75,12 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
         ),
         renamed={
             before[number].name: after[number].name
-            for number in sorted(kept)
+            for number in sorted(in_both)
             if before[number].name != after[number].name
         },
         relaxed=tuple(
             before[number].name
-            for number in sorted(kept)
+            for number in sorted(in_both)
             if after[number].type.nullable and not before[number].type.nullable
         ),
         dropped=tuple(prop.name for number, prop in before.items() if number not in after),

@@ -27,6 +27,7 @@ def stored_value(
 
     Literals were checked with the query, so only values of parameters can fail here.
     """
+    assert isinstance(assignment.value, ir.Value)
     value = ir.value_of(assignment.value, params)
     is_endpoint = isinstance(entity, EdgeType) and assignment.property in ENDPOINT_COLUMNS
     prop = None if is_endpoint else entity.properties.get(assignment.property)

@@ -104,10 +104,10 @@ def follow_texts(
         if text.null_count and not pending.entity.properties[name].type.nullable:
             raise _no_text(pending.entity, name)
         same = pc.equal(before.column(embed.source), text).fill_null(False)
-        kept = pc.and_(same, vectors.is_valid())
-        places = pc.if_else(kept, pa.array(range(before.num_rows)), pa.scalar(None, pa.int64()))
+        usable = pc.and_(same, vectors.is_valid())
+        places = pc.if_else(usable, pa.array(range(before.num_rows)), pa.scalar(None, pa.int64()))
         columns[name] = vectors.take(places)
-        left = before.column("id").filter(pc.and_(pc.invert(kept), text.is_valid()))
+        left = before.column("id").filter(pc.and_(pc.invert(usable), text.is_valid()))
         pending.unfilled.setdefault(name, set()).update(left.to_pylist())
 
 
@@ -126,10 +126,10 @@ def fill_vectors(pending: PendingTable, vectors: TextVectors) -> None:
             continue
         wanted = rows.select(["id", source]).take(pa.array(places))
         column = rows.column(name).combine_chunks()
-        kept, stored = _stored_vectors(pending, wanted, name, source)
-        column = put_values(column, places[kept], stored)
+        usable, stored = _stored_vectors(pending, wanted, name, source)
+        column = put_values(column, places[usable], stored)
         texts = wanted.column(source).to_pylist()
-        rest = np.setdiff1d(np.arange(len(places)), kept)
+        rest = np.setdiff1d(np.arange(len(places)), usable)
         made = vectors.make(pending.entity, name, [texts[at] for at in rest]) if len(rest) else None
         if made is not None:
             column = put_values(column, places[rest], made)
@@ -159,8 +159,8 @@ def _stored_vectors(
     place = pc.index_in(ids, stored.column("id").combine_chunks())
     known = stored.take(place)
     same = pc.equal(known.column(source), wanted.column(source)).fill_null(False)
-    kept = np.flatnonzero(pc.and_(same, known.column(name).is_valid()).to_numpy())
-    return kept, known.column(name).combine_chunks().take(pa.array(kept))
+    usable = np.flatnonzero(pc.and_(same, known.column(name).is_valid()).to_numpy())
+    return usable, known.column(name).combine_chunks().take(pa.array(usable))
 
 
 def _no_text(entity: Entity, name: str) -> InputError:

@@ -24,7 +24,7 @@ TYPES = ["Company", "Person"]
 
 #: A text with the cursor at `|`, what is offered there, and what is not.
 PLACES = {
-    "": (["query "], TYPES),
+    "": (["query ", "match {", "for ", "insert "], TYPES),
     ".": ([".help", ".branch", ".quit"], ["query "]),
     ".br": ([".branch"], [".at"]),
     ".branch ": (["main", "side"], ["tag:v1"]),
@@ -59,7 +59,15 @@ PLACES = {
     "query q() { match { $p: Person } return { $|": (["$p"], ["as "]),
     "query q() { match { } return { } order { |": (["bm25("], ["desc", "as "]),
     "query q() { match { $p: Person } return { $p.age as n } order { n |": (["asc", "desc"], ["as "]),
-    "query q() { match { $p: Person $p.name |": (["contains "], ["knows", "not {"]),
+    "query q() { match { $p: Person $p.name |": (["contains ", "in ", "is ", "ends_with "], ["knows"]),
+    "match { $p: Person $p.age > 1 |": (["and ", "or ", "optional {", "exists {", "lower("], ["in "]),
+    "match { $p: Person $p.age is |": (["null", "not null"], ["contains "]),
+    "match { $p: Person optional { $p |": (["knows", "worksAt"], []),
+    "match { $p: Person } |": (["return {", "update ", "upsert "], ["having {"]),
+    "match { $p: Person } return |": (["distinct "], []),
+    "match { $p: Person } return { $p.name } |": (["having {", "order {", "limit ", "offset "], []),
+    "match { $p: Person } return { lower($p.|": (PERSON, COMPANY),
+    "query q() { for |": ([], ["match {"]),
     "query q() { match { $p: Person $p.age > |": (["$p", "true"], ["contains "]),
     "query q() { match { not { $p: Person $p |": (["knows"], ["name"]),
     "query q() { match { $p: Person { name: \"x\", |": (["age: "], ["$p", "contains "]),

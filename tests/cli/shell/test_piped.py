@@ -10,6 +10,7 @@ from omnigraph.cli.call import Invocation
 from omnigraph.cli.command import COMMANDS, Flags
 from omnigraph.cli.shell.shell import Shell
 from omnigraph.cli.shell.statements import Statement
+from omnigraph.cli.sides.embedded import EmbeddedSide
 from omnigraph.errors import OmniGraphError
 from tests.cli.conftest import SCHEMA
 
@@ -37,6 +38,24 @@ def test_statements_run_in_order_and_mutations_are_seen(omnigraph, graph):
     assert commit["actor_id"] == "ada"
 
 
+def test_queries_without_a_name_run_with_what_they_use(omnigraph, graph):
+    stdin = """.format csv
+match { $p: Person }
+return { count($p) as n }
+
+insert Person { name: "cy" };
+query named() { match { $p: Person } return { $p.name as name } }
+match { $r: named()  $r.name > "ann" }
+return { count($r) as later }
+
+match { $p: Person } return { count($p) as all }"""
+    result = omnigraph("shell", graph, stdin=stdin)
+    assert (result.exit, result.stderr) == (0, "")
+    first, second, added, *last = result.stdout.splitlines()
+    assert [first, second, *last] == ["n", "2", "later", "2", "all", "3"]
+    assert added.startswith("(anonymous): 1 node, 0 edges; commit ")
+
+
 def test_the_first_failure_ends_it_at_the_line_of_the_input(omnigraph, graph):
     stdin = f"{COUNT}\n\nquery bad() {{\n  match {{ $g: Ghost }} return {{ $g.name }} }}\n{INSERT}"
     result = omnigraph("shell", graph, stdin=stdin)
@@ -55,7 +74,7 @@ def test_a_failure_without_a_place_names_the_line(omnigraph, graph, wrong):
 
 REFUSED = {
     "query q() { match {": "parse error",
-    "hello": "expected `query`",
+    "hello": "expected a query",
     "quit": "write .quit",
     ".brunch": "did you mean `.branch`?",
     ".branch ghost": "there is no branch `ghost`",
@@ -76,7 +95,8 @@ REFUSED = {
 def test_what_is_refused(graph, place):
     with og.open(place / graph) as opened:
         call = Invocation(COMMANDS["shell"], Flags())
-        shell = Shell(call, Store(graph, is_local=True), opened, None)
+        side = EmbeddedSide(opened, graph)
+        shell = Shell(call, Store(graph, is_local=True), side, None)
         for text, said in REFUSED.items():
             with pytest.raises(OmniGraphError) as refused:
                 shell.run(Statement(text.strip(), 1))

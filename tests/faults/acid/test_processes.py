@@ -19,7 +19,7 @@ from tests.stored import read_back
 
 LIMIT = 600.0
 PROCESSES = 3
-TIMES = 40 if runs_all() else 8
+TIMES = 40 if runs_all() else 5
 
 
 @pytest.fixture

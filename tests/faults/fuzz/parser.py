@@ -27,6 +27,8 @@ class Parser:
 
 PARSERS: dict[str, Callable[[Path], Parser]] = {}
 """Every parser, made for a directory of its own."""
+SLOW = {"operator file": 20}
+"""So many times as long as the others take per input: YAML is read by a library in Python."""
 
 
 def parser(make: Callable[[Path], Parser]) -> Callable[[Path], Parser]:

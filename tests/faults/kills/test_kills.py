@@ -31,7 +31,7 @@ from tests.opened import workspace_of
 from tests.sampling import seed
 from tests.storage.processes import context
 
-KILLS = int(os.environ.get("FAULTS_KILLS") or 50)
+KILLS = int(os.environ.get("FAULTS_KILLS") or 20)
 KILLS_OF_A_ROUND = 5
 ROUNDS_OF_A_GRAPH = 3
 SPARK_EVERY = 50

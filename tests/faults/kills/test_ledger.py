@@ -6,20 +6,17 @@ from random import Random
 
 import pytest
 
-import omnigraph as og
 from tests.faults.kills.journal import Entry, Journal, read_journal
 from tests.faults.kills.ledger import Ledger
 from tests.faults.kills.work import WORK, schema
+from tests.graphs import graph_of
 from tests.opened import workspace_of
 
 INSERT = {"kind": "insert", "branch": "main", "name": "w1.1", "n": 3}
 PERSON = {"type": "Person", "data": {"name": "w1.1", "n": 3}}
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with og.init(tmp_path / "g", schema(())) as graph:
-        yield graph
+graph = graph_of(schema(()))
 
 
 @pytest.fixture

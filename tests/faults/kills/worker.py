@@ -98,7 +98,8 @@ def work_once(
 def start_spark() -> int:
     """Start a session of this process; the number of its Java process."""
     from omnigraph.runner import session
+    from tests.spark.sessions import QUICK_START
 
-    session.spark_session("local[2]", {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"})
+    session.spark_session("local[2]", QUICK_START)
     assert session._own.gateway is not None
     return session._own.gateway.process.pid

@@ -30,7 +30,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.tidying import mergeable
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import from_arrow
 from tests.commit.synthetic import dying_at, foreign_append

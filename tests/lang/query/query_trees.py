@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from hypothesis import strategies as st
 
+from omnigraph.lang.query import functions
+from omnigraph.lang.query.records import RecordList
 from omnigraph.lang.query.syntax import ast
 from omnigraph.types import PropType, Scalar
 
 # Every word the grammar knows, words that begin like one, and plain names.
 NAMES = tuple(
-    word
-    for line in (
-        "query match return order limit not as asc desc contains starts_with",
-        "insert update delete set where true false description instruction",
-        "now date datetime",
-        " ".join(ast.FUNCTIONS),
-        "notify asc_x asX count2 _ __a a p x9 e5 camelCase from to id",
+    dict.fromkeys(
+        word
+        for line in (
+            "query match return order limit not as asc desc contains starts_with ends_with",
+            "insert upsert update delete set where true false description instruction",
+            "and or in is null for by exists optional distinct having offset",
+            "now date datetime",
+            " ".join(ast.FUNCTIONS),
+            "notify asc_x asX count2 android orient index isx formed _ __a a p x9 e5 camelCase from to id",
+        )
+        for word in line.split()
     )
-    for word in line.split()
 )
 TYPES = ("T", "Person", "String", "Vector", "X_9", "NOT")
 
-names = st.sampled_from(NAMES)
+
+def short(strategy: st.SearchStrategy) -> st.SearchStrategy:
+    """The same strategy without its text, which would hold those of all the others inside it."""
+
+    @st.composite
+    def drawn(draw: st.DrawFn) -> object:
+        return draw(strategy)
+
+    return drawn()
+
+
+names = short(st.sampled_from(NAMES))
 edge_words = names.filter(lambda word: word != "not")
 bare_words = names.filter(lambda word: word not in {"true", "false"})
 type_names = st.sampled_from(TYPES)
@@ -41,80 +55,192 @@ scalars = st.one_of(
     st.builds(ast.Literal, st.just("bool"), st.booleans()),
     st.builds(ast.Literal, st.sampled_from(["date", "datetime"]), texts),
 )
-literals = st.deferred(lambda: _literals)
-_literals = st.recursive(
-    scalars,
-    lambda inner: st.builds(ast.Literal, st.just("list"), st.lists(inner, max_size=3).map(tuple)),
-    max_leaves=4,
-)
-values = st.one_of(literals, variables, nows)
+_lists = st.builds(ast.Literal, st.just("list"), st.lists(scalars, max_size=3).map(tuple))
+_lists_of_lists = st.builds(ast.Literal, st.just("list"), st.lists(_lists, max_size=2).map(tuple))
+literals = short(st.one_of(scalars, scalars, _lists, _lists_of_lists))
 
 
-def _calls(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Call]:
-    def call(functions: tuple[str, ...], *args: st.SearchStrategy[ast.Expr]):
-        return st.builds(ast.Call, st.sampled_from(functions), st.tuples(*args))
+def tuples_of(inner: st.SearchStrategy, least: int, most: int) -> st.SearchStrategy[tuple]:
+    return st.lists(inner, min_size=least, max_size=most).map(tuple)
 
+
+# ------------------------------------------------------------------ expressions
+
+PLAIN_FUNCTIONS = tuple(word for word in functions.WORDS if word not in ast.DATED)
+SUMS = tuple(name for name in ast.AGGREGATES if name not in ast.COUNTING)
+shapes = st.builds(ast.Shape, names, st.none() | tuples_of(names, 1, 3))
+
+
+def is_text_call(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.Call) and expr.function in ast.TEXT_CALLS
+
+
+def calls(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Call]:
+    def call(names: tuple[str, ...], *args: st.SearchStrategy[ast.Expr], distinct=False):
+        made = st.booleans() if distinct else st.just(False)
+        return st.builds(ast.Call, st.sampled_from(names), st.tuples(*args), made)
+
+    # An argument of a scalar function is a condition when it is a text predicate.
+    plain = inner.filter(lambda expr: not is_text_call(expr))
+    dates = plain.filter(lambda expr: not (isinstance(expr, ast.Literal) and expr.kind == "string"))
     ranks = st.one_of(call(("nearest",), properties, inner), call(("bm25",), inner, inner))
     return st.one_of(
-        call(ast.AGGREGATES, inner),
+        call(SUMS, inner),
+        call(ast.COUNTING, inner | shapes, distinct=True),
+        st.just(ast.Call("count", (ast.AllRows(),))),
         call(ast.TEXT_CALLS, inner, inner),
         call(("fuzzy",), inner, inner, inner),
         ranks,
         call(("rrf",), ranks, ranks),
-        call(("rrf",), ranks, ranks, inner),
+        call(("rrf",), ranks, ranks, ranks, inner),
+        st.builds(ast.Call, st.sampled_from(PLAIN_FUNCTIONS), tuples_of(plain, 0, 3)),
+        call(ast.DATED, dates),
+        st.builds(ast.Call, st.sampled_from(ast.DATED), tuples_of(plain, 2, 2)),
     )
 
 
-_leaves = st.one_of(literals, variables, properties, nows, st.builds(ast.Name, bare_words))
-_expressions = st.recursive(_leaves, _calls, max_leaves=4)
-# Deferred, because the text Hypothesis makes of a strategy would otherwise hold all the others.
-expressions = st.deferred(lambda: _expressions)
-atoms = expressions.filter(lambda expr: not isinstance(expr, ast.Var | ast.PropRef))
-operands = expressions.filter(lambda expr: not isinstance(expr, ast.Var))
-text_calls = st.deferred(lambda: _text_calls)
-_text_calls = _calls(_leaves).filter(lambda call: call.function in ast.TEXT_CALLS)
+def _compound(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
+    return st.one_of(
+        short(calls(inner)),
+        st.builds(ast.Arithmetic, st.sampled_from("+-*/%"), inner, inner),
+        st.builds(ast.Minus, inner),
+        st.builds(ast.Truth, st.deferred(lambda: _values_of_conditions)),
+        st.builds(ast.Exists, st.deferred(lambda: small_blocks)),
+    )
+
+
+leaves = short(st.one_of(literals, variables, properties, nows, st.builds(ast.Name, bare_words)))
+simple_expressions = short(
+    st.one_of(leaves, st.builds(ast.Arithmetic, st.sampled_from("+-*/%"), leaves, leaves))
+)
+_small = short(_compound(leaves))
+expressions = short(st.one_of(leaves, _small, _compound(_small | leaves)))
+text_calls = st.builds(ast.Call, st.sampled_from(ast.TEXT_CALLS), st.tuples(properties, leaves))
+
+# ------------------------------------------------------------------ conditions
 
 comparators = st.sampled_from(["=", "!=", "<", "<=", ">", ">="])
-word_operators = st.sampled_from(["contains", "starts_with"])
+word_operators = st.sampled_from(["contains", "starts_with", "ends_with", "in"])
 
-entries = st.builds(ast.Entry, names, values)
-bindings = st.builds(ast.Binding, names, type_names, st.lists(entries, max_size=3).map(tuple))
+
+def can_stand_alone(expr: ast.Expr) -> bool:
+    """What is no condition by itself, or is another one: a bare name is no clause."""
+    if isinstance(expr, ast.Call):
+        return expr.function in functions.WORDS
+    return not isinstance(expr, ast.Name | ast.Truth | ast.Exists)
+
+
+def tests_of(expressions: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Condition]:
+    return short(_tests_of(expressions))
+
+
+def _tests_of(expressions: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Condition]:
+    return st.one_of(
+        st.builds(ast.Comparison, expressions, comparators | word_operators, expressions),
+        st.builds(ast.Nullness, expressions, st.booleans()),
+        st.builds(ast.TextClause, text_calls),
+        st.builds(ast.Bare, expressions.filter(can_stand_alone)),
+    )
+
+
+def joined(inner: st.SearchStrategy[ast.Condition]) -> st.SearchStrategy[ast.Condition]:
+    return st.one_of(
+        st.builds(ast.And, tuples_of(inner, 2, 3)),
+        st.builds(ast.Or, tuples_of(inner, 2, 3)),
+        st.builds(ast.Negated, inner),
+    )
+
+
+def conditions_of(tests: st.SearchStrategy[ast.Condition]) -> st.SearchStrategy[ast.Condition]:
+    return short(st.one_of(tests, joined(tests), joined(joined(tests) | tests)))
+
+
+plain_conditions = conditions_of(tests_of(simple_expressions))
+"""Those without blocks, as in a `where`."""
+conditions = conditions_of(
+    st.one_of(
+        tests_of(expressions),
+        st.builds(ast.Not, st.deferred(lambda: small_blocks)),
+        st.builds(ast.Exists, st.deferred(lambda: small_blocks)),
+    )
+)
+_values_of_conditions = st.one_of(
+    tests_of(leaves),
+    joined(tests_of(leaves)),
+    st.builds(ast.Not, st.deferred(lambda: small_blocks)),
+).filter(lambda made: not isinstance(made, ast.Bare))
+"""What becomes a value in parentheses: an expression alone stays one."""
+
+# ------------------------------------------------------------------ clauses
+
+entries = st.builds(ast.Entry, names, expressions)
+bindings = st.builds(ast.Binding, names, type_names, tuples_of(entries, 0, 3))
+rows = st.builds(ast.Rows, names, names, tuples_of(expressions, 0, 2))
 hops = st.builds(ast.Hops, counts, st.none() | counts)
+loops = st.builds(ast.ForIn, names, names, st.none() | names)
+
+
+def can_have_a_condition(made: ast.Traversal) -> bool:
+    """`$a in[…` begins a list, and a path by weight has no bounds."""
+    first = made.words[0] in {"contains", "starts_with", "ends_with", "in"} and len(made.words) == 1
+    reads_as_list = (
+        first and made.only is not None and not made.undirected and made.edge_var is None
+    )
+    return not reads_as_list and (made.hops is None or made.by is None)
+
+
 traversals = st.builds(
     ast.Traversal,
     variables,
-    edge_words,
+    tuples_of(edge_words, 1, 2),
     variables,
     st.booleans(),
     st.none() | variables,
     st.none() | hops,
+    st.none() | plain_conditions,
+    st.none() | names,
+).filter(can_have_a_condition)
+
+
+def is_clause(made: ast.Condition) -> bool:
+    """Conditions with `and` between them are clauses of their own."""
+    return not isinstance(made, ast.And)
+
+
+simple_clauses = st.one_of(
+    st.builds(ast.Binding, names, type_names),
+    st.builds(ast.Traversal, variables, tuples_of(edge_words, 1, 2), variables),
+    tests_of(leaves),
 )
-comparisons = st.one_of(
-    st.builds(ast.Comparison, expressions, comparators, expressions),
-    st.builds(ast.Comparison, operands, word_operators, expressions),
-    st.builds(ast.Comparison, variables, word_operators, atoms),
+small_blocks = short(tuples_of(simple_clauses, 1, 2))
+_flat = short(st.one_of(bindings, rows, traversals, loops, conditions.filter(is_clause)))
+
+
+def _nested(inner: st.SearchStrategy[ast.Clause]) -> st.SearchStrategy[ast.Clause]:
+    kinds = (ast.Not, ast.Exists, ast.Optional)
+    return st.one_of(*(st.builds(kind, tuples_of(inner, 1, 2)) for kind in kinds))
+
+
+clauses = short(st.one_of(_flat, _flat, _nested(_flat), _nested(_nested(simple_clauses))))
+blocks = short(tuples_of(clauses, 1, 3))
+
+# ------------------------------------------------------------------ bodies
+
+NO_ITEMS = {*ast.WORD_OPERATORS, "is", "or", "and", "not", "case", "when", "null", "none", "nil"}
+"""Bare words that are refused as items without an alias."""
+
+
+def is_item(item: ast.Item) -> bool:
+    """Whether the parser takes an item, which may be a word of a condition."""
+    is_word = isinstance(item.expr, ast.Name) and item.expr.name in NO_ITEMS
+    return item.alias is not None or not is_word
+
+
+items = st.one_of(
+    st.builds(ast.Item, expressions | shapes, st.none() | names).filter(is_item),
+    st.builds(ast.Item, st.builds(ast.Star, names)),
 )
-_simple = st.one_of(bindings, traversals, comparisons, st.builds(ast.TextClause, text_calls))
-
-
-def _blocks(inner: st.SearchStrategy[ast.Clause]) -> st.SearchStrategy[tuple[ast.Clause, ...]]:
-    return st.lists(inner, min_size=1, max_size=4).map(tuple).filter(_can_be_written)
-
-
-def _can_be_written(block: tuple[ast.Clause, ...]) -> bool:
-    """A word operator after a text call belongs to it, so no clause can begin with one there."""
-    return not any(
-        isinstance(one, ast.TextClause)
-        and isinstance(two, ast.Comparison)
-        and two.left in (ast.Name("contains"), ast.Name("starts_with"))
-        for one, two in pairwise(block)
-    )
-
-
-clauses = st.deferred(lambda: _clauses)
-_clauses = st.recursive(_simple, lambda inner: st.builds(ast.Not, _blocks(inner)), max_leaves=4)
-
-items = st.builds(ast.Item, expressions, st.none() | names)
+outputs = short(tuples_of(items, 1, 3))
 
 
 def _is_nearest(expr: ast.Expr) -> bool:
@@ -126,36 +252,74 @@ sort_keys = st.one_of(
     st.builds(ast.SortKey, expressions),
     st.builds(ast.SortKey, expressions.filter(lambda expr: not _is_nearest(expr)), directions),
 )
-reads = st.builds(
-    ast.ReadBody,
-    _blocks(clauses),
-    st.lists(items, min_size=1, max_size=4).map(tuple),
-    st.lists(sort_keys, max_size=3).map(tuple),
-    st.none() | counts,
+having = st.one_of(
+    conditions.filter(is_clause), st.builds(ast.Bare, st.builds(ast.Name, bare_words))
+)
+reads = short(
+    st.builds(
+        ast.ReadBody,
+        blocks,
+        outputs,
+        tuples_of(sort_keys, 0, 3),
+        st.none() | counts | variables,
+        st.none() | counts | variables,
+        st.booleans(),
+        tuples_of(having, 0, 2),
+        st.none() | loops,
+    )
 )
 
-conditions = st.builds(ast.Condition, names, comparators, values)
-assignments = st.lists(entries, min_size=1, max_size=4).map(tuple)
-statements = st.one_of(
-    st.builds(ast.Insert, type_names, assignments),
-    st.builds(ast.Update, type_names, assignments, conditions),
-    st.builds(ast.Delete, type_names, conditions),
+old_conditions = st.builds(
+    ast.Comparison,
+    st.builds(ast.Name, names),
+    comparators,
+    st.one_of(literals, variables, nows),
 )
-writes = st.builds(ast.WriteBody, st.lists(statements, min_size=1, max_size=3).map(tuple))
+wheres = old_conditions | plain_conditions
+assigned = st.one_of(
+    st.builds(ast.Null),
+    expressions.filter(lambda expr: expr != ast.Name("null")),
+)
+assignments = tuples_of(st.builds(ast.Entry, names, assigned), 1, 4)
+statements = st.one_of(
+    st.builds(ast.Insert, type_names, assignments, st.none() | variables, st.booleans()),
+    st.builds(ast.Update, type_names, assignments, wheres),
+    st.builds(ast.Update, st.none(), assignments, st.none(), variables),
+    st.builds(ast.Delete, type_names, wheres),
+    st.builds(ast.Delete, st.none(), st.none(), variables),
+)
+some_statements = short(tuples_of(statements, 1, 3))
+_each = st.none() | loops
+_block = st.none() | blocks
+writes = short(
+    st.one_of(
+        st.builds(ast.WriteBody, some_statements, _block, each=_each),
+        st.builds(ast.WriteBody, some_statements, _block, outputs, st.booleans(), _each),
+    )
+)
+
+# ------------------------------------------------------------------ files
 
 param_types = st.one_of(
     st.builds(PropType, st.sampled_from(Scalar), st.booleans(), st.booleans()),
     st.builds(PropType, st.just(Scalar.F32), st.booleans(), dim=counts),
 )
-params = st.builds(ast.Param, names, param_types)
-queries = st.builds(
-    ast.Query,
-    names,
-    st.lists(params, max_size=3).map(tuple),
-    reads | writes,
-    st.none() | texts,
-    st.none() | texts,
+fields = st.lists(st.tuples(names, param_types), min_size=1, max_size=3, unique_by=lambda it: it[0])
+records = st.builds(RecordList, fields.map(tuple), st.booleans())
+params = st.builds(ast.Param, names, param_types | records)
+queries = short(
+    st.builds(
+        ast.Query,
+        names,
+        tuples_of(params, 0, 3),
+        reads | writes,
+        st.none() | texts,
+        st.none() | texts,
+    )
 )
-query_files = st.lists(queries, max_size=3, unique_by=lambda query: query.name).map(
-    lambda made: ast.QueryFile(tuple(made))
+anonymous_queries = st.builds(ast.Query, st.none(), tuples_of(params, 0, 3), reads | writes)
+query_files = st.builds(
+    lambda made, last: ast.QueryFile((*made, *last)),
+    st.lists(queries, max_size=3, unique_by=lambda query: query.name),
+    tuples_of(anonymous_queries, 0, 1),
 )

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+import pytest
+
+from omnigraph.errors import TypeCheckError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import Plan
 from omnigraph.lang.schema import compile_schema
@@ -48,9 +51,9 @@ def catalog() -> Catalog:
     return compile_schema(SCHEMA).catalog
 
 
-def compiled(text: str) -> Plan:
-    """The plan of the only query of a text."""
-    return compile_query(catalog(), text)
+def compiled(text: str, types: Catalog | None = None, name: str | None = None) -> Plan:
+    """The plan of a query of a text, by default the only one."""
+    return compile_query(types or catalog(), text, name)
 
 
 def read(match: str, returns: str = "$p.name", tail: str = "", params: str = "") -> str:
@@ -61,3 +64,19 @@ def read(match: str, returns: str = "$p.name", tail: str = "", params: str = "")
 def write(body: str, params: str = "") -> str:
     """A mutation around its statements."""
     return f"query q({params}) {{ {body} }}"
+
+
+def assert_refused(
+    text: str, rule: str, words: list[str], types: Catalog | None = None, name: str | None = None
+) -> None:
+    """The check of a text fails by that rule, names these words, and underlines a place in the text."""
+    with pytest.raises(TypeCheckError) as caught:
+        compiled(text, types, name)
+    message = str(caught.value)
+    assert message.startswith(f"type error: {rule}: ")
+    assert caught.value.details["rule"] == rule
+    for word in words:
+        assert word in message
+    span = caught.value.span
+    assert span is not None
+    assert 0 <= span.start < span.end <= len(text)

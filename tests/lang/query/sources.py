@@ -38,6 +38,18 @@ READS = (
     count = date notify = asc_x } return { $match.return as as, count as count order limit, }
     order { asc asc, desc desc, order, count } limit 0 }
     """,
+    """
+    query q($l: [{ h: String, n: I32? }], $n: I64) { for $r in $l match { $x: T $x.p = $r.h or not
+    $x.q in [1, -2] and ($x.q is not null or exists { $x knows|likes $_ }) optional { $x $e:road[toll is
+    null and km < 3]{0,} $y for $g in $y.tags } $s: other($n, 1 + 2) $x.active not not $x.active
+    ($n) in $x.codes $x.name ends_with "a" + lower($x.name) $x $p:road by km $z } return distinct {
+    $x { p, q } as s, $y.*, -$x.p * (2 - $x.q) / 3 % 4 as v, ($x.p > 1) as big, if(exists { $x: T }, 1)
+    } having { v > 1 and v < 3  not (big = true) } order { $x.p + 1 desc } limit $n offset 5 }
+    """,
+    """
+    query q() { match { $x: T } return { count(*) as n, count(distinct $x.p), collect($x { * }) as all,
+    sum($x.p) / count(*) as mean, coalesce($x.p, 1), date($x.at), round($x.p, 2), nodes($p.name) } }
+    """,
 )
 WRITES = (
     """
@@ -50,10 +62,17 @@ WRITES = (
     """
     query w() { insert A { a: 1 } update A set { a: 2 } where a = 1 insert B { set: 1 where: 2 } }
     """,
+    """
+    query w($l: [String]) { for $i in $l match { $x: T { p: $i } } insert $n: T { p: null q: $x.p + 1 }
+    upsert U { from: $x, to: $n } update $x set { q: sum($x.q) } update T set { q: q + 1 } where q is
+    null or q in [1, 2] and not = 3 delete $x delete T where q ends_with "a" return { $n, $x.p as p } }
+    """,
 )
 FILES = (
     "",
     "// nothing\n/* at all */",
     READS[0] + "\n" + WRITES[0],
+    READS[0] + "\n($a: I32) match { $r: q() $r.x > $a } return { $r.x } limit 1",
+    "for $a in $b insert T { p: $a }",
 )
 SOURCES = READS + WRITES + FILES

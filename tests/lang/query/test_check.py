@@ -1,11 +1,11 @@
-"""Every static rule T1 to T28: a query that breaks it, and the words the message must carry."""
+"""Every static rule T1 to T37: a query that breaks it, and the words the message must carry."""
 
 from __future__ import annotations
 
 import pytest
 
 from omnigraph.errors import ConstraintError, TypeCheckError
-from tests.lang.query.schema_of_tests import compiled, read, write
+from tests.lang.query.schema_of_tests import assert_refused, compiled, read, write
 
 P = "$p: Person "
 D = "$d: Doc "
@@ -52,7 +52,6 @@ BROKEN = [
     (read(P + "$p.tags = $p.tags"), "T7", ["contains"]),
     (read(D + "$d.vec = $v", "$d.slug", params=V), "T7", ["vector"]),
     (read(P + "$p = 5"), "T7", ["scalar"]),
-    (read(P + "$x: Person $p != $x"), "T7", ["scalar"]),
     (read(P + "count($p) > 1"), "T7", ["count", "scalar"]),
     (read(D + "nearest($d.vec, $v) < 1.0", "$d.slug", params=V), "T7", ["nearest"]),
     (read(P + "$p.age contains 4"), "T7", ["contains"]),
@@ -103,9 +102,7 @@ BROKEN = [
     (read(P + "$p.age > $lim"), "T14", ["lim"]),
     (read(P + "search($p.name, $t)"), "T14", ["t"]),
     # T15: hops and nearest
-    (read(P + "$p knows{0,2} $x"), "T15", []),
     (read(P + "$p knows{3,2} $x"), "T15", []),
-    (read(P + "$p knows{1,} $x"), "T15", ["unbounded"]),
     (read(D, "$d.slug", "order { nearest($d.body, $v) } limit 1", V), "T15", ["vector"]),
     (read(D, "$d.slug", "order { nearest($x.vec, $v) } limit 1", V), "T15", ["x"]),
     (read(D, "$d.slug", "order { nearest($d.vek, $v) } limit 1", V), "T15", ["Doc", "vek"]),
@@ -127,11 +124,9 @@ BROKEN = [
     ),
     (read(D, "$d.slug", "order { nearest($d.vec, 7) } limit 1"), "T15", []),
     (read(D, "$d.slug", "order { nearest($d.vec, $i) } limit 1", "$i: I32"), "T15", []),
-    # T16 to T18
-    (write('update Knows set { note: "x" } where from = "a"'), "T16", ["Knows"]),
+    # T17
     (read(D, "$d.slug", "order { nearest($d.vec, $v) }", V), "T17", ["limit"]),
     (read(D, "$d.slug, nearest($d.vec, $v) as s", "order { s }", V), "T17", ["limit"]),
-    (read(D, "$d.slug as s", "order { nearest($d.vec, $v), s } limit 1", V), "T18", []),
     # T19 to T21: text and fusion
     (read(P + 'search($p.age, "x")'), "T19", ["search"]),
     (read(P + 'search($p.tags, "x")'), "T19", ["search"]),
@@ -172,19 +167,7 @@ BROKEN = [
         "T21",
         [],
     ),
-    (
-        read(
-            D,
-            "$d.slug",
-            'order { rrf(bm25($d.body, "x"), nearest($d.vec, $v), bm25($d.body, "y")) } limit 1',
-            V,
-        ),
-        "T21",
-        ["third"],
-    ),
-    # T22 to T24
-    (read(P + "$p <memberOf> $t"), "T22", ["MemberOf"]),
-    (read(P + "$p $e:knows{1,2} $x"), "T23", ["e"]),
+    # T23 and T24
     (read(P + "$p $p:knows $x"), "T23", ["p"]),
     (read(P + "$p $x:knows $x"), "T23", ["x"]),
     (read(P + "$p $e:knows $x  $p $e:knows $y"), "T23", ["e"]),
@@ -257,16 +240,7 @@ BROKEN = [
 
 @pytest.mark.parametrize(("text", "rule", "words"), BROKEN)
 def test_a_broken_rule_is_named(text: str, rule: str, words: list[str]) -> None:
-    with pytest.raises(TypeCheckError) as caught:
-        compiled(text)
-    message = str(caught.value)
-    assert message.startswith(f"type error: {rule}: ")
-    assert caught.value.details["rule"] == rule
-    for word in words:
-        assert word in message
-    span = caught.value.span
-    assert span is not None
-    assert 0 <= span.start < span.end <= len(text)
+    assert_refused(text, rule, words)
 
 
 @pytest.mark.parametrize(
@@ -315,12 +289,6 @@ def test_a_sound_query_passes(text: str) -> None:
     assert compiled(text).name == "q"
 
 
-def test_a_mixed_mutation_names_the_query_and_the_way_out() -> None:
-    text = write('insert Team { code: "a" }  delete Team where code = "b"').replace("q(", "wipe(")
-    with pytest.raises(ConstraintError, match=r"^write error: .*wipe.*mix.*split"):
-        compiled(text)
-
-
 def test_a_key_cannot_be_updated() -> None:
     for statement, prop in [
         ('update Team set { code: "b" } where code = "a"', "code"),
@@ -344,9 +312,8 @@ def test_the_first_wrong_assignment_is_the_one_reported() -> None:
         (read(P + '$p.born = "2020-01-01"'), 'date("YYYY-MM-DD")'),
         (read(P + '"2020-01-01" < $p.seen'), 'datetime("'),
         (write('update Person set { born: "2020-01-01" } where handle = "a"'), "date("),
-        (read(P + "$p.age = null"), "`not { $x.p = $x.p }`"),
-        (read(P + "$p.age != nil"), "`not { $x.p = $x.p }`"),
-        (read(P, "distinct $p.age"), "`distinct` is not in the language yet"),
+        (read(P + "$p.age = null"), "`… is null`"),
+        (read(P + "$p.age != nil"), "`… is null`"),
         (read(P + "$p.name = ada"), '"ada"'),
         (read("$p: MemberOf"), "`$a memberOf $b`"),
         (read("$x: Person  $p: Person { name: $x }"), "`$a.name = $b.name`"),

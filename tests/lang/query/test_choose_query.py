@@ -78,3 +78,39 @@ def test_the_wrong_entry_point(source, name, want, other):
         assert not isinstance(caught.value, QueryNotFound)
         assert f"`{name}`" in caught.value.message
         assert other in caught.value.message
+
+
+ANONYMOUS = "match { $x: T } return { $x }"
+CHANGE = "insert T { a: 1 }"
+
+
+@pytest.mark.parametrize("source", [ANONYMOUS, READ + ANONYMOUS, WRITE + READ + ANONYMOUS])
+def test_without_a_name_the_anonymous_query_runs(source):
+    file = parse(source)
+    assert choose(file) is file.queries[-1]
+    assert choose(file).name is None
+
+
+def test_a_name_chooses_among_the_declarations_before_an_anonymous_query():
+    assert choose(parse(READ + ANONYMOUS), "find_all").name == "find_all"
+    for name in ("nope", "None", ""):
+        with pytest.raises(
+            QueryNotFound, match=f"query `{name}` not found in the source; it holds `find_all`$"
+        ):
+            choose(parse(READ + ANONYMOUS), name)
+    with pytest.raises(
+        QueryNotFound, match="`q` not found in the source; it holds no query of a name"
+    ):
+        choose(parse(ANONYMOUS), "q")
+
+
+def test_an_anonymous_query_has_an_entry_point_too():
+    with pytest.raises(
+        BadRequest, match="the query is a read and cannot run as a mutation; use `query`"
+    ):
+        choose(parse(ANONYMOUS), None, "mutation")
+    with pytest.raises(
+        BadRequest, match="the query is a mutation and cannot run as a read; use `mutate`"
+    ):
+        choose(parse(READ + CHANGE), None, "read")
+    assert choose(parse(READ + CHANGE), None, "mutation").name is None

@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.errors import TypeCheckError
 from omnigraph.lang.query import compile_query
-from omnigraph.lang.query.describe import show
+from omnigraph.lang.query.plan_text import show
 from tests.lang.query.schema_of_tests import catalog
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "query"

@@ -20,7 +20,22 @@ def test_every_beginning_of_a_source(source):
 
 
 @pytest.mark.parametrize(
-    "opening", ["not {", "[", "count(", "rrf(", "{", "(", "$x: T {", "$a knows{", "query q() {"]
+    "opening",
+    [
+        "not ",
+        "exists {",
+        "optional {",
+        "-",
+        "not {",
+        "[",
+        "count(",
+        "rrf(",
+        "{",
+        "(",
+        "$x: T {",
+        "$a knows{",
+        "query q() {",
+    ],
 )
 @pytest.mark.parametrize(
     "before",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from omnigraph.lang.query.lint import lint
+from omnigraph.lang.query.plan_findings import Finding
 from tests.lang.query.schema_of_tests import catalog
 
 
@@ -50,7 +53,7 @@ def test_a_query_that_fails_says_where() -> None:
 
 
 def test_a_failure_without_a_place_has_its_kind() -> None:
-    text = 'query mixed($c: String) { insert Team { code: $c } delete Team where code = "x" }'
+    text = "query wide($c: String) { update Person set { age: 3000000000 } where handle = $c }"
     (result,) = lint(catalog(), text).results
     assert result.diagnostic == {"kind": "constraint"}
 
@@ -59,18 +62,18 @@ def test_a_broken_query_does_not_hide_the_others() -> None:
     text = """
       query bad() { match { $p: Persn } return { $p.name } }
       query good() { match { $p: Person } return { $p.name } }
-      query mixed($c: String) { insert Team { code: $c } delete Team where code = "x" }
+      query wide($c: String) { update Person set { age: 3000000000 } where handle = $c }
     """
     report = lint(catalog(), text).to_json()
     assert report["status"] == "error"
     assert report["errors"] == 2
-    bad, good, mixed = report["results"]
+    bad, good, wide = report["results"]
     assert (bad["name"], bad["kind"], bad["status"]) == ("bad", "read", "error")
     assert "T1" in bad["error"]
     assert "operation" not in bad
     assert (good["status"], "error" in good) == ("ok", False)
-    assert (mixed["kind"], mixed["status"]) == ("mutation", "error")
-    assert "mix" in mixed["error"]
+    assert (wide["kind"], wide["status"]) == ("mutation", "error")
+    assert "3000000000" in wide["error"]
 
 
 def test_a_mutation_without_parameters_is_a_warning() -> None:
@@ -170,3 +173,100 @@ def test_an_edge_insert_reads_its_endpoints() -> None:
         ("edge", "Wrote"), ("node", "Doc"), ("node", "Person")
     )
     assert result["operation"]["writes"] == access(("edge", "Wrote"))
+
+
+def findings(text: str, code: str) -> list[Finding]:
+    return [one for one in lint(catalog(), text).findings if one.code == code]
+
+
+def test_an_insert_that_leaves_out_an_optional_property_clears_it() -> None:
+    text = """
+      query a($c: String) { insert Team { code: $c, title: "t" } }
+      query b($c: String) { insert Team { code: $c } }
+      query c($c: String) { upsert Team { code: $c } }
+    """
+    cleared = {one.property: one.queries for one in findings(text, "L202")}
+    assert cleared == {"budget": ("a", "b"), "title": ("b",)}
+    assert "upsert" in findings(text, "L202")[0].message
+    assert {one.property for one in findings(text, "L201")} == {"budget", "title"}
+
+
+def test_an_update_of_a_matched_node_counts_as_an_update() -> None:
+    text = "query q($c: String) { match { $t: Team { code: $c } } update $t set { title: $c } }"
+    assert [one.property for one in findings(text, "L201")] == ["budget"]
+
+
+@pytest.mark.parametrize(
+    ("match", "found"),
+    [
+        ("$p: Person  $p knows{1,} $q", True),
+        ("$p knows{2,} $q", True),
+        ("$p: Person { handle: $h }  $p knows{1,} $q", False),
+        ("$p: Person  $p.age > 3  $p knows{1,} $q", False),
+        ("$p: Person  $p knows{1,9} $q", False),
+        ("$p memberOf $t  $p knows{1,} $q", False),
+    ],
+)
+def test_a_search_from_every_node_is_a_warning(match: str, found: bool) -> None:
+    text = f"query q($h: String) {{ match {{ {match} }} return {{ count(*) as n }} }}"
+    assert bool(findings(text, "L203")) == found
+
+
+@pytest.mark.parametrize(
+    ("condition", "found"),
+    [
+        ("$t.budget > 3", True),
+        ("not $t is null", True),
+        ("$t.budget + 1 > 3", True),
+        ("$t.budget > 3 and $p.age > 3", True),
+        ("$t.budget > 3 or $t.title = $p.name", True),
+        ('search($t.code, "x")', True),
+        ("$t is null or $t.budget > 3", False),
+        ("not ($t.budget > 3)", False),
+        ("coalesce($t.budget, 0) < 3", False),
+        ("$p.age > 3", False),
+        ("$t.budget > 3 or $p.age > 3", False),
+    ],
+)
+def test_a_condition_that_undoes_an_optional_block_is_a_warning(
+    condition: str, found: bool
+) -> None:
+    text = f"query q() {{ match {{ $p: Person  optional {{ $p memberOf $t }}  {condition} }} return {{ $p }} }}"
+    warned = findings(text, "L204")
+    assert bool(warned) == found
+    assert all("$t" in one.message and one.queries == ("q",) for one in warned)
+
+
+def test_reads_include_blocks_in_conditions_and_output_and_sources() -> None:
+    text = """
+      query docs() { match { $d: Doc } return { $d.slug as s } }
+      query q() {
+        match { $t: Team  $x: docs()  exists { $t memberOf $p } or $t.budget = 3 }
+        return { $t.code, exists { $t memberOf $p  $p knows $q } as k }
+      }
+    """
+    result = lint(catalog(), text).to_json()["results"][1]
+    assert result["operation"]["reads"] == access(
+        ("edge", "Knows"), ("edge", "MemberOf"), ("node", "Doc"), ("node", "Person"), ("node", "Team")
+    )  # fmt: skip
+
+
+def test_what_a_mutation_returns_is_described() -> None:
+    text = """
+      query q($rows: [{ c: String }]) {
+        for $r in $rows insert $t: Team { code: $r.c } return { $t { code, budget } as t, collect($r.c) as cs }
+      }
+    """
+    (result,) = lint(catalog(), text).to_json()["results"]
+    code = {"name": "code", "kind": "string", "nullable": False}
+    budget = {"name": "budget", "kind": "bigint", "nullable": True}
+    assert result["operation"]["result"] == [
+        {"name": "t", "kind": "object", "nullable": False, "fields": [code, budget]},
+        {"name": "cs", "kind": "list", "item_kind": "string", "nullable": False},
+    ]
+
+
+def test_a_query_without_a_name_is_linted_under_none() -> None:
+    report = lint(catalog(), 'delete Team where code = "a"').to_json()
+    assert report["results"][0]["name"] is None
+    assert "warnings" not in report["results"][0]

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from omnigraph.errors import BadRequest, ParamError
-from omnigraph.lang.query.ir import ParamSpec
+from omnigraph.lang.query.ir import ParamSpec, RecordList
 from omnigraph.lang.query.params import bind, named_or_given
-from omnigraph.types import PropType
+from omnigraph.types import TEXT, PropType, Scalar
 
 SAFE = 2**53 - 1
 
@@ -163,3 +163,49 @@ def test_parameters_may_stand_where_the_name_does() -> None:
     for params in ({}, {"a": 1}):
         with pytest.raises(BadRequest, match="second place"):
             named_or_given({"a": 1}, params)
+
+
+RECORDS = RecordList(
+    (
+        ("h", TEXT),
+        ("n", PropType(Scalar.I32, nullable=True)),
+        ("on", PropType(Scalar.DATE, nullable=True)),
+    )
+)
+
+
+def test_records_are_bound_field_by_field() -> None:
+    bound = bind(
+        [ParamSpec("rows", RECORDS)],
+        {"rows": [{"h": "a", "n": "3"}, {"h": "b", "on": "1970-01-02"}]},
+    )
+    assert bound == {"rows": [{"h": "a", "n": 3, "on": None}, {"h": "b", "n": None, "on": 1}]}
+    assert bind([ParamSpec("rows", RECORDS)], {"rows": ()}) == {"rows": []}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ([{"h": "a"}, {"hh": "b"}], ["element 2", "hh"]),
+        ([{"h": "a"}, {"n": 1}], ["element 2", "`h`", "missing"]),
+        ([{"h": None}], ["element 1", "`h`", "null"]),
+        ([{"h": "a", "n": "old"}], ["element 1", "`n`", "I32"]),
+        ([{"h": "a", "n": 2**40}], ["element 1", "`n`"]),
+        ([None], ["element 1"]),
+        (["a"], ["element 1"]),
+        ({"h": "a"}, ["array"]),
+        ("a", ["array"]),
+        (None, ["null"]),
+    ],
+)
+def test_a_record_that_does_not_fit_is_told_by_its_place(given: object, words: list[str]) -> None:
+    with pytest.raises(ParamError) as caught:
+        bind([ParamSpec("rows", RECORDS)], {"rows": given})
+    message = str(caught.value)
+    assert message.startswith("param error:")
+    for word in ("rows", *words):
+        assert word in message
+
+
+def test_an_optional_list_of_records_may_be_left_out() -> None:
+    assert bind([ParamSpec("rows", RECORDS.as_nullable(True))], {}) == {"rows": None}

@@ -89,3 +89,30 @@ def test_an_exposed_vector_parameter_is_a_warning() -> None:
     assert len(exposed.warnings) == 1
     assert "`$v`" in exposed.warnings[0]
     assert hidden.warnings == ()
+
+
+def test_a_source_with_a_query_without_a_name_is_a_load_error_naming_the_file() -> None:
+    text = (
+        "query a() { match { $t: Team } return { $t.code } } match { $t: Team } return { $t.code }"
+    )
+    with pytest.raises(BadRequest, match=r"teams\.gq.*without a name"):
+        Registry.load([StoredSource("a", text, filename="teams.gq")])
+
+
+def test_a_stored_query_may_take_rows_from_another_of_its_file() -> None:
+    text = """
+      query a() { match { $t: Team } return { $t.code as c } }
+      query b($rows: [{ n: I64? }]) { for $r in $rows match { $x: a() } return { $x.c, $r.n } }
+    """
+    registry = Registry.load([StoredSource("b", text)])
+    assert not registry.validate(catalog()).breakages
+    (exposed,) = registry.exposed()
+    assert exposed.to_json()["params"] == [
+        {
+            "name": "rows",
+            "kind": "list",
+            "item_kind": "object",
+            "nullable": False,
+            "fields": [{"name": "n", "kind": "bigint", "nullable": True}],
+        }
+    ]

@@ -6,7 +6,11 @@ import pytest
 
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.maintenance.effort import MERGED_ROWS, Effort, due_folds
-from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes, stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import (
+    IndexState,
+    list_indexes,
+    stage_create_index,
+)
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.staging import stage_merge_insert
 from omnigraph.storage.tables.table import create_table

@@ -16,8 +16,9 @@ from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.maintenance.upkeep import MANY_ROWS, OthersAtWork, keep_in_shape
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from tests.commit.synthetic import Died
+from tests.graphs import graph_of
 from tests.maintenance.upkeep.keeping import (
     LIMIT,
     MEMBER_OF,
@@ -41,10 +42,7 @@ def _small_limit(monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", str(LIMIT))
 
 
-@pytest.fixture
-def graph(tmp_path):
-    with init(tmp_path / "graph", SCHEMA) as graph:
-        yield graph
+graph = graph_of(SCHEMA)
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from omnigraph.cancel import look
 from omnigraph.changes.entity_stream import EntityStream, StreamColumn, stream_columns
 from omnigraph.changes.export.export import ExportResult, OnRecords, export_result
-from omnigraph.changes.export.output import ExportOutput, Out
+from omnigraph.changes.export.export_files import ExportOutput, Out
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import BadRequest, StorageError

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.cancel import look
+from omnigraph.changes.export.export_files import ExportOutput
 from omnigraph.changes.export.lines import ADDRESS, LineEncoder
-from omnigraph.changes.export.output import ExportOutput
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
 from omnigraph.changes.stats import Meter, Stats
 from omnigraph.display.panel import Panel, Shown

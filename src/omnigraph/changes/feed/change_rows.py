@@ -16,13 +16,13 @@ from typing import Final, Literal, NamedTuple, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.candidates import ChangeCandidates, find_candidates
 from omnigraph.changes.change_filter import ChangeFilter
-from omnigraph.changes.compare import compare, same_state
+from omnigraph.changes.compare_tables import compare, same_state
 from omnigraph.changes.differing_types import shown_changes, shown_mask
 from omnigraph.changes.feed.commit_changes import ChangeReader, TablePair
 from omnigraph.changes.images import image_texts
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows, with_few_blobs
+from omnigraph.changes.may_differ import ChangeCandidates, find_candidates
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows, with_few_blobs
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.manifest.rows import GraphCommit

@@ -141,7 +141,8 @@ class ChangeReader:
     """Reads what commits changed. ``current`` is the accepted schema, whose names are used.
 
     ``skips_unknown_types``: a type that the filter names need not exist at every commit. Without
-    ``images`` only the endpoints of edges are shown, not the values of properties.
+    ``images`` only the endpoints of edges are shown, not the values of properties; ``short`` ones
+    have vectors and blobs by their sizes.
     """
 
     workspace: Workspace
@@ -149,6 +150,7 @@ class ChangeReader:
     filter: ChangeFilter
     skips_unknown_types: bool = False
     images: bool = True
+    short: bool = False
     _recent: dict[str, Snapshot] = field(default_factory=dict)
     """The snapshots of the last commits: a commit is the parent of the next one."""
 
@@ -172,6 +174,7 @@ class ChangeReader:
             self.current,
             shown,
             images=self.images,
+            short=self.short,
             start_after=start,
         )
         return behind(chain.from_iterable(chunks), place)

@@ -22,9 +22,7 @@ from omnigraph.cli.shared_options import (
 )
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
-from omnigraph.service import blobs as service
-from omnigraph.service.blobs import PutBlobRequest
-from omnigraph.service.blobs import put_blob as write_blob
+from omnigraph.service import wire
 
 if TYPE_CHECKING:
     from omnigraph.service.documents import TargetValues
@@ -46,20 +44,10 @@ class BlobArguments:
             raise typer.BadParameter(f"ENTITY is `node` or `edge`, not `{self.entity}`")
         return cast("Any", self.entity), self.type_name, self.id, self.property
 
-    def request(
-        self, target: TargetValues, offset: int = 0, length: int | None = None
-    ) -> service.BlobRequest:
+    def request(self, target: TargetValues) -> wire.BlobParameters:
         """Return the request to read or describe the blob at one state of the graph."""
-        kind = self.selector()[0]
-        return service.BlobRequest(
-            kind=kind,
-            type=self.type_name,
-            id=self.id,
-            property=self.property,
-            offset=offset,
-            length=length,
-            **target,
-        )
+        kind, type_name, id_, property_ = self.selector()
+        return wire.BlobParameters(kind=kind, type=type_name, id=id_, property=property_, **target)
 
 
 def get(
@@ -80,11 +68,11 @@ def get(
     """Write the bytes of a blob, or of a range of it, to stdout or to a file."""
     if call.flags.json:
         raise BadRequest("--json cannot be used with blob get, which writes bytes; leave it out")
-    request = blob.request(target.read(), offset, length)
+    request = blob.request(target.read())
     destination = StdoutBytes() if out is None else _Destination(out)
     try:
-        with call.open(call.address(uri)) as graph:
-            service.read_blob(graph, request, cast("Any", destination))
+        with call.reach(call.address(uri)) as side:
+            side.read_blob(request, offset, length, cast("Any", destination))
         destination.flush()
     finally:
         if isinstance(destination, _Destination):
@@ -96,8 +84,8 @@ def stat(
 ) -> None:
     """Describe a blob without opening it."""
     request = blob.request(target.read())
-    with call.open(call.address(uri)) as graph:
-        document = service.stat_blob(graph, request)
+    with call.reach(call.address(uri)) as side:
+        document = side.stat_blob(request)
     if document["kind"] == "external":
         said = f"external, {document['uri']}"
     else:
@@ -125,19 +113,17 @@ def put_blob(
     if (data is None) != clear:
         raise typer.BadParameter("give --data FILE, `--data -` for stdin, or --clear")
     kind, type_name, id_, property_ = blob.selector()
-    request = PutBlobRequest(
+    request = wire.BlobWriteParameters(
         kind=kind,
         type=type_name,
         id=id_,
         property=property_,
         branch=branch,
-        if_match=if_match,
-        if_commit=if_commit,
-        **made.read(),
+        message=made.message,
     )
     source: BlobSourceLike = open_stdin("--data") if data == STDIN else data
-    with call.open(call.address(uri)) as graph:
-        document = write_blob(graph, request, source)
+    with call.reach(call.address(uri)) as side:
+        document = side.put_blob(request, source, made.conditions(if_commit, if_match))
     size = document["size"]
     what = "cleared" if size is None else f"wrote {counted(size, 'byte')} to"
     commit = f"commit {document['commit']['graph_commit_id']}{replayed(document)}"

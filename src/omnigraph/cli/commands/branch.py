@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 
 from omnigraph.cli.call import Invocation
-from omnigraph.cli.shared_options import UriOption
+from omnigraph.cli.shared_options import UriOption, checked_state
+from omnigraph.cli.sides.side import state_fields
 from omnigraph.cli.text_tables import moment, put_names, put_table
-from omnigraph.manifest.snapshot import TEXT_FORMS, Target
-from omnigraph.service import branches as service
+from omnigraph.manifest.snapshot import TEXT_FORMS
+from omnigraph.service import wire
 from omnigraph.service.documents import Document
 
 BranchArgument = Annotated[str, typer.Argument(metavar="NAME", help="The branch.")]
@@ -26,18 +27,17 @@ def create_branch(
     uri: UriOption = None,
 ) -> None:
     """Make a branch at the head of another one, or at a past state; no data is copied."""
-    request = service.CreateBranchRequest(name=name, from_=Target.of_text(from_))
-    address = call.address(uri)
-    with call.open(address) as graph:
-        document = service.create_branch(graph, request, address.uri)
+    request = wire.NewBranchBody(name=name, from_=checked_state(from_))
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("create_branch", request)
     text = f"created branch {document['name']} from {document['from']}"
     call.answer(document, text, f"branch {document['name']} is made")
 
 
 def list_branches(call: Invocation, uri: UriOption = None) -> None:
     """List the branches, main first."""
-    with call.open(call.address(uri)) as graph:
-        document = service.list_branches(graph)
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("branches", wire.NoParameters())
     call.answer(document, lambda: put_names("branch", document["branches"]))
 
 
@@ -46,8 +46,8 @@ def delete_branch(call: Invocation, name: BranchArgument, uri: UriOption = None)
     name = name.strip()
     address = call.address(uri)
     call.consent(address, f"deleting branch {name}")
-    with call.open(address) as graph:
-        document = service.delete_branch(graph, name, address.uri)
+    with call.reach(address) as side:
+        document = side.ask("delete_branch", wire.NoParameters(), name)
     call.answer(document, f"deleted branch {name}", f"branch {name} is deleted")
 
 
@@ -60,17 +60,18 @@ def create_tag(
     uri: UriOption = None,
 ) -> None:
     """Name the commit of a target; a tag never moves."""
-    request = service.CreateTagRequest(name=name, target=Target.of_text(target))
-    with call.open(call.address(uri)) as graph:
-        tag = service.create_tag(graph, request)
+    checked_state(target)
+    with call.reach(call.address(uri)) as side:
+        request = wire.NewTagBody(name=name, **state_fields(side, target))
+        tag = side.ask("create_tag", request)
     text = f"created tag {tag['name']} at commit {tag['graph_commit_id']}"
     call.answer(tag, text, f"tag {tag['name']} is made")
 
 
 def list_tags(call: Invocation, uri: UriOption = None) -> None:
     """List the tags by name."""
-    with call.open(call.address(uri)) as graph:
-        document = service.list_tags(graph)
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("tags", wire.NoParameters())
     call.answer(document, lambda: _put_tags(document["tags"]))
 
 
@@ -79,8 +80,8 @@ def delete_tag(call: Invocation, name: TagArgument, uri: UriOption = None) -> No
     name = name.strip()
     address = call.address(uri)
     call.consent(address, f"deleting tag {name}")
-    with call.open(address) as graph:
-        document = service.delete_tag(graph, name)
+    with call.reach(address) as side:
+        document = side.ask("delete_tag", wire.NoParameters(), name)
     call.answer(document, f"deleted tag {document['name']}", f"tag {document['name']} is deleted")
 
 

@@ -58,18 +58,18 @@ def export(
     )
     with (
         export_progress(call.flags) as progress,
-        call.open(call.address(uri)) as graph,
+        call.reach(call.address(uri)) as side,
     ):
         where = cast("Any", stdout) if out == STDOUT else out
-        document = service.export(graph, request, where, progress)
+        document = side.export(request, where, progress)
     stdout.flush()
     if not call.flags.quiet:
         note(_said(document))
 
 
 def _said(document: dict[str, Any]) -> str:
-    records = document["stats"]["records"]
-    said = f"exported {counted(records, 'record')} of commit {document['graph_commit_id']}"
-    if not document["leased"]:
+    records = counted(document["stats"]["records"], "record")
+    said = f"exported {records} of commit {document['graph_commit_id']}"
+    if not document.get("leased", True):
         said += "; the graph cannot be written to, so cleanup could not know about this export"
-    return said if document["note"] is None else f"{said}; {document['note']}"
+    return f"{said}; {document['note']}" if document.get("note") else said

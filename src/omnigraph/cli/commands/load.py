@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from omnigraph.cli.address import Server
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.progress_line import embed_progress, load_progress
@@ -26,10 +27,9 @@ from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.load_options import LoadMode, OnBad
 from omnigraph.runner.executors import EngineName
+from omnigraph.service import wire
 from omnigraph.service.documents import Document
-from omnigraph.service.loads import FillRequest, LoadRequest, TypedFile
-from omnigraph.service.loads import embed as fill
-from omnigraph.service.loads import load as run_load
+from omnigraph.service.loads import LoadRequest, TypedFile
 
 FAILED = 1
 """The exit code when the provider could not make some of the vectors."""
@@ -206,12 +206,16 @@ def load(
         **made.read(),
     )
     request.check_sources()
-    stream = open_stdin("--data") if STDIN in request.data else None
     address = call.address(uri, read_only=check)
+    if isinstance(address, Server):
+        from omnigraph.cli.sides.served_load import refuse_unsendable
+
+        refuse_unsendable(request)
+    stream = open_stdin("--data") if STDIN in request.data else None
     if mode == "overwrite" and not check:
         call.consent(address, "overwriting tables")
-    with load_progress(call.flags) as progress, call.open(address, read_only=check) as graph:
-        document = run_load(graph, request, address.uri, stream=stream, progress=progress)
+    with load_progress(call.flags) as progress, call.reach(address, read_only=check) as side:
+        document = side.load(request, stream, progress)
     if document["note"] is not None:
         note(document["note"])
     call.answer(document, load_text(document), made_commit(document))
@@ -296,11 +300,9 @@ def embed(
     ] = None,
 ) -> None:
     """Fill vectors that are missing although their text is there; every 1,000 rows are a commit."""
-    types = None if type_ is None else tuple(type_)
-    request = FillRequest(branch=branch, types=types, limit=limit, **made.read())
-    address = call.address(uri)
-    with embed_progress(call.flags) as progress, call.open(address) as graph:
-        document = fill(graph, request, address.uri, progress=progress)
+    request = wire.EmbedBody(branch=branch, types=type_, limit=limit, message=made.message)
+    with embed_progress(call.flags) as progress, call.reach(call.address(uri)) as side:
+        document = side.embed(request, made.conditions(), progress)
     call.answer(document, _embed_text(document), made_commit(document))
     if document["failed"]:
         raise typer.Exit(FAILED)

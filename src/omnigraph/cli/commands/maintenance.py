@@ -24,7 +24,7 @@ FAILED = 1
 
 def optimize(call: Invocation, uri: UriArgument = None, branch: BranchOption = None) -> None:
     """Merge small fragments of tables, complete their indexes, and build those that are missing."""
-    address = call.address(uri)
+    address = call.storage(uri)
     with optimize_progress(call.flags) as progress, call.open(address) as graph:
         document, remarks = service.optimize(graph, branch, address.uri, progress=progress)
     for text in remarks.warnings:
@@ -93,7 +93,7 @@ def ensure_indices(
         raise typer.BadParameter(
             f"{chosen[0]} names an index to build anew: pass --rebuild as well"
         )
-    address = call.address(uri)
+    address = call.storage(uri)
     with call.open(address) as graph:
         document, remarks = service.ensure_indices(
             graph, branch, address.uri, rebuild=tuple(chosen) or rebuild
@@ -148,7 +148,7 @@ def repair(
         raise typer.BadParameter("--undo undoes whatever is there: pass --confirm as well")
     # What is only shown is read from a graph that is opened for reading.
     call = _writing(call, confirm or moved)
-    address = call.address(uri)
+    address = call.storage(uri)
 
     def run(call: Invocation) -> tuple[Document, service.Remarks]:
         with call.open(address, moved=moved) as graph:
@@ -226,7 +226,7 @@ def cleanup(
     request = service.CleanupRequest(keep_versions=keep, older_than_secs=seconds, confirm=confirm)
     # What is only shown needs no consent, and its graph is opened for reading.
     call = replace(call, command=replace(call.command, writes=confirm))
-    address = call.address(uri)
+    address = call.storage(uri)
     if confirm:
         call.consent(address, "removing old versions")
     with call.open(address) as graph:
@@ -279,7 +279,7 @@ def verify(
     ] = False,
 ) -> None:
     """Read every file that a kept state names; say what is lost or damaged, and how to mend it."""
-    address = call.address(uri)
+    address = call.storage(uri)
     with verify_progress(call.flags) as progress:
         document = service.verify(
             lambda: call.open(address), address.uri, deep=deep, progress=progress

@@ -1,4 +1,4 @@
-"""`omnigraph examples` and `omnigraph version`: what is installed."""
+"""`omnigraph examples`, `omnigraph skill` and `omnigraph version`: what is installed."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ import typer
 import omnigraph
 from omnigraph.cli.call import Invocation
 from omnigraph.errors import BadRequest, StorageError
+from omnigraph.skill import MAIN_PAGE, page_names, page_text
+from omnigraph.spelling import did_you_mean
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__, version_text
 
 PACKAGED = Path(omnigraph.__file__).parent / "examples"
@@ -74,6 +76,45 @@ def example_folders() -> list[Path]:
     """Return the folders of the examples, by name."""
     root = PACKAGED if PACKAGED.is_dir() else IN_CLONE
     return sorted(path.parent for path in root.glob("*/schema.pg"))
+
+
+def skill(
+    call: Invocation,
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="A reference, or `list` for their names."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Write all pages into a directory.")
+    ] = None,
+) -> None:
+    """Print what an agent has to know to use omnigraph; write it into a directory of skills."""
+    if out is not None:
+        if name is not None:
+            raise BadRequest(f"--out writes all pages; leave out `{name}`")
+        written = _write_skill(out)
+        call.answer({"written": written}, "\n".join(written))
+    elif name == "list":
+        call.answer({"references": page_names()}, "\n".join(page_names()))
+    else:
+        text = page_text() if name is None else page_text(name)
+        if text is None:
+            hint = did_you_mean(name or "", page_names()) or f"there are {', '.join(page_names())}"
+            raise BadRequest(f"the skill has no page `{name}`; {hint}")
+        call.answer({"name": name or MAIN_PAGE, "text": text}, text.rstrip("\n"))
+
+
+def _write_skill(directory: Path) -> list[str]:
+    written = []
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        for name in (MAIN_PAGE, *page_names()):
+            path = directory / f"{name}.md"
+            path.write_text(page_text(name) or "", "utf-8")
+            written.append(str(path))
+    except OSError as error:
+        raise StorageError(f"cannot write the skill to {directory}: {error}") from error
+    return written
 
 
 def version(call: Invocation) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from omnigraph.cli.address import Server
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.formats import TABLE_ROWS, Format, TableStyle, render
 from omnigraph.cli.output import (
@@ -35,13 +37,16 @@ from omnigraph.cli.shared_options import (
     UriOption,
     naming_file,
     read_file,
+    read_params,
     read_stdin,
     time_limit,
 )
+from omnigraph.cli.sides.side import NO_CONDITIONS, Conditions
 from omnigraph.cli.text_tables import put_table
-from omnigraph.display.text import counted
+from omnigraph.display.text import counted, query_text
 from omnigraph.errors import BadRequest, SourceError
 from omnigraph.service import query as service
+from omnigraph.service import wire
 from omnigraph.service.documents import Document, Streamed
 from omnigraph.spans import Span
 
@@ -75,21 +80,69 @@ def query(
     if call.flags.json and format is not None:
         raise typer.BadParameter("--json excludes --format")
     state = target.read()
-    source.refuse_stored()
-    text, params = source.read()
     default = call.operator.defaults.output or Format.TABLE
     chosen = Format.JSON if call.flags.json else format or Format(default)
     most = TABLE_ROWS if max_rows is None and chosen is Format.TABLE else max_rows
-    request = service.QueryRequest(
-        query=text, name=source.name, params=params, max_rows=most, **state
+    if source.stored is not None:
+        if timeout is not None:
+            raise BadRequest("--timeout cannot be told to a stored query; leave it out")
+        params = read_params(source.params, source.params_file)
+        body = wire.InvokeBody(params=params, max_rows=most, expect_mutation=False, **state)
+        put_rows(call, invoked(call, uri, source.stored, body), chosen, asked_for=max_rows)
+        return
+    text, params = source.read()
+    seconds = time_limit(timeout)
+    request = wire.QueryBody(
+        query=text,
+        name=source.name,
+        params=params,
+        max_rows=most,
+        timeout_ms=None if seconds is None else seconds * 1000,
+        **state,
     )
-    with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
-        answer = service.query(graph, request)
-    put_answer(call, answer, chosen)
+    address = call.address(uri)
+    with source.named_in_errors(), call.reach(address, seconds=seconds) as side:
+        # Inside, because the rows of a server are read while they are printed.
+        put_rows(call, side.query(request), chosen, asked_for=max_rows)
+
+
+def invoked(
+    call: Invocation,
+    uri: str | None,
+    name: str,
+    body: wire.InvokeBody,
+    said: Conditions = NO_CONDITIONS,
+) -> Document:
+    """Run a stored query of a server, and return its document."""
+    address = call.address(uri)
+    if not isinstance(address, Server):
+        raise BadRequest(
+            f"`{name}` without a source is a stored query, which servers have, and {address.uri} is storage; "
+            "pass the source with --query FILE or -e TEXT, or --server"
+        )
+    with call.reach(address) as side:
+        return side.ask("invoke", body, name, said=said)
+
+
+def put_rows(
+    call: Invocation, given: Streamed | Document, format: Format, *, asked_for: int | None = None
+) -> None:
+    """Write the rows of an answer, and say if they are not all."""
+    answer = given if isinstance(given, Streamed) else _streamed(given)
+    put_answer(call, answer, format)
     if answer.end().get("truncated"):
         shown, total = answer.head["row_count"], answer.end()["total_rows"]
-        more = "; --format csv or jsonl prints all, --max-rows more" if max_rows is None else ""
+        more = "; --format csv or jsonl prints all, --max-rows more" if asked_for is None else ""
         note(f"these are the first {shown:,} of {counted(total, 'row')}{more}")
+
+
+def _streamed(document: Document) -> Streamed:
+    """Return the document of a query in the form that answers of any length have."""
+    behind = {"graph_commit_id", "truncated", "total_rows"}
+    head = {name: value for name, value in document.items() if name not in {"rows", *behind}}
+    tail = {name: value for name, value in document.items() if name in behind}
+    rows = [json.dumps(row, ensure_ascii=False, separators=(",", ":")) for row in document["rows"]]
+    return Streamed(head, "rows", [rows], tail)
 
 
 def put_answer(call: Invocation, answer: Streamed, format: Format) -> None:
@@ -116,11 +169,18 @@ def explain(
     state = target.read()
     source.refuse_stored()
     text, params = source.read()
-    request = service.ExplainRequest(
-        query=text, name=source.name, params=params, profile=profile, **state
+    seconds = time_limit(timeout)
+    request = wire.ExplainBody(
+        query=text,
+        name=source.name,
+        params=params,
+        profile=profile,
+        timeout_ms=None if seconds is None else seconds * 1000,
+        **state,
     )
-    with time_limit(timeout), source.named_in_errors(), call.open(call.address(uri)) as graph:
-        document = service.explain(graph, request)
+    address = call.address(uri)
+    with source.named_in_errors(), call.reach(address, seconds=seconds) as side:
+        document = side.ask("explain", request)
     call.answer(document, lambda: put_explanation(document))
 
 
@@ -139,7 +199,7 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     from omnigraph.manifest.snapshot import Target
 
     target = Target(**document["target"])
-    yield f"{document['query_name']} on {target}, commit {document['graph_commit_id']}"
+    yield f"{query_text(document['query_name'])} on {target}, commit {document['graph_commit_id']}"
     for step in document["steps"]:
         text = step["text"]
         indent = " " * (len(text) - len(text.lstrip()) + 4)
@@ -154,6 +214,9 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
         yield f"run: {step['text']} (about {counted(step['estimated_rows'], 'row')})"
     if document.get("order_unknown") is not None:
         yield f"order: not known yet, {document['order_unknown']}"
+    if document.get("summed_away"):
+        names = ", ".join(f"${name}" for name in document["summed_away"])
+        yield f"summed away: {names}"
     yield f"path: {document['path']}"
 
 
@@ -176,18 +239,20 @@ def mutate(
     uri: UriOption = None,
 ) -> None:
     """Run a mutation as one commit, or change nothing."""
-    source.refuse_stored()
-    text, params = source.read()
-    request = service.MutateRequest(
-        query=text,
-        name=source.name,
-        params=params,
-        branch=branch,
-        if_commit=if_commit,
-        **made.read(),
-    )
-    with source.named_in_errors(), call.open(call.address(uri)) as graph:
-        document = service.mutate(graph, request)
+    said = made.conditions(if_commit)
+    if source.stored is not None:
+        params = read_params(source.params, source.params_file)
+        body = wire.InvokeBody(
+            params=params, branch=branch, expect_mutation=True, message=made.message
+        )
+        document = invoked(call, uri, source.stored, body, said)
+    else:
+        text, params = source.read()
+        request = wire.MutateBody(
+            query=text, name=source.name, params=params, branch=branch, message=made.message
+        )
+        with source.named_in_errors(), call.reach(call.address(uri)) as side:
+            document = side.ask("mutate", request, said=said)
     call.answer(document, mutation_text(document), made_commit(document))
 
 
@@ -196,7 +261,7 @@ def mutation_text(document: Document) -> str:
     commit = document["commit"]
     made = "no commit" if commit is None else f"commit {commit['graph_commit_id']}"
     counts = f"{counted(document['affected_nodes'], 'node')}, {counted(document['affected_edges'], 'edge')}"
-    return f"{document['query_name']}: {counts}; {made}{replayed(document)}"
+    return f"{query_text(document['query_name'])}: {counts}; {made}{replayed(document)}"
 
 
 def lint(
@@ -215,15 +280,15 @@ def lint(
         raise BadRequest("lint was given both --schema FILE and a graph; drop one")
     address = None if schema is not None else call.find_address(uri)
     source = read_stdin("--query") if query == STDIN else read_file(query)
-    request = service.LintRequest(source=source, query_path=query)
     if schema is not None:
+        checked = service.LintRequest(source=source, query_path=query)
         with naming_file(schema):
-            document = service.lint_with_schema(read_file(schema), str(schema), request)
+            document = service.lint_with_schema(read_file(schema), str(schema), checked)
     elif address is None:
         raise BadRequest("lint needs a schema: pass --schema FILE, or the URI of a graph")
     else:
-        with call.open(address) as graph:
-            document = service.lint(graph, request, address.uri)
+        with call.reach(address) as side:
+            document = side.ask("lint", wire.LintBody(source=source, query_path=query))
     call.answer(document, lambda: _put_checked(document))
     _report_failures(document, source)
     if document["errors"]:

@@ -19,6 +19,7 @@ from omnigraph.cli.shared_options import (
 )
 from omnigraph.display.text import counted
 from omnigraph.service import schema as service
+from omnigraph.service import wire
 from omnigraph.service.documents import Document
 
 LossOption = Annotated[
@@ -48,7 +49,7 @@ def init(
         actor=call.operator_actor,
         message=message,
     )
-    address = call.address(uri)
+    address = call.storage(uri)
     with naming_file(str(schema)):
         document = service.init(request, address.uri)
     for warning in document.get("warnings", ()):
@@ -58,8 +59,8 @@ def init(
 
 def show_schema(call: Invocation, uri: UriArgument = None) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
-    with call.open(call.address(uri)) as graph:
-        document = service.show_schema(graph)
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("schema", wire.NoParameters())
     call.answer(document, document["schema_source"])
 
 
@@ -71,11 +72,9 @@ def plan_schema(
 ) -> None:
     """Show the steps to a new schema. Nothing is changed."""
     address = call.address(uri)
-    request = service.NewSchemaRequest(
-        schema_source=read_file(schema), allow_data_loss=allow_data_loss
-    )
-    with naming_file(schema), call.open(address) as graph:
-        document = service.plan_schema(graph, request, address.uri)
+    request = wire.SchemaPlanBody(schema_source=read_file(schema), allow_data_loss=allow_data_loss)
+    with naming_file(schema), call.reach(address) as side:
+        document = side.ask("schema_plan", request)
     call.answer(document, _planned(document))
     for warning in document.get("warnings", ()):
         note(f"warning: {warning}")
@@ -89,14 +88,11 @@ def apply_schema(
     uri: UriArgument = None,
 ) -> None:
     """Give the graph a new schema as one commit, or change nothing."""
-    request = service.ApplyRequest(
-        schema_source=read_file(schema),
-        allow_data_loss=allow_data_loss,
-        **made.read(),
+    request = wire.SchemaApplyBody(
+        schema_source=read_file(schema), allow_data_loss=allow_data_loss, message=made.message
     )
-    address = call.address(uri)
-    with naming_file(schema), call.open(address) as graph:
-        document = service.apply_schema(graph, request, address.uri)
+    with naming_file(schema), call.reach(call.address(uri)) as side:
+        document = side.ask("apply_schema", request, said=made.conditions())
     call.answer(document, _applied(document), made_commit(document))
     for warning in document.get("warnings", ()):
         note(f"warning: {warning}")

@@ -8,7 +8,7 @@ from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import note, put
 from omnigraph.cli.shared_options import TargetOptions, UriArgument
 from omnigraph.cli.text_tables import moment, put_facts, put_table
-from omnigraph.service import states as service
+from omnigraph.service import wire
 
 STATUS_FIELDS = {
     "table_key": "table",
@@ -24,9 +24,8 @@ SNAPSHOT_FIELDS = ("table_key", "table_version", "table_branch", "row_count", "t
 
 def status(call: Invocation, uri: UriArgument = None) -> None:
     """Sum up a graph: branches, head, the tables of main, and what they need."""
-    address = call.address(uri)
-    with call.open(address) as graph:
-        document = service.status(graph, address.uri)
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("status", wire.NoParameters())
     call.answer(document, lambda: _put_status(document))
 
 
@@ -66,9 +65,19 @@ def snapshot(
 ) -> None:
     """Show the version of every table at a branch or a commit."""
     state = target.read()
-    with call.open(call.address(uri)) as graph:
-        document = service.snapshot(graph, service.SnapshotRequest(**state))
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("snapshot", wire.TargetParameters(**state))
     call.answer(document, lambda: _put_snapshot(document))
+
+
+def list_graphs(call: Invocation) -> None:
+    """List the graphs of a server."""
+    from omnigraph.cli.sides.served import list_graphs as ask
+
+    server = call.server()
+    document = ask(server.url, call.token(server))
+    rows = [f"{graph['graph_id']}\t{graph['uri']}" for graph in document["graphs"]]
+    call.answer(document, lambda: put("\n".join(rows)) if rows else note("there are no graphs"))
 
 
 def _put_snapshot(document: dict[str, Any]) -> None:

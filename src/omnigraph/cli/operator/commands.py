@@ -12,12 +12,14 @@ import typer
 from omnigraph import settings
 from omnigraph.cli.address import Cluster, Server, binding_of, find_profile, scope
 from omnigraph.cli.call import Invocation
+from omnigraph.cli.formats import TABLE_ROWS, Format
 from omnigraph.cli.operator.config import NAME, Alias, NamedGraph, Operator, ScopeKind
 from omnigraph.cli.operator.credentials import read_tokens, write_tokens
 from omnigraph.cli.output import note
 from omnigraph.cli.shared_options import FormatOption, ParamsFileOption, ParamsOption, read_params
 from omnigraph.cli.text_tables import put_facts, put_table
 from omnigraph.errors import BadRequest
+from omnigraph.service import wire
 
 DEFAULTS = "(defaults)"
 """The name that stands for the defaults, where no profile is active."""
@@ -41,12 +43,17 @@ def alias(
     if call.flags.json and format is not None:
         raise typer.BadParameter("--json excludes --format")
     known = _find_alias(call.operator, name)
-    bind_params(known, args or [], read_params(params, params_file))
-    server = scope("server", known.server, known.graph, call.operator)
-    raise BadRequest(
-        f"alias `{name}` is the query `{known.query}` of {server.uri}, and this version of "
-        "omnigraph reaches no servers; run the text of the query with omnigraph query"
-    )
+    bound = bind_params(known, args or [], read_params(params, params_file))
+    from omnigraph.cli.commands.query import put_rows
+
+    chosen = format or known.format or call.operator.defaults.output or Format.TABLE
+    shown = Format.JSON if call.flags.json else Format(chosen)
+    most = TABLE_ROWS if shown is Format.TABLE else None
+    body = wire.InvokeBody(params=dict(bound), max_rows=most, expect_mutation=False)
+    address = scope("server", known.server, known.graph, call.operator)
+    assert isinstance(address, Server)
+    with call.reach(call.with_graph(address)) as side:
+        put_rows(call, side.ask("invoke", body, known.query), shown)
 
 
 def bind_params(known: Alias, args: Sequence[str], given: Any) -> Mapping[str, Any]:

@@ -18,20 +18,13 @@ from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.parser import parse
 from omnigraph.lang.schema.syntax.printer import render
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.service.loads import LoadRequest, load
-from omnigraph.service.query import (
-    ExplainRequest,
-    MutateRequest,
-    QueryRequest,
-    explain,
-    mutate,
-    query,
-)
+from omnigraph.service import wire
+from omnigraph.service.loads import LoadRequest
 from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from omnigraph.cli.address import Store
-    from omnigraph.graph.session import Session
+    from omnigraph.cli.address import Reachable
+    from omnigraph.cli.sides.side import Side
     from omnigraph.service.documents import TargetValues
 
 
@@ -45,7 +38,7 @@ Params = Mapping[str, Any]
 
 def put_rows(
     call: Invocation,
-    session: Session,
+    side: Side,
     text: str,
     params: Params,
     state: TargetValues,
@@ -56,7 +49,7 @@ def put_rows(
     rows = SHOWN_ROWS if is_screen else TABLE_ROWS
     most = rows if format is Format.TABLE else None
     began = time.perf_counter()
-    answer = query(session, QueryRequest(query=text, params=params, max_rows=most, **state))
+    answer = side.query(wire.QueryBody(query=text, params=dict(params), max_rows=most, **state))
     took = time.perf_counter() - began
     put_answer(call, answer, format)
     end = answer.end()
@@ -68,21 +61,23 @@ def put_rows(
         note(f"{took * 1000:,.0f} ms")
 
 
-def put_mutation(session: Session, text: str, params: Params, branch: str) -> None:
+def put_mutation(side: Side, text: str, params: Params, branch: str) -> None:
     """Run a mutation and say what it changed."""
-    put(mutation_text(mutate(session, MutateRequest(query=text, params=params, branch=branch))))
+    request = wire.MutateBody(query=text, params=dict(params), branch=branch)
+    put(mutation_text(side.ask("mutate", request)))
 
 
 def put_explained(
-    session: Session, text: str, params: Params | None, state: TargetValues, *, profile: bool
+    side: Side, text: str, params: Params | None, state: TargetValues, *, profile: bool
 ) -> None:
     """Write what a read would do; with ``profile`` run it and write where its time goes, too."""
-    request = ExplainRequest(query=text, params=params, profile=profile, **state)
-    put_explanation(explain(session, request))
+    given = None if params is None else dict(params)
+    request = wire.ExplainBody(query=text, params=given, profile=profile, **state)
+    put_explanation(side.ask("explain", request))
 
 
 def put_load(
-    call: Invocation, address: Store, session: Session, words: list[str], branch: str
+    call: Invocation, address: Reachable, side: Side, words: list[str], branch: str
 ) -> None:
     """Load a file of JSON lines, in the mode named behind it, and say what was loaded."""
     file, mode = _file_and_mode(words)
@@ -90,7 +85,7 @@ def put_load(
         call.consent(address, "overwriting tables")
     request = LoadRequest(mode=mode, data=(file,), branch=branch)
     with load_progress(call.flags) as progress:
-        document = load(session, request, address.uri, progress=progress)
+        document = side.load(request, None, progress)
     put(load_text(document))
 
 

@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 INDENT = "  "
 KEYWORDS = frozenset(
     {"query", "match", "not", "return", "as", "order", "asc", "desc", "limit", "contains"}
-    | {"starts_with", "insert", "update", "set", "delete", "where", "true", "false"}
+    | {"starts_with", "insert", "update", "set", "delete", "where", "true", "false", "for", "in"}
+    | {"and", "or", "is", "null", "exists", "optional", "distinct", "having", "offset", "by"}
+    | {"ends_with", "upsert"}
 )
 COLOURS = {
     Kind.COMMENT: "ansibrightblack",

@@ -23,20 +23,31 @@ from omnigraph.cli.shell.statements import (
 )
 from omnigraph.cli.shell.variables import described, variable_types
 from omnigraph.errors import OmniGraphError
+from omnigraph.lang.query import functions
 from omnigraph.lang.query.syntax.ast import AGGREGATES, RANKINGS, TEXT_CALLS
 from omnigraph.lang.schema.catalog import Catalog, EdgeType
 from omnigraph.types import Scalar
 
 KEYWORDS = {
     "QUERY": "query ",
+    "FOR": "for ",
     "MATCH": "match {",
     "RETURN": "return {",
+    "DISTINCT": "distinct ",
+    "HAVING": "having {",
     "ORDER": "order {",
     "LIMIT": "limit ",
+    "OFFSET": "offset ",
     "SET": "set {",
     "WHERE": "where ",
     "NOT": "not {",
+    "EXISTS": "exists {",
+    "OPTIONALLY": "optional {",
+    "AND": "and ",
+    "OR": "or ",
+    "BY": "by ",
     "INSERT": "insert ",
+    "UPSERT": "upsert ",
     "UPDATE": "update ",
     "DELETE": "delete ",
     "AS": "as ",
@@ -44,12 +55,22 @@ KEYWORDS = {
     "DESC": "desc",
     "CONTAINS": "contains ",
     "STARTS_WITH": "starts_with ",
+    "ENDS_WITH": "ends_with ",
+    "IN": "in ",
+    "IS": "is ",
+    "NULL": "null",
+    "NOT_NULL": "not null",
 }
+_PLAIN = (functions.WORDS, "function")
 FUNCTIONS: dict[str, list[tuple[tuple[str, ...], str]]] = {
-    "MATCH": [(TEXT_CALLS, "text search")],
-    "RETURN": [(AGGREGATES, "aggregate")],
-    "ORDER": [(AGGREGATES, "aggregate"), (RANKINGS, "ranking")],
+    "MATCH": [(TEXT_CALLS, "text search"), _PLAIN],
+    "RETURN": [(AGGREGATES, "aggregate"), _PLAIN],
+    "HAVING": [_PLAIN],
+    "ORDER": [(AGGREGATES, "aggregate"), (RANKINGS, "ranking"), _PLAIN],
+    "": [_PLAIN],
 }
+_BLOCKS = frozenset({"NOT", "EXISTS", "OPTIONALLY"})
+"""What begins a block of clauses inside `match`."""
 VALUES = ("true", "false", "now()", 'date("', 'datetime("')
 ENDS = ("from", "to")
 
@@ -192,8 +213,9 @@ class _Place:
 
     def block(self) -> str | None:
         """Return the word that the innermost block begins with; None in the braces of a query itself."""
-        words = [kind for kind, _ in self.read() if kind in {"MATCH", "NOT", "RETURN", "ORDER"}]
-        return None if not words else "MATCH" if words[-1] == "NOT" else words[-1]
+        known = {"MATCH", "RETURN", "HAVING", "ORDER", *_BLOCKS}
+        words = [kind for kind, _ in self.read() if kind in known]
+        return None if not words else "MATCH" if words[-1] in _BLOCKS else words[-1]
 
 
 def _fitting(

@@ -24,14 +24,13 @@ HISTORY = "shell_history"
 
 def shell(call: Invocation, uri: UriArgument = None, branch: BranchOption = None) -> None:
     """Run queries and mutations at a prompt, or those that are piped in."""
-    import omnigraph
     from omnigraph.cli.shell.shell import Shell
 
     if call.flags.json:
         raise BadRequest("--json cannot be used with shell; .format json prints rows as JSON")
     address = call.address(uri)
-    with omnigraph.open(address.uri, mode="rw", actor=call.actor) as graph:
-        run(Shell(call, address, graph, branch))
+    with call.reach(address, writes=True) as side:
+        run(Shell(call, address, side, branch))
 
 
 def run(shell: Shell) -> None:
@@ -67,7 +66,7 @@ def _run_typed(shell: Shell, text: str) -> None:
     """Run what was typed at once; the first failure ends it, not the shell."""
     splitter = Splitter()
     try:
-        for statement in splitter.feed(f"{text}\n"):
+        for statement in splitter.feed(f"{text}\n\n"):
             shell.run(statement)
     except OmniGraphError as error:
         report(error)

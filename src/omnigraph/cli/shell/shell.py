@@ -16,15 +16,18 @@ from omnigraph.cli.shell.answers import declaration
 from omnigraph.cli.shell.query_completion import Vocabulary
 from omnigraph.cli.shell.shown_state import ShownState
 from omnigraph.cli.shell.statements import DOTS, HELP, Statement, split_dot
+from omnigraph.cli.sides.side import full_commit_id
 from omnigraph.display.text import printable
 from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.syntax.parser import parse
+from omnigraph.service import wire
 from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
-    from omnigraph.cli.address import Store
-    from omnigraph.graph import Graph
+    from omnigraph.cli.address import Reachable
+    from omnigraph.cli.sides.side import Side
     from omnigraph.lang.query.syntax.ast import Query
+    from omnigraph.lang.schema.catalog import Catalog
 
 
 class Left(Exception):
@@ -34,13 +37,16 @@ class Left(Exception):
 class Shell:
     """An open graph, and what dot commands have set: the state looked at, parameters, format."""
 
-    def __init__(self, call: Invocation, address: Store, graph: Graph, branch: str | None) -> None:
+    def __init__(
+        self, call: Invocation, address: Reachable, side: Side, branch: str | None
+    ) -> None:
         self._call = call
         self._address = address
-        self._graph = graph
+        self._side = side
         self._params: dict[str, Any] = {}
         self._format = Format(call.operator.defaults.output or Format.TABLE)
         self._last_read: str | None = None
+        self._types: tuple[str, Catalog] | None = None
         self._looked_at = ShownState()
         self._look_at(ShownState() if branch is None else ShownState(branch))
 
@@ -56,12 +62,26 @@ class Shell:
 
     def names(self) -> Vocabulary:
         """Return the names of the graph, for completion."""
-        graph = self._graph
-        return Vocabulary(
-            graph.schema.catalog,
-            graph.branches.list,
-            lambda: [tag.name for tag in graph.tags.list()],
-        )
+        return Vocabulary(self._catalog(), self._branches, self._tags)
+
+    def _catalog(self) -> Catalog:
+        from omnigraph.language import parse_schema
+
+        source = self._source()
+        if self._types is None or self._types[0] != source:
+            self._types = source, parse_schema(source).catalog
+        return self._types[1]
+
+    def _source(self) -> str:
+        source: str = self._side.ask("schema", wire.NoParameters())["schema_source"]
+        return source
+
+    def _branches(self) -> list[str]:
+        names: list[str] = self._side.ask("branches", wire.NoParameters())["branches"]
+        return names
+
+    def _tags(self) -> list[str]:
+        return [tag["name"] for tag in self._side.ask("tags", wire.NoParameters())["tags"]]
 
     def run(self, statement: Statement) -> None:
         """Run a query or a dot command; raise ``Left`` for `.quit`."""
@@ -99,12 +119,12 @@ class Shell:
         query = _only_query(text)
         if query.is_mutation:
             self._looked_at.refuse_past()
-            answers.put_mutation(self._graph, text, self._params_of(query), self._looked_at.branch)
+            answers.put_mutation(self._side, text, self._params_of(query), self._looked_at.branch)
         else:
             self._last_read = text
             answers.put_rows(
                 self._call,
-                self._graph,
+                self._side,
                 text,
                 self._params_of(query),
                 self._looked_at.values,
@@ -118,12 +138,12 @@ class Shell:
 
     def _explain(self, text: str) -> None:
         text = self._text_or_last(text)
-        answers.put_explained(self._graph, text, None, self._looked_at.values, profile=False)
+        answers.put_explained(self._side, text, None, self._looked_at.values, profile=False)
 
     def _profile(self, text: str) -> None:
         text = self._text_or_last(text)
         params = self._params_of(_only_query(text))
-        answers.put_explained(self._graph, text, params, self._looked_at.values, profile=True)
+        answers.put_explained(self._side, text, params, self._looked_at.values, profile=True)
 
     def _text_or_last(self, text: str) -> str:
         """Return the text of a query, or that of the last one where none is given."""
@@ -137,7 +157,7 @@ class Shell:
 
     def _look_at(self, state: ShownState) -> None:
         """Look at a state from now on, if there is such a state."""
-        self._graph.snapshot(**state.values)
+        self._side.ask("snapshot", wire.TargetParameters(**state.values))
         self._looked_at = state
 
     def _branch(self, name: str) -> None:
@@ -145,15 +165,11 @@ class Shell:
             self._look_at(ShownState(name))
             return
         here = self._looked_at.branch
-        put(
-            "\n".join(
-                f"{'*' if name == here else ' '} {name}" for name in self._graph.branches.list()
-            )
-        )
+        put("\n".join(f"{'*' if name == here else ' '} {name}" for name in self._branches()))
 
     def _at(self, word: str) -> None:
         if word.startswith("commit:"):  # the whole id, where only its beginning was given
-            word = f"commit:{self._graph.snapshot(at=word).graph_commit_id}"
+            word = f"commit:{full_commit_id(self._side, word)}"
         self._look_at(self._looked_at.at(word))
 
     def _set_params(self, text: str) -> None:
@@ -182,13 +198,13 @@ class Shell:
         put("\n".join([HELP, *(f"{dot.usage:<{width}}  {dot.about}" for dot in DOTS)]))
 
     def _schema(self, name: str) -> None:
-        source = self._graph.schema.source
+        source = self._source()
         put(declaration(source, name) if name else source)
 
     def _load(self, text: str) -> None:
         self._looked_at.refuse_past()
         answers.put_load(
-            self._call, self._address, self._graph, _words(text), self._looked_at.branch
+            self._call, self._address, self._side, _words(text), self._looked_at.branch
         )
 
     def _quit(self, _: str) -> None:
@@ -203,8 +219,8 @@ def _refuse_without_dot(text: str) -> None:
 
 
 def _only_query(text: str) -> Query:
-    """Return the query of a statement; raise if it is none."""
-    return parse(text).queries[0]
+    """Return the query of a statement, behind the one it uses; raise if it is none."""
+    return parse(text).queries[-1]
 
 
 def _words(text: str) -> list[str]:

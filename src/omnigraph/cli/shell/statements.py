@@ -1,4 +1,5 @@
-"""Cut text into statements: queries, which end when their braces close, and dot commands.
+"""Cut text into statements: declared queries, which end when their braces close, queries without a name,
+which end at an empty line or a `;`, and dot commands.
 
 The parser of the language refuses a text as a whole. At a prompt most texts are half a query, so
 statements are cut, coloured and searched for variables by tokens that any text has.
@@ -17,9 +18,9 @@ from omnigraph.cli.formats import Format
 Completes = str | tuple[str, ...] | None
 
 HELP = """\
-A statement is a query, and runs when its braces close:
+A statement is a query. It ends at an empty line or a `;`, a declared one when its braces close:
 
-  query adults() { match { $p: Person $p.age >= 18 } return { $p.name } limit 10 }
+  match { $p: Person $p.age >= 18 } return { $p.name } limit 10;
   query join($name: String) { insert Person { name: $name } }
 
 Tab completes, Ctrl-C stops what runs or clears the line, Ctrl-D leaves.
@@ -40,6 +41,9 @@ _TOKEN = re.compile(
 TAKES_QUERY = (".explain", ".profile")
 """Dot commands that are followed by a query, which may go on over several lines."""
 _DOT = re.compile(r"\.\w*")
+_ANONYMOUS = frozenset({"match", "for", "insert", "upsert", "update", "delete", "("})
+"""How a query without a name begins. Its braces close too early to tell where it ends."""
+_EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +156,8 @@ class Splitter:
     """Cuts lines into statements as they come.
 
     Text that cannot become a query, such as `hello`, ends with its line, so that it fails at once and
-    does not wait for braces that will never come. Between statements `;` is ignored.
+    does not wait for braces that will never come. Between statements `;` is ignored. A declaration waits
+    for the line after it, where a query without a name may begin that uses it.
     """
 
     def __init__(self) -> None:
@@ -166,6 +171,7 @@ class Splitter:
         self._scanned = 0
         self._depth = 0
         self._first: str | None = None  # the first word of the query
+        self._declared: int | None = None  # where the declaration ends that waits for what follows
 
     def feed(self, lines: str) -> Iterator[Statement]:
         """Take whole lines and yield the statements that end in them."""
@@ -175,10 +181,20 @@ class Splitter:
 
     def finish(self) -> Statement | None:
         """Return what is left when no more lines come, or None if that is nothing."""
-        for statement in self.feed("\n"):
-            return statement  # its line had no newline
+        for statement in self.feed("\n\n"):
+            return statement  # its line had no newline, or it waited for more
         text = self._text.rstrip()
         return Statement(text, self._line, is_finished=False) if text else None
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing is left, or only a declaration that waits for what may follow."""
+        return self._declared is not None or not self._text.strip() or self._is_trivial()
+
+    def _is_trivial(self) -> bool:
+        between = [token for token in tokens(self._text) if token.text != ";"]
+        trivia = {Kind.SPACE, Kind.COMMENT}
+        return all(token.kind in trivia and not token.is_open for token in between)
 
     def _cut(self, end: int) -> Statement:
         """Return the statement that ends here, and go on behind it."""
@@ -221,25 +237,54 @@ class Splitter:
 
     def _query_end(self) -> int | None:
         for token in tokens(self._text, self._scanned):
-            if token.is_open:
-                return None  # scanned again from its beginning when there is more
-            if token.kind is Kind.SPACE:
-                is_query = self._first in {None, "query"}
-                if "\n" in token.text and self._depth == 0 and not is_query:
-                    return token.start + token.text.index("\n")
-            elif token.kind is not Kind.COMMENT:
-                self._has_begun = True
-                self._first = self._first or token.text
-                self._depth += {"{": 1, "}": -1}.get(token.text, 0)
-                if token.text == "}" and self._depth <= 0:
-                    return token.end
-            self._scanned = token.end
+            if token.is_open:  # scanned again from its beginning when there is more
+                return self._declared
+            end = self._end_at(token)
+            if end is not None:
+                return end
+            # White space may go on with the next line.
+            is_last = token.kind is Kind.SPACE and token.end == len(self._text)
+            self._scanned = token.start if is_last else token.end
         return None
+
+    def _end_at(self, token: ShellToken) -> int | None:
+        """Take the next token; return where the statement ends, if it shows that."""
+        if token.kind is Kind.COMMENT:  # one of several lines stands between statements
+            return self._declared if "\n" in token.text else None
+        if token.kind is Kind.SPACE:
+            return self._end_at_space(token)
+        if self._declared is not None:
+            if token.text not in _ANONYMOUS:
+                return self._declared
+            self._first, self._declared = token.text, None
+        self._has_begun = True
+        self._first = self._first or token.text
+        self._depth += {"{": 1, "}": -1}.get(token.text, 0)
+        if self._depth > 0:
+            return None
+        if self._first in _ANONYMOUS:
+            return token.start if token.text == ";" else None
+        if token.text == "}":
+            if self._first != "query":
+                return token.end
+            self._declared = token.end
+        return None
+
+    def _end_at_space(self, token: ShellToken) -> int | None:
+        if "\n" not in token.text or self._depth > 0 or self._first is None:
+            return None
+        if self._declared is not None or self._first in _ANONYMOUS:
+            empty = _EMPTY_LINE.search(token.text)
+            return None if empty is None else self._declared or token.start
+        return None if self._first == "query" else token.start + token.text.index("\n")
 
 
 def is_complete(text: str) -> bool:
-    """Return whether Enter should run the text: it ends with a whole statement, or is blank."""
+    """Return whether Enter should run the text: it ends with a whole statement, or is blank.
+
+    At a prompt a declaration runs when its braces close. One that another query uses is entered with it.
+    """
     splitter = Splitter()
     for _ in splitter.feed(f"{text}\n"):
         pass
-    return splitter.finish() is None
+    return splitter.is_at_end

@@ -57,12 +57,30 @@ class BlobStat(Shown):
             "target": {**named, "resolved_snapshot": self.graph_commit_id},
         }
 
+    def ensure_managed(self) -> None:
+        """Refuse an external blob, whose bytes are not kept here."""
+        if self.uri is not None:
+            raise ExternalBlob(
+                f"{self.selector.property} of {self.selector.type} {self.selector.id!r} is kept at "
+                f"{self.uri} and is not fetched from there; read it yourself",
+                uri=self.uri,
+                reason="external blobs are not fetched",
+            )
+
     def _panel(self) -> Panel:
         size = None if self.size is None else size_text(self.size)
         facts = [("size", size), ("etag", self.etag), ("uri", self.uri)]
         known = [(name, value) for name, value in facts if value is not None]
         title = f"{self.kind} blob {self.selector}"
         return Panel(title, [*known, ("commit", self.graph_commit_id)])
+
+
+class BlobFile(io.BufferedReader):
+    """An open blob: a binary file, and ``stat``, what was known of the blob when it was opened."""
+
+    def __init__(self, stream: BlobStream, stat: BlobStat) -> None:
+        super().__init__(stream)
+        self.stat = stat
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +92,18 @@ class _Found:
     column: str
     address: int
     facts: BlobFacts
+
+    def stat(self, selector: BlobSelector, target: Target) -> BlobStat:
+        facts = self.facts
+        return BlobStat(
+            selector,
+            "managed" if facts.external_uri is None else "external",
+            facts.size,
+            facts.etag,
+            facts.external_uri,
+            target,
+            self.view.snapshot.graph_commit_id,
+        )
 
 
 class Blobs(Facet):
@@ -89,17 +119,7 @@ class Blobs(Facet):
     ) -> BlobStat:
         """Describe a blob without opening it. A null one is not found."""
         selector, wanted = BlobSelector(kind, type, id, property), self._access.reading(**target)
-        blob = self._find(selector, wanted)
-        facts = blob.facts
-        return BlobStat(
-            selector,
-            "managed" if facts.external_uri is None else "external",
-            facts.size,
-            facts.etag,
-            facts.external_uri,
-            wanted,
-            blob.view.snapshot.graph_commit_id,
-        )
+        return retry_if_remade(wanted, lambda: self._look(selector, wanted).stat(selector, wanted))
 
     def open(
         self,
@@ -108,11 +128,13 @@ class Blobs(Facet):
         id: str,
         property: str,
         **target: Unpack[TargetKeywords],
-    ) -> io.BufferedReader:
-        """Open a managed blob as a readable, seekable binary file; only what is asked for is read."""
+    ) -> BlobFile:
+        """Open a managed blob as a readable, seekable binary file; only what is asked for is read.
+
+        Its ``stat`` has the size, the ETag and the commit of these very bytes.
+        """
         selector, wanted = BlobSelector(kind, type, id, property), self._access.reading(**target)
-        stream = self._open(selector, wanted)
-        return io.BufferedReader(stream)
+        return BlobFile(*self._open(selector, wanted))
 
     @overload
     def read(
@@ -166,7 +188,8 @@ class Blobs(Facet):
             _check_out(out)
 
         def read() -> bytes | int:
-            with self._open(selector, wanted) as stream:
+            stream, _ = self._open(selector, wanted)
+            with stream:
                 left = _range_length(selector, stream.size, offset, length)
                 stream.seek(offset)
                 if out is None:
@@ -190,13 +213,15 @@ class Blobs(Facet):
         actor: str | None = None,
         if_commit: str | None = None,
         if_match: str | None = None,
+        if_none_match: str | None = None,
         operation_id: str | None = None,
         message: str | None = None,
     ) -> BlobWritten:
         """Replace a blob by the bytes of ``source``, as one commit; other properties stay.
 
         ``source`` is a path, a binary file, bytes, an iterator of bytes, or None, which clears the
-        value. ``if_match``: refuse unless the stored value has that ETag (see ``stat``).
+        value. ``if_match``: refuse unless the stored value has that ETag (see ``stat``); `*` fits every
+        value, and several are separated by commas. ``if_none_match="*"``: refuse unless there is no value.
         ``if_commit``: refuse unless the branch is at that commit. ``operation_id`` and
         ``message`` as for ``mutate``.
         """
@@ -208,6 +233,11 @@ class Blobs(Facet):
         acting.ask(Action.CHANGE, name)
         if if_match is not None and not isinstance(if_match, str):
             raise BadRequest("if_match is the ETag of a blob, a text")
+        if if_none_match is not None and str(if_none_match).strip() != "*":
+            raise BadRequest(
+                f"if_none_match is {if_none_match!r}; give `*`, for a blob that has no value yet, or "
+                "leave it out"
+            )
 
         def accepted(state: BranchState) -> tuple[str, Catalog]:
             schema = self._state.schemas.at(state)
@@ -221,27 +251,19 @@ class Blobs(Facet):
             if_commit,
             if_match,
             WriteRequest.checked("blob_write", operation_id, message),
+            must_be_null=if_none_match is not None,
         )
         return write_blob(self._state.workspace, request, source)
 
-    def _open(self, selector: BlobSelector, target: Target) -> BlobStream:
+    def _open(self, selector: BlobSelector, target: Target) -> tuple[BlobStream, BlobStat]:
         return retry_if_remade(target, lambda: self._open_found(selector, target))
 
-    def _open_found(self, selector: BlobSelector, target: Target) -> BlobStream:
+    def _open_found(self, selector: BlobSelector, target: Target) -> tuple[BlobStream, BlobStat]:
         blob = self._look(selector, target)
-        uri = blob.facts.external_uri
-        if uri is not None:
-            raise ExternalBlob(
-                f"{selector.property} of {selector.type} {selector.id!r} is kept at {uri} and is not "
-                "fetched from there; read it yourself",
-                uri=uri,
-                reason="external blobs are not fetched",
-            )
+        stat = blob.stat(selector, target)
+        stat.ensure_managed()
         with blob.view.reading():
-            return open_blob(blob.table, blob.column, blob.address, blob.view.reading)
-
-    def _find(self, selector: BlobSelector, target: Target) -> _Found:
-        return retry_if_remade(target, lambda: self._look(selector, target))
+            return open_blob(blob.table, blob.column, blob.address, blob.view.reading), stat
 
     def _look(self, selector: BlobSelector, target: Target) -> _Found:
         snapshot, catalog = resolve(self._state, target)

@@ -49,7 +49,9 @@ class Branches(Facet):
         """Return `main`, then the other branches in code-point order."""
         self._state.ensure_open()
         self._access.ask(Action.READ)
-        return refs.list_refs(self._state.workspace.manifest)
+        manifest = self._state.workspace.manifest
+        manifest.state(MAIN)  # names alone would not show that another graph is here now
+        return refs.list_refs(manifest)
 
     def delete(
         self,
@@ -82,6 +84,8 @@ class Branches(Facet):
         engine: EngineName = "auto",
         images: bool = False,
         *,
+        short: bool = False,
+        if_commit: str | None = None,
         operation_id: str | None = None,
         message: str | None = None,
     ) -> MergeResult:
@@ -90,16 +94,26 @@ class Branches(Facet):
         ``granularity="property"`` puts entities together that both sides changed in different properties.
         ``resolve`` decides entities in conflict: ``"ours"`` (the target's state), ``"theirs"``, or for
         each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
-        nothing and lists the conflicts; ``images`` makes conflicts show the entities. With
-        ``delete_branch`` the source is deleted afterwards. With ``engine="spark"`` executors compare
-        tables of which many rows changed. ``operation_id`` and ``message`` as for ``mutate``.
+        nothing and lists the conflicts; ``images`` makes conflicts show the entities, and ``short``
+        shows their vectors and blobs by their sizes. With
+        ``delete_branch`` the source is deleted afterwards; an actor who may not delete it merges nothing. With ``engine="spark"`` executors compare
+        tables of which many rows changed. ``if_commit`` is about the branch that is written; it, ``operation_id``
+        and ``message`` are as for ``mutate``.
         """
         from omnigraph.runner.executors import Executors
         from omnigraph.write.merge.merge import merge_branches
 
         acting = self._access.acting(actor)
         options = merge_options(
-            acting, granularity, resolve, dry_run, images, operation_id, message
+            acting,
+            granularity,
+            resolve,
+            dry_run=dry_run,
+            images=images,
+            short=short,
+            if_commit=if_commit,
+            operation_id=operation_id,
+            message=message,
         )
         deletes = check_flag("delete_branch", delete_branch)
         theirs, ours = trim_branch_name(source), trim_branch_name(into)
@@ -108,10 +122,15 @@ class Branches(Facet):
             acting.ask(Action.READ, ours)
         else:
             acting.ask(Action.BRANCH_MERGE, theirs, ours)
+            # Rules look at the target alone, and who may not read the source must not carry it elsewhere.
+            acting.ask(Action.READ, theirs)
 
         def may_delete() -> None:
             acting.ask(Action.BRANCH_DELETE, target=theirs)
 
+        if deletes and not options.dry_run:
+            # Before anything is merged; and once more when it is, since that may take long.
+            may_delete()
         with Executors(engine).comparing() as spark_for:
             options = replace(options, spark_for=spark_for)
             return merge_branches(

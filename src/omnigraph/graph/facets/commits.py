@@ -18,7 +18,7 @@ from omnigraph.policy.checker import Action
 
 # What these need is imported inside the functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
-    from omnigraph.changes.export.output import Out
+    from omnigraph.changes.export.export_files import Out
     from omnigraph.changes.feed.commit_changes import CommitChanges
     from omnigraph.changes.feed.poll import BaselineResult, ChangePage
     from omnigraph.runner.executors import EngineName
@@ -83,13 +83,14 @@ class Commits(Facet):
         page_token: str | None = None,
         *,
         images: bool = True,
+        short: bool = False,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
     ) -> CommitChanges:
         """Return what a commit changed against its first parent, a page of ``limit`` (1,000) changes.
 
         ``kinds``, ``types`` and ``ops`` choose among them, and ``images=False`` leaves the values of
-        properties out. While ``next_page_token`` is not None, there is another page.
+        properties out; ``short`` shows vectors and blobs by their sizes. While ``next_page_token`` is not None, there is another page.
         """
         self._state.ensure_open()
         self._access.ask_about_commit(graph_commit_id)
@@ -101,6 +102,7 @@ class Commits(Facet):
                 limit,
                 page_token,
                 images=check_flag("images", images),
+                short=check_flag("short", short),
             )
 
     def revert(
@@ -113,6 +115,8 @@ class Commits(Facet):
         dry_run: bool = False,
         images: bool = False,
         *,
+        short: bool = False,
+        if_commit: str | None = None,
         operation_id: str | None = None,
         message: str | None = None,
     ) -> MergeResult:
@@ -124,14 +128,24 @@ class Commits(Facet):
 
         acting, name = self._access.acting(actor), trim_written_branch(branch)
         options = merge_options(
-            acting, granularity, resolve, dry_run, images, operation_id, message
+            acting,
+            granularity,
+            resolve,
+            dry_run=dry_run,
+            images=images,
+            short=short,
+            if_commit=if_commit,
+            operation_id=operation_id,
+            message=message,
         )
         if options.dry_run:
             acting.ask(Action.READ, name)
             acting.ask_read(Target(snapshot=graph_commit_id))
         else:
             acting.ask(Action.CHANGE, name)
-        return revert_commit(self._state.workspace, graph_commit_id, name, options)
+        return revert_commit(
+            self._state.workspace, graph_commit_id, name, options, acting.ask_about_commit
+        )
 
 
 class Changes(Facet):

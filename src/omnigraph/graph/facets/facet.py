@@ -33,8 +33,11 @@ def merge_options(
     access: Access,
     granularity: str,
     resolve: Resolve,
+    *,
     dry_run: object,
     images: object,
+    short: object,
+    if_commit: str | None,
     operation_id: object,
     message: object,
 ) -> MergeOptions:
@@ -55,7 +58,9 @@ def merge_options(
         dry,
         check_flag("images", images),
         state.blob_policy,
+        short=check_flag("short", short),
         operation_id=check_operation_id(operation_id),
         message=check_message(message),
+        if_commit=if_commit,
         vectors=TextVectors(state.embedder),
     )

@@ -12,53 +12,50 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from omnigraph.types import PropType, Scalar
-
-_I64 = PropType(Scalar.I64)
-_F64 = PropType(Scalar.F64)
-
-
-@dataclass(frozen=True, slots=True)
-class Argument:
-    """What a function takes, in the words of an error message and as a test of the type."""
-
-    words: str
-    allows: Callable[[PropType], bool]
-    allows_nodes: bool = False
+from omnigraph.lang.query.functions import F64, I64, NUMBER, SCALAR, Argument
+from omnigraph.types import PropType
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateFunction:
     """One function: its name, its argument, and the type of its result by that of the argument.
 
-    Null arguments are left out by every function. A function that is null for a group without any value
-    says so with a nullable result.
+    Null arguments are left out by every function, and `count(*)` has none. A function that is null for a group
+    without any value says so with a nullable result; `takes_distinct` are those that may leave out equal values.
     """
 
     name: str
     takes: Argument
     result: Callable[[PropType], PropType]
+    takes_distinct: bool = False
 
 
 def _total(kind: PropType) -> PropType:
-    return (_I64 if kind.is_integer else _F64).as_nullable()
+    return (I64 if kind.is_integer else F64).as_nullable()
 
 
 _ANYTHING = Argument("anything", lambda _: True, allows_nodes=True)
-_NUMBER = Argument("a number", lambda kind: kind.is_numeric)
 _ORDERED = Argument(
     "a number, a String, a Date or a DateTime",
     lambda kind: kind.is_numeric or kind.is_text or kind.is_temporal,
 )
 
+_SCALAR = Argument("a scalar, a node or a shape", SCALAR.allows, allows_nodes=True)
+
+
+def _listed(kind: PropType) -> PropType:
+    return PropType(kind.scalar, is_list=True)
+
+
 AGGREGATES = {
     function.name: function
     for function in (
-        AggregateFunction("count", _ANYTHING, lambda _: _I64),
-        AggregateFunction("sum", _NUMBER, _total),
-        AggregateFunction("avg", _NUMBER, lambda _: _F64.as_nullable()),
+        AggregateFunction("count", _ANYTHING, lambda _: I64, takes_distinct=True),
+        AggregateFunction("sum", NUMBER, _total),
+        AggregateFunction("avg", NUMBER, lambda _: F64.as_nullable()),
         AggregateFunction("min", _ORDERED, PropType.as_nullable),
         AggregateFunction("max", _ORDERED, PropType.as_nullable),
+        AggregateFunction("collect", _SCALAR, _listed, takes_distinct=True),
     )
 }
 """The functions by name, in the order in which they are listed to users."""

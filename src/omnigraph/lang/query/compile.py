@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from omnigraph.errors import BadRequest, QueryNotFound
 from omnigraph.lang.query.check.check import check
-from omnigraph.lang.query.check.lower import lower
 from omnigraph.lang.query.ir import Plan
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.ast import QueryKind
@@ -17,22 +16,23 @@ from omnigraph.spelling import did_you_mean
 def choose(
     file: ast.QueryFile, name: str | None = None, want: ast.QueryKind | None = None
 ) -> ast.Query:
-    """The query called `name`, or the only one; `want` is the kind the entry point runs."""
-    query = _only(file) if name is None else _named(file, name)
+    """The query called `name`, else the one without a name, else the only one.
+
+    `want` is the kind the entry point runs.
+    """
+    query = _unnamed(file) if name is None else _named(file, name)
+    called = "the query" if query.name is None else f"query `{query.name}`"
     if want == "read" and query.is_mutation:
-        raise BadRequest(
-            f"query `{query.name}` is a mutation and cannot run as a read; use `mutate`"
-        )
+        raise BadRequest(f"{called} is a mutation and cannot run as a read; use `mutate`")
     if want == "mutation" and not query.is_mutation:
-        raise BadRequest(
-            f"query `{query.name}` is a read and cannot run as a mutation; use `query`"
-        )
+        raise BadRequest(f"{called} is a read and cannot run as a mutation; use `query`")
     return query
 
 
-def _only(file: ast.QueryFile) -> ast.Query:
-    if len(file.queries) == 1:
-        return file.queries[0]
+def _unnamed(file: ast.QueryFile) -> ast.Query:
+    """The query that is meant without a name: what stands before an anonymous one are its sources."""
+    if len(file.queries) == 1 or (file.queries and file.queries[-1].name is None):
+        return file.queries[-1]
     if not file.queries:
         raise QueryNotFound("the source holds no query; pass a source with one, and its name")
     raise QueryNotFound(
@@ -44,13 +44,17 @@ def _named(file: ast.QueryFile, name: str) -> ast.Query:
     for query in file.queries:
         if query.name == name:
             return query
-    known = [query.name for query in file.queries]
-    hint = did_you_mean(name, known) or f"it holds {_names(file) or 'no query'}"
+    known = _declared(file)
+    hint = did_you_mean(name, known) or f"it holds {_names(file) or 'no query of a name'}"
     raise QueryNotFound(f"query `{name}` not found in the source; {hint}", name=name)
 
 
 def _names(file: ast.QueryFile) -> str:
-    return ", ".join(f"`{query.name}`" for query in file.queries)
+    return ", ".join(f"`{name}`" for name in _declared(file))
+
+
+def _declared(file: ast.QueryFile) -> list[str]:
+    return [query.name for query in file.queries if query.name is not None]
 
 
 def compile_query(
@@ -61,5 +65,6 @@ def compile_query(
     filename: str | None = None,
 ) -> Plan:
     """Parse, choose, check and lower one query of a source."""
-    query = choose(parse(text, filename), name, want)
-    return lower(check(query, catalog, Source(text, filename)))
+    file = parse(text, filename)
+    query = choose(file, name, want)
+    return check(query, catalog, Source(text, filename), file.queries)

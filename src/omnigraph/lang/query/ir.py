@@ -1,21 +1,32 @@
 """The intermediate representation: what the engine (and the test oracle) executes.
 
-A read plan is a flat list of steps over named variables. Each step extends or narrows a bag of
+A read plan is a list of steps over named variables. Each step extends or narrows a bag of
 rows; parameters stay symbolic, so a plan is reusable. Variables that start with ``#`` are hidden:
 they come from `$_`, from closed cycles and from plain traversals inside them, and break no ties.
+
+The order of the steps of a block is its meaning: sources, scans, expansions and the conditions that
+mention no optional variable; then the left joins in the order they are written; then the other conditions.
 """
 
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-from omnigraph.types import PropType
+from omnigraph.lang.query import records
+from omnigraph.types import PropType, objects
 
 NOW_PARAM = "__now"
+
+EDGE = "#edge"
+"""The variable of the edge in a condition on the edges of an expansion."""
+TARGET = "#target"
+"""The variable of the entity that a mutation changes, in its `where` and in assigned values."""
+ELEMENT = ""
+"""The property under which the element of a list of plain values is found: `$x` of `for $x in $list`."""
 
 
 class Direction(enum.StrEnum):
@@ -25,6 +36,14 @@ class Direction(enum.StrEnum):
     IN = "in"
     BOTH = "both"
 
+
+# ------------------------------------------------------------------ types beyond those of properties
+
+
+ObjectType = objects.ObjectType
+ObjectList = objects.ObjectList
+ValueType = objects.ValueType
+RecordList = records.RecordList
 
 # ------------------------------------------------------------------ expressions
 
@@ -46,8 +65,16 @@ class ParamRef:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordsRef:
+    """A declared parameter that is a list of records."""
+
+    name: str
+    type: RecordList
+
+
+@dataclass(frozen=True, slots=True)
 class PropertyOf:
-    """A property of a node or edge variable."""
+    """A property of a node or edge variable, or a column or field of a row variable."""
 
     var: str
     property: str
@@ -62,13 +89,95 @@ class NodeId:
 
 
 @dataclass(frozen=True, slots=True)
+class EdgeId:
+    """The id of an edge variable: `id($e)`, and `$e = $f`."""
+
+    var: str
+
+
+@dataclass(frozen=True, slots=True)
+class TypeName:
+    """The name of the type of a node or edge variable: `type($x)`."""
+
+    var: str
+
+
+@dataclass(frozen=True, slots=True)
+class RowNode:
+    """A column of a row variable that hands over a node; as a value it is the node's id."""
+
+    var: str
+    column: str
+    type_name: str
+    nullable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RowNumber:
+    """The position of a row variable. Never null, unless the variable is: `count($r)`, `$r is null`."""
+
+    var: str
+
+
+@dataclass(frozen=True, slots=True)
+class PathValue:
+    """What is asked of a path: its length or cost, its nodes or edges (or one property of each), or all of it."""
+
+    var: str
+    what: OneOf["length", "cost", "nodes", "edges", "path"]
+    type: ValueType
+    property: str | None = None
+    ends: tuple[str, str] = ("", "")
+    """The variables at both ends of the traversal as written: they determine the path."""
+    guard: str | None = None
+    """A variable that is nothing where the path is, though its ends are there; set by the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """An operator or function of ``functions.FUNCTIONS`` applied to its arguments.
+
+    `if` is the only one whose first argument is a condition (as a `Truth`).
+    """
+
+    function: str
+    args: tuple[Expr, ...]
+    type: PropType
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A condition as a value: true or false, never null."""
+
+    condition: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`$x { a, b }`: an object of these properties. It groups and collects by the identity of the variable."""
+
+    var: str
+    kind: OneOf["node", "edge"]
+    type: ObjectType
+
+
+@dataclass(frozen=True, slots=True)
 class Aggregate:
-    """`count(expr)` and the other aggregates. `type` is the type of the result."""
+    """`count(expr)` and the other aggregates. `type` is the type of the result; no `arg` is `count(*)`."""
 
     function: str
     """A name in ``aggregates.AGGREGATES``."""
-    arg: Operand
-    type: PropType
+    arg: Expr | Shape | None
+    type: ValueType
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValue:
+    """The value of another output column: in `having`, and of a group key beside aggregates."""
+
+    column: int
+    type: ValueType
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +187,22 @@ class Score:
 
 Value = Const | ParamRef
 Operand = Value | PropertyOf | NodeId
-Output = Operand | Aggregate | Score
+Expr = (
+    Operand
+    | EdgeId
+    | TypeName
+    | RowNode
+    | RowNumber
+    | PathValue
+    | Apply
+    | Truth
+    | ColumnValue
+    | Aggregate
+)
+"""An expression. Aggregates and columns occur only in the output of a plan."""
+Output = Expr | Shape | Score
 
-CompareOp = OneOf["=", "!=", "<", "<=", ">", ">=", "member", "substring", "prefix"]
+CompareOp = OneOf["=", "!=", "<", "<=", ">", ">=", "member", "substring", "prefix", "suffix"]
 
 
 def value_of(operand: Operand, params: Mapping[str, Any]) -> Any:
@@ -96,12 +218,13 @@ def value_of(operand: Operand, params: Mapping[str, Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """`left op right`. `member`: the left list holds the right scalar; `substring`: the left text
-    holds the right one; `prefix`: the left text starts with the right one. Null never satisfies."""
+    """`left op right`. `member`: the left list holds the right scalar (`$x in $list` is this, turned
+    round); `substring`: the left text holds the right one; `prefix`, `suffix`: the left text starts or
+    ends with the right one. Null never satisfies."""
 
-    left: Operand
+    left: Expr
     op: CompareOp
-    right: Operand
+    right: Expr
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,17 +237,51 @@ class TextMatch:
     max_edits: Operand | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """Whether an expression has no value; of a variable (`NodeId`, `EdgeId`, `RowNumber`, a path), whether it is bound to nothing."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class IsTrue:
+    """A Bool expression alone: satisfied when it is true, not when it is null."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Satisfied when every part is."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Satisfied when some part is."""
+
+    parts: tuple[Condition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Satisfied exactly when its inside is not: conditions are two-valued."""
+
+    part: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """Satisfied when the inner steps, started from the row, yield at least one row."""
+
+    outer: tuple[str, ...]
+    inner: tuple[Step, ...]
+
+
 Predicate = Compare | TextMatch
-
-
-def equality_of(predicate: Predicate) -> tuple[PropertyOf, Value] | None:
-    """The two sides of an equality between a property and a value, whichever stands left."""
-    if not isinstance(predicate, Compare) or predicate.op != "=":
-        return None
-    for one, other in ((predicate.left, predicate.right), (predicate.right, predicate.left)):
-        if isinstance(one, PropertyOf) and isinstance(other, Value):
-            return one, other
-    return None
+Condition = Predicate | IsNull | IsTrue | And | Or | Not | Exists
 
 
 # ------------------------------------------------------------------ steps
@@ -136,12 +293,17 @@ class NodeScan:
 
     var: str
     type_name: str
-    filters: tuple[Predicate, ...] = ()
+    filters: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Expand:
     """From the bound `src` reach `dst`, which is new. With `edge_var`, one row per stored edge.
+
+    Alternatives (`other_types`) reach what an edge of any of the types reaches, each pair once. Only edges
+    that satisfy `edge_filter` (over `EDGE`) are there. `max_hops` None is an open bound, `min_hops` 0 emits the
+    start too. `path_var` is the path by which a pair was emitted; with `weight` it is the cheapest by that
+    property of the edges, and the bounds mean nothing.
 
     A traversal of several hops is a relation between the two written variables: the search starts
     from the left one. `inverse` says that `src` here is the right one, so `dst` ranges over the
@@ -156,17 +318,59 @@ class Expand:
     src_type: str
     dst_type: str
     min_hops: int = 1
-    max_hops: int = 1
-    dst_filters: tuple[Predicate, ...] = ()
+    max_hops: int | None = 1
+    dst_filters: tuple[Condition, ...] = ()
     edge_var: str | None = None
     inverse: bool = False
+    other_types: tuple[str, ...] = ()
+    edge_filter: Condition | None = None
+    path_var: str | None = None
+    weight: str | None = None
+
+    @property
+    def edge_types(self) -> tuple[str, ...]:
+        """All alternatives, in the order they are written."""
+        return (self.edge_type, *self.other_types)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Bind `var` to each row of another query's answer, in its order. `args` are values for its parameters."""
+
+    var: str
+    plan: ReadPlan
+    args: tuple[Expr | RecordsRef, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Elements:
+    """Bind `var` to each element of a list parameter, in order, duplicates included: `for $x in $list`."""
+
+    var: str
+    param: ParamRef | RecordsRef
+
+
+@dataclass(frozen=True, slots=True)
+class Unroll:
+    """Bind `var` to each element of a list property of an earlier variable: `for $g in $film.genres`."""
+
+    var: str
+    list: PropertyOf
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """Keep the rows that satisfy the predicate."""
+    """Keep the rows that satisfy the condition."""
 
-    predicate: Predicate
+    predicate: Condition
+
+
+@dataclass(frozen=True, slots=True)
+class SemiJoin:
+    """Keep each row for which the inner steps, started from that row, yield at least one row."""
+
+    outer: tuple[str, ...]
+    inner: tuple[Step, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +381,16 @@ class AntiJoin:
     inner: tuple[Step, ...]
 
 
-Step = NodeScan | Expand | Filter | AntiJoin
+@dataclass(frozen=True, slots=True)
+class LeftJoin:
+    """Extend each row by what the inner steps yield from it, or once by nothing: `introduced` are then null."""
+
+    outer: tuple[str, ...]
+    inner: tuple[Step, ...]
+    introduced: tuple[str, ...]
+
+
+Step = NodeScan | Expand | Rows | Elements | Unroll | Filter | SemiJoin | AntiJoin | LeftJoin
 
 
 # ------------------------------------------------------------------ rankings
@@ -202,10 +415,9 @@ class Bm25:
 
 @dataclass(frozen=True, slots=True)
 class Rrf:
-    """Reciprocal rank fusion of two rankings of one variable."""
+    """Reciprocal rank fusion of two or more rankings of one variable."""
 
-    first: Nearest | Bm25
-    second: Nearest | Bm25
+    arms: tuple[Nearest | Bm25, ...]
     k: Operand
 
 
@@ -217,29 +429,38 @@ Ranking = Nearest | Bm25 | Rrf
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One output column, in projection order. `type` carries nullability."""
+    """One output column, in projection order. `type` carries nullability.
+
+    In an aggregate query a column without any aggregate is a group key; one with some may also use
+    the values of keys (`ColumnValue`).
+    """
 
     name: str
     expr: Output
-    type: PropType
+    type: ValueType
 
 
 @dataclass(frozen=True, slots=True)
 class SortKey:
     """A key over the row (`expr`) or, when `column` is set, over that output column."""
 
-    expr: PropertyOf | None
+    expr: Expr | None
     column: int | None
     descending: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A named variable of the outer match; these break ties, in alphabetical order."""
+    """A named variable of the outer match; these break ties, in alphabetical order.
+
+    Nodes and edges break them by id, rows by their position, paths not at all. `nullable` says that an
+    optional block introduced it.
+    """
 
     name: str
-    kind: OneOf["node", "edge"]
+    kind: OneOf["node", "edge", "row", "path"]
     type_name: str
+    nullable: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,26 +468,37 @@ class ParamSpec:
     """A declared parameter."""
 
     name: str
-    type: PropType
+    type: PropType | RecordList
+
+
+Count = int | ParamRef
+"""What `limit` and `offset` take."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """A checked and lowered read query. `ranking`, when set, is the first sort key."""
+    """A checked and lowered read query. `ranking`, when set, is the first sort key.
 
-    name: str
+    A query without a name is called None. `having` keeps output rows, after grouping or `distinct` and
+    before order and limit; its operands are columns, values and expressions of these.
+    """
+
+    name: str | None
     params: tuple[ParamSpec, ...]
     steps: tuple[Step, ...]
     columns: tuple[Column, ...]
     variables: tuple[Variable, ...]
     ranking: Ranking | None = None
     order: tuple[SortKey, ...] = ()
-    limit: int | None = None
+    limit: Count | None = None
+    offset: Count | None = None
+    distinct: bool = False
+    having: tuple[Condition, ...] = ()
 
     @property
     def is_aggregate(self) -> bool:
-        """True when the output is grouped."""
-        return any(isinstance(column.expr, Aggregate) for column in self.columns)
+        """True when some column holds an aggregate, so that the output is grouped."""
+        return any(has_aggregate(column.expr) for column in self.columns)
 
     @property
     def node_types(self) -> dict[str, str]:
@@ -279,60 +511,130 @@ class ReadPlan:
         }
 
 
+def has_aggregate(expr: Output | Condition) -> bool:
+    """Whether an aggregate stands somewhere in an expression."""
+    if isinstance(expr, Aggregate):
+        return True
+    return any(has_aggregate(part) for part in parts_of(expr))
+
+
+def parts_of(expr: Output | Condition) -> tuple[Expr | Shape | Condition, ...]:
+    """The expressions and conditions directly inside an expression or a condition; the steps of `Exists` aside."""
+    match expr:
+        case Apply():
+            return expr.args
+        case Truth():
+            return (expr.condition,)
+        case Aggregate():
+            return () if expr.arg is None else (expr.arg,)
+        case Compare():
+            return expr.left, expr.right
+        case TextMatch():
+            edits = () if expr.max_edits is None else (expr.max_edits,)
+            return expr.field, expr.query, *edits
+        case IsNull() | IsTrue():
+            return (expr.operand,)
+        case And() | Or():
+            return expr.parts
+        case Not():
+            return (expr.part,)
+        case _:
+            return ()
+
+
+def mentioned(part: Output | Condition, *, aggregated: bool = True) -> Iterator[str]:
+    """The variables that an expression or a condition mentions, some of them repeatedly.
+
+    Without `aggregated`, those that it mentions outside aggregates.
+    """
+    if isinstance(part, _OfVariable):
+        yield part.var
+    elif isinstance(part, Exists):
+        yield from part.outer
+    elif not isinstance(part, Value) and (aggregated or not isinstance(part, Aggregate)):
+        for inner in parts_of(part):
+            yield from mentioned(inner, aggregated=aggregated)
+
+
+_OfVariable = PropertyOf | NodeId | EdgeId | TypeName | RowNode | RowNumber | PathValue | Shape
+
+
+# ------------------------------------------------------------------ mutations
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """A property (or `from`/`to`) and the value it gets."""
+    """A property (or `from`/`to`) and the value it gets; None clears it.
+
+    In the value `TARGET` is the entity before the statement, and a variable of the rows has its current
+    values. A node variable as `from` or `to` is a `NodeId`.
+    """
 
     property: str
-    value: Const | ParamRef
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The `where` of an update or delete; `property` may be `from`/`to` on an edge."""
-
-    property: str
-    op: CompareOp
-    value: Const | ParamRef
+    value: Expr | None
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """Insert one node (upsert when keyed) or one edge."""
+    """Insert one node or edge for each row. `var` names it for later statements and `return`.
+
+    A keyed node replaces the one with its key; with `is_upsert` it keeps what is not assigned, and an edge
+    is the one between its ends, or the one with the tuple of `unique`.
+    """
 
     kind: OneOf["node", "edge"]
     type_name: str
     assignments: tuple[Assignment, ...]
+    var: str | None = None
+    is_upsert: bool = False
+    unique: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Change the matching nodes."""
+    """Change the nodes or edges that satisfy `where` (over `TARGET`), or those that `var` stands for."""
 
+    kind: OneOf["node", "edge"]
     type_name: str
     assignments: tuple[Assignment, ...]
-    where: Condition
+    where: Condition | None = None
+    var: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove the matching nodes (with their edges) or edges."""
+    """Remove the nodes (with their edges) or edges that satisfy `where`, or those that `var` stands for."""
 
     kind: OneOf["node", "edge"]
     type_name: str
-    where: Condition
+    where: Condition | None = None
+    var: str | None = None
 
 
 Mutation = Insert | Update | Delete
 
 
 @dataclass(frozen=True, slots=True)
-class MutationPlan:
-    """A checked and lowered mutation: all constructive, or all deletes."""
+class Returned:
+    """The `return` of a mutation: one row per source row after all statements, grouped as in reads."""
 
-    name: str
+    columns: tuple[Column, ...]
+    distinct: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class MutationPlan:
+    """A checked and lowered mutation. `steps` make the rows for which every statement runs; none: one row.
+
+    `variables` are those of the steps and of the statements.
+    """
+
+    name: str | None
     params: tuple[ParamSpec, ...]
     statements: tuple[Mutation, ...]
+    steps: tuple[Step, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    returned: Returned | None = None
 
 
 Plan = ReadPlan | MutationPlan

@@ -3,61 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, get_args
-from typing import Literal as OneOf
+from typing import Any
 
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError, ParseError, SourceError
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.check import check
-from omnigraph.lang.query.check.lower import lower
 from omnigraph.lang.query.describe import describe_operation
+from omnigraph.lang.query.plan_findings import Finding, Severity, plan_findings
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
 
-Severity = OneOf["error", "warning", "info"]
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-
 PARSE_FAILURE = "Q000"
-PROPERTY_NEVER_UPDATED = "L201"
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """Something about the whole file: a parse failure, or a property no update sets."""
-
-    severity: Severity
-    code: str
-    message: str
-    type_name: str | None = None
-    property: str | None = None
-    queries: tuple[str, ...] = ()
-    diagnostic: dict[str, Any] | None = field(default=None, hash=False)
-    """Its place and kind of error, in the form of ``errors.OmniGraphError.diagnostic``."""
-
-    def to_json(self) -> dict[str, Any]:
-        """The finding without its empty fields."""
-        facts: dict[str, Any] = {
-            "severity": self.severity,
-            "code": self.code,
-            "message": self.message,
-        }
-        if self.type_name is not None:
-            facts |= {"type_name": self.type_name, "property": self.property}
-            facts["queries"] = list(self.queries)
-        if self.diagnostic is not None:
-            facts["diagnostic"] = self.diagnostic
-        return facts
 
 
 @dataclass(frozen=True, slots=True)
 class LintedQuery:
     """Lint's result for one query. `failure` keeps the error itself, for its underline."""
 
-    name: str
+    name: str | None
     kind: ast.QueryKind
     warnings: tuple[str, ...] = ()
     failure: OmniGraphError | None = None
@@ -135,7 +102,7 @@ class LintReport(Shown):
     def _panel(self) -> Panel:
         rows = [
             (
-                one.name,
+                one.name or "(anonymous)",
                 "ok" if one.failure is None else "error",
                 "; ".join(one.warnings) if one.failure is None else str(one.failure),
             )
@@ -164,54 +131,22 @@ def lint(
         finding = Finding("error", PARSE_FAILURE, str(error), diagnostic=error.diagnostic())
         return LintReport(where, query_path, findings=(finding,), failure=error)
     source = Source(text, query_path)
-    checked = [_check_one(query, catalog, source) for query in file.queries]
-    findings = _never_updated(catalog, [plan for _, plan in checked if plan is not None])
+    checked = [_check_one(query, file, catalog, source) for query in file.queries]
+    findings = plan_findings(catalog, [plan for _, plan in checked if plan is not None])
     results = tuple(result for result, _ in checked)
     return LintReport(where, query_path, results, tuple(findings))
 
 
 def _check_one(
-    query: ast.Query, catalog: Catalog, source: Source
+    query: ast.Query, file: ast.QueryFile, catalog: Catalog, source: Source
 ) -> tuple[LintedQuery, ir.Plan | None]:
     kind: ast.QueryKind = "mutation" if query.is_mutation else "read"
     warnings: tuple[str, ...] = ()
-    if query.is_mutation and not query.params:
+    if query.is_mutation and not query.params and query.name is not None:
         warnings = (f"mutation `{query.name}` declares no parameters: it does the same each time",)
     try:
-        plan = lower(check(query, catalog, source))
+        plan = check(query, catalog, source, file.queries)
     except OmniGraphError as error:
         return LintedQuery(query.name, kind, warnings, error), None
     operation = describe_operation(plan, catalog)
     return LintedQuery(query.name, kind, warnings, None, operation), plan
-
-
-def _never_updated(catalog: Catalog, plans: list[ir.Plan]) -> list[Finding]:
-    """L201: nullable properties of updated node types that no update of the file sets."""
-    updates: dict[str, list[tuple[str, ir.Update]]] = {}
-    for plan in plans:
-        if isinstance(plan, ir.MutationPlan):
-            for statement in plan.statements:
-                if isinstance(statement, ir.Update):
-                    updates.setdefault(statement.type_name, []).append((plan.name, statement))
-    findings = []
-    for type_name, statements in updates.items():
-        node = catalog.nodes[type_name]
-        assigned = {item.property for _, update in statements for item in update.assignments}
-        queries = tuple(sorted({name for name, _ in statements}))
-        for prop in node.properties.values():
-            in_key = node.key is not None and prop.name in node.key
-            if prop.type.nullable and not in_key and prop.embed is None:
-                if prop.name in assigned:
-                    continue
-                message = f"no update sets the nullable property {type_name}.{prop.name}"
-                findings.append(
-                    Finding(
-                        "warning", PROPERTY_NEVER_UPDATED, message, type_name, prop.name, queries
-                    )
-                )
-    return sorted(findings, key=_rank)
-
-
-def _rank(finding: Finding) -> tuple[int, str, str, str]:
-    severity = SEVERITIES.index(finding.severity)
-    return severity, finding.type_name or "", finding.property or "", finding.message

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from omnigraph.errors import BadRequest, ParamError
-from omnigraph.lang.query.ir import ParamSpec
+from omnigraph.lang.query.ir import ParamSpec, RecordList
 from omnigraph.spelling import nearest_name
-from omnigraph.types import Unfit, json_form, param_from_json
+from omnigraph.types import PropType, Unfit, json_form, param_from_json, shown
 
 
 def named_or_given(
@@ -48,13 +48,53 @@ def _undeclared(key: str, known: set[str]) -> ParamError:
 
 def _bound(spec: ParamSpec, given: Mapping[Any, Any], js_safe: bool) -> Any:
     place = f"parameter `{spec.name}` of type {spec.type.display}"
+    value = given.get(spec.name)
     try:
-        value = json_form(spec.type, given.get(spec.name))
-        if value is not None:
-            return param_from_json(spec.type, value, js_safe=js_safe)
+        if isinstance(spec.type, RecordList):
+            if value is not None:
+                return _records(spec.type, value, js_safe)
+        else:
+            value = json_form(spec.type, value)
+            if value is not None:
+                return param_from_json(spec.type, value, js_safe=js_safe)
     except Unfit as unfit:
         raise ParamError(f"{place}: {unfit}", param=spec.name, type=spec.type.display) from None
     if spec.type.nullable:
         return None
     what = "cannot be null" if spec.name in given else "is missing"
     raise ParamError(f"{place} {what}", param=spec.name, type=spec.type.display)
+
+
+def _records(kind: RecordList, given: object, js_safe: bool) -> list[dict[str, Any]]:
+    """The stored values of all records; what does not fit is told by its position and field."""
+    if not isinstance(given, list | tuple):
+        raise Unfit(f"expected an array of objects, got {shown(given)}")
+    fields = dict(kind.fields)
+    records = []
+    for position, record in enumerate(given, start=1):
+        if not isinstance(record, Mapping):
+            raise Unfit(f"element {position} is not an object but {shown(record)}")
+        for name in record:
+            if name not in fields:
+                near = nearest_name(str(name), list(fields))
+                hint = f"; did you mean `{near}`?" if near is not None else ""
+                raise Unfit(f"element {position} has an unknown field `{name}`{hint}")
+        records.append(
+            {name: _field(record, name, fields[name], position, js_safe) for name in fields}
+        )
+    return records
+
+
+def _field(
+    record: Mapping[Any, Any], name: str, kind: PropType, position: int, js_safe: bool
+) -> Any:
+    try:
+        value = json_form(kind, record.get(name))
+        if value is not None:
+            return param_from_json(kind, value, js_safe=js_safe)
+    except Unfit as unfit:
+        raise Unfit(f"element {position}, field `{name}` of type {kind.display}: {unfit}") from None
+    if kind.nullable:
+        return None
+    what = "cannot be null" if name in record else "is missing"
+    raise Unfit(f"element {position}: field `{name}` of type {kind.display} {what}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,6 +13,7 @@ from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.source import Source
+from omnigraph.types import PropType
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +33,8 @@ class StoredQuery:
 
     stored: StoredSource
     query: ast.Query
+    declared: tuple[ast.Query, ...] = ()
+    """All queries of its source, whose rows it may take."""
 
     @property
     def tool_name(self) -> str:
@@ -65,9 +68,14 @@ class Registry:
         self.queries = dict(queries)
 
     @classmethod
-    def load(cls, sources: Iterable[StoredSource]) -> Registry:
-        """Read all sources; every problem is collected before one error is raised."""
-        problems: list[str] = []
+    def load(
+        cls, sources: Iterable[StoredSource], reserved: Container[str] = (), *others: str
+    ) -> Registry:
+        """Read all sources; every problem, and ``others`` found before, come in one error.
+
+        ``reserved`` are names of tools that no query may take.
+        """
+        problems = list(others)
         queries: dict[str, StoredQuery] = {}
         tools: dict[str, str] = {}
         for stored in sources:
@@ -75,8 +83,18 @@ class Registry:
             if loaded is None:
                 continue
             if stored.name in queries:
-                problems.append(f"stored query `{stored.name}` is given twice")
-            if stored.expose:
+                files = (queries[stored.name].stored.filename, stored.filename)
+                where = " and ".join(dict.fromkeys(file for file in files if file is not None))
+                problems.append(
+                    f"stored query `{stored.name}` is given twice{f', in {where}' if where else ''}"
+                )
+                continue
+            if stored.expose and loaded.tool_name in reserved:
+                problems.append(
+                    f"stored query `{stored.name}` has the tool name `{loaded.tool_name}`, which is a "
+                    "tool of omnigraph; rename it"
+                )
+            elif stored.expose:
                 other = tools.setdefault(loaded.tool_name, stored.name)
                 if other != stored.name:
                     problems.append(
@@ -101,7 +119,8 @@ class Registry:
         for name in sorted(self.queries):
             entry = self.queries[name]
             try:
-                check(entry.query, catalog, Source(entry.stored.text, entry.stored.filename))
+                source = Source(entry.stored.text, entry.stored.filename)
+                check(entry.query, catalog, source, entry.declared)
             except OmniGraphError as error:
                 breakages[name] = error
             if entry.stored.expose:
@@ -109,7 +128,7 @@ class Registry:
                     f"stored query `{name}`: agents cannot supply the vector `${param.name}`; "
                     "use a String parameter"
                     for param in entry.query.params
-                    if param.type.is_vector
+                    if isinstance(param.type, PropType) and param.type.is_vector
                 ]
         return Validation(breakages, tuple(warnings))
 
@@ -120,10 +139,14 @@ def _load_one(stored: StoredSource, problems: list[str]) -> StoredQuery | None:
     except SourceError as error:
         problems.append(f"stored query `{stored.name}`: {error}")
         return None
+    if any(query.name is None for query in file.queries):
+        where = stored.filename or f"the source of `{stored.name}`"
+        problems.append(f"{where} holds a query without a name, which cannot be stored; name it")
+        return None
     for query in file.queries:
         if query.name == stored.name:
-            return StoredQuery(stored, query)
-    found = ", ".join(query.name for query in file.queries) or "none"
+            return StoredQuery(stored, query, file.queries)
+    found = ", ".join(query.name or "one without a name" for query in file.queries) or "none"
     problems.append(
         f"stored query `{stored.name}`: its source declares no query of that name (found: {found})"
     )

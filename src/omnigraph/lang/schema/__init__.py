@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.lang.schema.compile import Compiled, compile_schema
-    from omnigraph.lang.schema.identity import create, evolve
+    from omnigraph.lang.schema.identities import create, evolve
     from omnigraph.lang.schema.ir import Ir
     from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
     from omnigraph.lang.schema.shape import Shape
@@ -42,8 +42,8 @@ _HOMES = {
     "MigrationPlan": "migrate.migration",
     "Shape": "shape",
     "compile_schema": "compile",
-    "create": "identity",
-    "evolve": "identity",
+    "create": "identities",
+    "evolve": "identities",
     "parse": "syntax.parser",
     "plan": "migrate.migration",
     "render": "syntax.printer",

@@ -165,7 +165,7 @@ def _hint(
 def _stored(
     source: Source, target: AnnotationTarget, annotations: Sequence[ast.Annotation]
 ) -> tuple[Annotation, ...]:
-    kept = []
+    read = []
     for annotation in annotations:
         if annotation.name in METADATA:
             if annotation.value is None or not annotation.value.text.strip():
@@ -177,5 +177,5 @@ def _stored(
             continue
         keywords = tuple(sorted((name.text, value.text) for name, value in annotation.keywords))
         value = None if annotation.value is None else annotation.value.text
-        kept.append(Annotation(annotation.name, value, keywords))
-    return tuple(sorted(set(kept), key=annotation_order))
+        read.append(Annotation(annotation.name, value, keywords))
+    return tuple(sorted(set(read), key=annotation_order))

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from omnigraph.display.text import counted
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_of import catalog_of
-from omnigraph.lang.schema.identity import create, inert_hints
+from omnigraph.lang.schema.identities import create, inert_hints
 from omnigraph.lang.schema.lint import Diagnostic
-from omnigraph.lang.schema.resolve import resolve
+from omnigraph.lang.schema.resolve_shape import resolve
 from omnigraph.lang.schema.shape import Shape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.parser import parse

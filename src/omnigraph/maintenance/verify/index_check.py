@@ -19,7 +19,7 @@ from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.indexing.full_text import text_hits
 from omnigraph.storage.tables.indexing.index_health import IndexDirectory, index_parts
 from omnigraph.storage.tables.indexing.index_kinds import Serves, describe
-from omnigraph.storage.tables.indexing.indexes import IndexState, list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import IndexState, list_indexes
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
 

@@ -18,7 +18,7 @@ from omnigraph.maintenance.verify.named_files import NamedFile, Naming
 from omnigraph.maintenance.verify.report import REBUILD, RESTORE, Problem, ProblemKind
 from omnigraph.storage.lance_format.file_ends import FOOTER_BYTES, footer_fault
 from omnigraph.storage.lance_format.protobuf import read_fields
-from omnigraph.storage.tables.blobs.columns import BlobPlaces, blob_columns
+from omnigraph.storage.tables.blobs.blob_columns import BlobPlaces, blob_columns
 from omnigraph.storage.tables.indexing.index_health import IndexDirectory
 from omnigraph.storage.tables.table import Table, file_session, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import is_panic, reason

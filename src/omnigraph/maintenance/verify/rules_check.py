@@ -13,13 +13,13 @@ from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.storage.tables.blobs.columns import blob_columns
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import derive_id_column
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, Violation, needed_columns
+from omnigraph.validate.column_rules import row_violations
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import Evaluation
-from omnigraph.validate.rows import row_violations
 
 _BATCH_ROWS = 8_192
 _SHOWN = 5

@@ -33,7 +33,7 @@ def commit_rows(
     None: they are a micro-batch of a stream that is empty, or is there already.
     """
     ordered = sorted(results, key=lambda one: one.task)
-    batch, branch = plan.options.batch, plan.options.branch
+    batch, branch = plan.options.batch, plan.options.load.branch
     if batch is not None:
         batch = replace(batch, table_key=plan.table_key)
         plan = replace(plan, options=replace(plan.options, batch=batch))
@@ -57,12 +57,14 @@ def _load(workspace: Workspace, plan: WritePlan, ordered: Sequence[TaskResult]) 
             Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
             for number in range(count)
         ]
-        options = plan.options.load_options(plan.mode)
+        options, batch = plan.options.load, plan.options.batch
+        if batch is not None:
+            options = replace(options, operation_id=batch.operation_id)
         request = LoadRequest(
             inputs,
             options,
             branch_id=plan.branch_identifier,
-            batch=plan.options.batch,
+            batch=batch,
             to_merge='write with .option("merge", "true")',
         )
         schema = plan.ir_hash, plan.rules.catalog

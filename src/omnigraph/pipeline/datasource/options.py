@@ -11,7 +11,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import check_actor, check_app_id, check_message, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
-from omnigraph.manifest.history.streams import StreamBatch
+from omnigraph.manifest.history.stream_records import StreamBatch
 from omnigraph.manifest.snapshot import Target
 from omnigraph.pipeline.datasource.option_values import (
     EndOptions,
@@ -25,7 +25,7 @@ from omnigraph.pipeline.datasource.option_values import (
 )
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.load_options import ON_BAD, LoadMode, LoadOptions, OnBad
+from omnigraph.pipeline.load_options import ON_BAD, LoadOptions, OnBad
 from omnigraph.spelling import did_you_mean
 
 PARTITION_ROWS = 250_000
@@ -70,29 +70,19 @@ class ReadOptions:
 
 @dataclass(frozen=True, slots=True)
 class WriteOptions:
-    """The checked options of a write.
+    """The checked options of a write: a type of a graph, how a frame becomes rows of it, and the load that is.
 
-    ``merge`` replaces rows with the same id, ``patch`` changes only the columns that the frame has.
-    ``frame`` says how the columns of the frame are read, and the others mean what they mean to a load.
-    ``batch``: the frame is this micro-batch of a stream.
+    ``load`` has what a load is asked for, too. Its mode is append, merge or patch; that a frame replaces all
+    rows is told later, by Spark. ``frame`` says how the columns of the frame are read. ``batch``: the frame
+    is this micro-batch of a stream.
     """
 
     graph: str
     type: str
-    branch: str
     ends: EndOptions
-    merge: bool
-    actor: str | None
-    patch: bool = False
-    on_bad: OnBad = "fail"
-    rejects: str | None = None
-    from_branch: str | None = None
-    if_commit: str | None = None
-    retries: int | None = None
-    operation_id: str | None = None
+    load: LoadOptions
     frame: FrameOptions = field(default_factory=FrameOptions)
     batch: StreamBatch | None = None
-    message: str | None = None
 
     def layout(self, entity: Entity, catalog: Catalog) -> Layout:
         """Return which columns of the frame become which columns of the type."""
@@ -101,25 +91,10 @@ class WriteOptions:
             entity,
             ends.source,
             ends.target,
-            patch=self.patch,
+            patch=self.load.mode == "patch",
             options=self.frame,
             by_options=True,
             nodes=catalog.nodes,
-        )
-
-    def load_options(self, mode: LoadMode) -> LoadOptions:
-        """Return what the commit, which is a load, takes of them."""
-        return LoadOptions(
-            mode,
-            self.branch,
-            self.from_branch,
-            actor=self.actor,
-            if_commit=self.if_commit,
-            retries=self.retries,
-            rejects=self.rejects,
-            on_bad=self.on_bad,
-            operation_id=self.operation_id if self.batch is None else self.batch.operation_id,
-            message=self.message,
         )
 
 
@@ -174,26 +149,31 @@ def _refuse_others(options: Mapping[str, str]) -> None:
 def write_options(options: Mapping[str, str]) -> WriteOptions:
     """Check the options of `df.write`, as far as that is possible without the graph."""
     given = check_known(options, WRITE, "write", _NOT_OF_WRITES)
-    merge, patch = truth_of(given, "merge"), truth_of(given, "patch")
-    if merge and patch:
-        raise BadRequest("merge=true replaces rows and patch=true keeps what they have; choose one")
     return WriteOptions(
         graph_address(given),
         require(given, "type"),
-        trim_written_branch(given.get("branch", MAIN)),
         ends_of(given),
-        merge,
-        check_actor(given.get("actor")),
-        patch,
-        _on_bad(given.get("on_bad", "fail")),
-        _rejects(given.get("rejects")),
-        None if "from_branch" not in given else trim_branch_name(given["from_branch"]),
-        given.get("if_commit"),
-        None if "retries" not in given else whole_number("retries", given["retries"]),
-        check_operation_id(given.get("operation_id")),
+        _load_options(given),
         FrameOptions.of(_renames(given.get("columns")), truth_of(given, "ignore_extra")),
         _batch(given),
-        check_message(given.get("message")),
+    )
+
+
+def _load_options(given: Mapping[str, str]) -> LoadOptions:
+    merge, patch = truth_of(given, "merge"), truth_of(given, "patch")
+    if merge and patch:
+        raise BadRequest("merge=true replaces rows and patch=true keeps what they have; choose one")
+    return LoadOptions(
+        mode="merge" if merge else "patch" if patch else "append",
+        branch=trim_written_branch(given.get("branch", MAIN)),
+        from_branch=None if "from_branch" not in given else trim_branch_name(given["from_branch"]),
+        actor=check_actor(given.get("actor")),
+        if_commit=given.get("if_commit"),
+        retries=None if "retries" not in given else whole_number("retries", given["retries"]),
+        rejects=_rejects(given.get("rejects")),
+        on_bad=_on_bad(given.get("on_bad", "fail")),
+        operation_id=check_operation_id(given.get("operation_id")),
+        message=check_message(given.get("message")),
     )
 
 

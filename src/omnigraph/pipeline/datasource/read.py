@@ -24,8 +24,8 @@ from omnigraph.pipeline.datasource.option_values import EndOptions
 from omnigraph.pipeline.datasource.options import ReadOptions, end_columns
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.values.column import Column
+from omnigraph.read.values.expressions import mask_of
 from omnigraph.read.values.numbers import MIRRORED
-from omnigraph.read.values.predicates import mask_of
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.filters import Condition, filter_expression
@@ -156,7 +156,7 @@ def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition | No
     left, op, right = compare.left, compare.op, compare.right
     if not isinstance(left, ir.PropertyOf) and op in MIRRORED:
         left, op, right = right, MIRRORED[op], left
-    if not isinstance(left, ir.PropertyOf):
+    if not isinstance(left, ir.PropertyOf) or op == "suffix":
         return None
     if not isinstance(right, ir.Value):
         return None
@@ -181,6 +181,9 @@ class _BatchRows:
 
     def ids(self, codes: Codes) -> pa.StringArray:
         raise AssertionError(f"a filter knows ids as columns, and asks for {len(codes)} others")
+
+    def type_names(self, codes: Codes) -> pa.Array:
+        raise AssertionError(f"a filter is about one type, and asks for those of {len(codes)} rows")
 
     def ranks(self, codes: Codes) -> npt.NDArray[np.integer]:
         raise AssertionError(f"a filter knows ids as columns, and asks for {len(codes)} others")
@@ -253,9 +256,9 @@ def _read_fragments(
         **options,
     )
     for batch in batches:
-        kept = _kept(batch, looked_at, source.where)
-        if kept.num_rows:
-            yield _batch(kept, columns, schema)
+        fitting = _fitting(batch, looked_at, source.where)
+        if fitting.num_rows:
+            yield _batch(fitting, columns, schema)
 
 
 def _range(piece: FragmentPiece) -> Iterator[Condition]:
@@ -266,7 +269,7 @@ def _range(piece: FragmentPiece) -> Iterator[Condition]:
         yield Condition("_rowaddr", "<", (number << 32) + (piece.stop or 0))
 
 
-def _kept(
+def _fitting(
     batch: pa.RecordBatch, columns: Sequence[SourceColumn], where: RowFilter
 ) -> pa.RecordBatch:
     if not where.checked:

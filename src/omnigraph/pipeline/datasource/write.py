@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
@@ -18,16 +18,16 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import check_precondition
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
-from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.lost_races import branch_remade, version_removed
 from omnigraph.manifest.manifest import branch_not_found
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.datasource.options import WriteOptions, find_type, refuse_ends
-from omnigraph.pipeline.formats.frames import frame_blocks
+from omnigraph.pipeline.formats.frame_blocks import frame_blocks
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES
+from omnigraph.pipeline.load_branch import base_branch
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.rows.images import IMAGE_SIZES, ImageSizes
+from omnigraph.pipeline.rows.row_images import IMAGE_SIZES, ImageSizes
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.written.task_files import Destination, Form, discard_files, form_of
 from omnigraph.pipeline.written.task_rows import TaskPlan, TaskResult, TaskRows
@@ -51,7 +51,6 @@ class WritePlan:
     """
 
     options: WriteOptions
-    mode: LoadMode
     rules: RowRules
     table_key: str
     ref: TableRef
@@ -63,6 +62,11 @@ class WritePlan:
     image_sizes: ImageSizes = IMAGE_SIZES
     made_from: str | None = None
     """The branch that the commit makes a missing one from."""
+
+    @property
+    def mode(self) -> LoadMode:
+        """How the rows meet those that are there."""
+        return self.options.load.mode
 
     @property
     def entity(self) -> Entity:
@@ -79,16 +83,9 @@ class WritePlan:
     @property
     def for_tasks(self) -> TaskPlan:
         """What its tasks need to know."""
-        rejects = None if self.options.rejects is None else self.ref
+        rejects = None if self.options.load.rejects is None else self.ref
         destinations = {self.table_key: self.destination}
         return TaskPlan(self.rules, destinations, rejects, job=self.rules.operation_id)
-
-
-def base_branch(workspace: Workspace, options: WriteOptions) -> str:
-    """Return the branch whose rows a write meets: its own, or the one it will be made from."""
-    if options.from_branch is None or options.branch in refs.list_refs(workspace.manifest):
-        return options.branch
-    return options.from_branch
 
 
 def plan_write(
@@ -105,54 +102,54 @@ def plan_write(
     """
     ir_hash, catalog = accepted
     entity = find_type(catalog, options.type)
-    if overwrite and options.merge:
-        raise BadRequest(
-            "merge=true goes with mode append, where it replaces rows of the same id; give merge=false "
-            "to replace all rows"
-        )
-    if overwrite and options.patch:
-        raise BadRequest(
-            "patch=true goes with mode append, where it changes rows of the same id; give patch=false "
-            "to replace all rows"
-        )
+    if overwrite:
+        options = _overwriting(options)
+    load = options.load
     _check_columns(entity, catalog, options, schema)
-    base = base_branch(workspace, options)
+    base = base_branch(workspace, load)
     state = workspace.manifest.state(base)
     # The commit of an operation that is sent again moved the branch.
-    if options.operation_id is None:
-        check_precondition(workspace, state, options.if_commit)
+    if load.operation_id is None:
+        check_precondition(workspace, state, load.if_commit)
     pin = state.head.tables[entity.table_key]
-    mode: LoadMode = "overwrite" if overwrite else "append"
-    if options.merge or options.patch:
-        mode = "patch" if options.patch else "merge"
     named = "id" in options.layout(entity, catalog).places(schema.names) or (
         entity.key is not None
         if isinstance(entity, NodeType)
-        else mode in {"merge", "patch"} and entity.identity is not None
+        else load.mode in {"merge", "patch"} and entity.identity is not None
     )
     # A branch without a fork of the table has no place for fragments yet. Of fragments no row can be left
     # out later, and the records of a patch are no whole rows.
-    is_forked = pin.table_branch == lance_branch(options.branch)
-    is_final = is_forked and not options.patch and options.on_bad != "skip"
+    is_forked = pin.table_branch == lance_branch(load.branch)
+    is_final = is_forked and load.mode != "patch" and not load.skips
     return WritePlan(
-        options,
-        mode,
-        RowRules(
+        options=options,
+        rules=RowRules(
             catalog,
             new_ulid(),
             stamp_us() // 1000,
-            patch=options.patch,
-            skip=options.on_bad == "skip",
-            show_rows=options.rejects is not None,
+            patch=load.mode == "patch",
+            skip=load.skips,
+            show_rows=load.rejects is not None,
         ),
-        entity.table_key,
-        workspace.pinned(pin),
-        ir_hash,
-        state.identifier if base == options.branch else None,
-        named,
-        form_of(entity, mode, is_final=is_final, named=named),
-        made_from=None if base == options.branch else base,
+        table_key=entity.table_key,
+        ref=workspace.pinned(pin),
+        ir_hash=ir_hash,
+        branch_identifier=state.identifier if base == load.branch else None,
+        named=named,
+        form=form_of(entity, load.mode, is_final=is_final, named=named),
+        made_from=None if base == load.branch else base,
     )
+
+
+def _overwriting(options: WriteOptions) -> WriteOptions:
+    """Return the options of a write that replaces all rows; refuse those that say what few rows replace."""
+    for name, what in (("merge", "replaces"), ("patch", "changes")):
+        if options.load.mode == name:
+            raise BadRequest(
+                f"{name}=true goes with mode append, where it {what} rows of the same id; give "
+                f"{name}=false to replace all rows"
+            )
+    return replace(options, load=replace(options.load, mode="overwrite"))
 
 
 def _check_columns(
@@ -188,7 +185,7 @@ def _on_its_branch(plan: WritePlan) -> Iterator[None]:
     try:
         yield
     except StorageError as error:
-        branch = plan.options.branch if plan.made_from is None else plan.made_from
+        branch = plan.options.load.branch if plan.made_from is None else plan.made_from
         if branch != MAIN:
             found = read_branch(_store(plan), layout.MANIFEST, branch)
             if found is None:

@@ -21,8 +21,8 @@ import pyarrow as pa
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.batch_pieces import PIECE_BYTES, PIECE_ROWS, row_bytes
 from omnigraph.pipeline.formats.csv_rows import BadRow, open_csv
+from omnigraph.pipeline.formats.frame_blocks import Batches, blocks_of
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import Batches, blocks_of
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.sources.locations import LocalFile, Location, readable
 from omnigraph.pipeline.sources.sources import (
@@ -88,17 +88,17 @@ def frame_sources(
 
 def is_json(source: Source) -> bool:
     """Whether a source has JSON lines."""
-    return source.name.lower().endswith(JSON_LINES)
+    return source.ends_in(JSON_LINES)
 
 
 def is_csv(source: Source) -> bool:
     """Whether a source is a CSV file."""
-    return source.name.lower().endswith(CSV)
+    return source.ends_in(CSV)
 
 
 def plan_row_groups(source: Source) -> list[RowGroups]:
     """The row groups of a Parquet file in portions that tasks read apart; none for other files."""
-    if not source.name.lower().endswith(PARQUET):
+    if not source.ends_in(PARQUET):
         return []
     with readable(source.name), _arrow_file(source.location) as file:
         return plan_groups(file)
@@ -153,9 +153,9 @@ def _open_batches(
     memory. Arrow files are read by the batches that they were written with.
     """
     file = stack.enter_context(_arrow_file(source.location))
-    if source.name.lower().endswith(PARQUET):
+    if source.ends_in(PARQUET):
         return open_parquet(file, stack, groups)
-    assert source.name.lower().endswith(ARROW), "a suffix of COLUMN_FILES has no reader"
+    assert source.ends_in(ARROW), "a suffix of COLUMN_FILES has no reader"
     try:
         stored = pa.ipc.open_file(file)
     except pa.ArrowInvalid:

@@ -8,7 +8,7 @@ besides:
 * ``0source`` and ``0offset``: the index of the source, and the byte offset of the record in it
   (of a row in columnar input: its 1-based number). "Last record" is the greatest of these pairs.
 
-A Blob column is a struct as ``storage.tables.blobs.columns`` describes it. The record of a file to take
+A Blob column is a struct as ``storage.tables.blobs.blob_columns`` describes it. The record of a file to take
 in has its path as ``uri``, ``position`` 0 and no ``size`` yet: ``rows.blob_rules`` looks at the file.
 
 Every required property has a value, with one exception: a required `@embed` vector whose source

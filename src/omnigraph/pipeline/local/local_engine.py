@@ -32,6 +32,7 @@ class LocalEngine:
     """Runs a load in this process: DuckDB for set rules, Arrow files between the stages."""
 
     name = "local"
+    writes_beside_tables = False
     few_rows: ClassVar[int] = FEW_ROWS
     """At most this many rows of a table are looked at here, in Arrow, rather than by a query."""
 
@@ -100,7 +101,8 @@ class _Reading:
 
     def run(self, report: ProgressReport) -> ReadRecords:
         rejects, sources = self.request.rejects, self.request.inputs.sources
-        bad = BadRecords(None if rejects is None else self.directory / "bad.jsonl")
+        spool = None if rejects is None else self.directory / "bad.jsonl"
+        bad = BadRecords(spool, self.request.options.first_bad)
         report.tell("reading")
         for parsed, judged in in_order(self._work()):
             bad.add(judged.bad)

@@ -18,7 +18,8 @@ from omnigraph.memory import give_back
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.progress import OnRows, report_rows
-from omnigraph.pipeline.rows.images import Images, KeptFragments, WriteForm, match_again
+from omnigraph.pipeline.rows.filled_rows import FilledRows
+from omnigraph.pipeline.rows.row_images import Images, KeptFragments, WriteForm, match_again
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
     TakenIds,
@@ -28,7 +29,6 @@ from omnigraph.pipeline.rows.stored_rows import (
     stored_rows,
 )
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,

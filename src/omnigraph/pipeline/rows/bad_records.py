@@ -71,15 +71,16 @@ class Mark(NamedTuple):
 class BadRecords:
     """The bad records of one load, each with the first thing found wrong with it.
 
-    ``spool`` is the file that gets all of them; without it only the first ones are kept. ``cut`` counts values
-    of records, good ones too, that were given finer than they are stored.
+    ``spool`` is the file that gets all of them; without it only the first ones are kept, ``shown`` of them.
+    ``cut`` counts values of records, good ones too, that were given finer than they are stored.
     """
 
-    def __init__(self, spool: Path | None = None) -> None:
+    def __init__(self, spool: Path | None = None, shown: int = SHOWN) -> None:
         self.total = 0
         self.first: list[Bad] = []
         self.cut = Cuts()
         self._spool = spool
+        self._shown = shown
         self._end = 0
         self._places = array("q")
         self._starts = array("q")
@@ -88,8 +89,9 @@ class BadRecords:
         """Add some. No record may be added twice, in two calls."""
         ordered = first_of_each(found)
         self.total += len(ordered)
-        if len(self.first) < SHOWN or (ordered and ordered[0].place() < self.first[-1].place()):
-            self.first = heapq.nsmallest(SHOWN, [*self.first, *ordered], key=Bad.place)
+        known = self.first
+        if len(known) < self._shown or (ordered and ordered[0].place() < known[-1].place()):
+            self.first = heapq.nsmallest(self._shown, [*known, *ordered], key=Bad.place)
         if not ordered or self._spool is None:
             return
         with self._spool.open("ab") as out:
@@ -130,15 +132,20 @@ class BadRecords:
                 yield Bad(*json.loads(file.readline()))
 
     def report(self, sources: Sequence[Source], *, plain: bool = False) -> dict[str, Any]:
-        """How many there are, and the first of them; with ``plain`` reasons no value is in it."""
+        """How many there are, and the first of them; with ``plain`` reasons no value is in it.
+
+        A plain one is kept for ever, and therefore short, however many the caller wants to see.
+        """
         first = self.first
         if plain:
             # The record may have named the property, too: one that its type does not have.
-            first = [replace(bad, reason=bad.plain_reason(), property=None) for bad in first]
+            first = [
+                replace(bad, reason=bad.plain_reason(), property=None) for bad in first[:SHOWN]
+            ]
         return {"total": self.total, "first": list(describe_bad(sources, first))}
 
     def error(self, sources: Sequence[Source]) -> OmniGraphError:
-        """The error of a load that has bad records: the first one leads, `SHOWN` are listed."""
+        """The error of a load that has bad records: the first one leads, the first ones are listed."""
         report = self.report(sources)
         more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
         message = f"{format_entry(report['first'][0])}{more}"

@@ -29,11 +29,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     bad_batch,
     given_masks,
 )
-from omnigraph.types import (
-    derive_id_column,
-    shown,
-    spells_key,
-)
+from omnigraph.types import derive_id_column, shown, spells_key
 
 _CROCKFORD = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _MAX_MS = 2**48 - 1
@@ -81,8 +77,8 @@ def _derive_keyed_ids(
             if whole[row]:
                 whole[row] = False
                 bad.append(_bad(batch, row, f"{node.name}.{name}: a key cannot be null", name))
-    kept = batch if whole.all() else batch.filter(pa.array(whole))
-    ids = derive_id_column([(node.properties[name].type, kept.column(name)) for name in key])
+    complete = batch if whole.all() else batch.filter(pa.array(whole))
+    ids = derive_id_column([(node.properties[name].type, complete.column(name)) for name in key])
     if not whole.all():
         named = pc.if_else(pa.array(by_id), batch.column(ID), pa.scalar(None, pa.utf8()))
         ids = pc.replace_with_mask(named, pa.array(whole), ids)

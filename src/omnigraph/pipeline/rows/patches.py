@@ -19,12 +19,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.pipeline.formats.typed_batch import (
-    GIVEN,
-    column_type,
-    givable_names,
-    given_masks,
-)
+from omnigraph.pipeline.formats.typed_batch import GIVEN, column_type, givable_names, given_masks
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns
 
 Numbers = NDArray[np.int64]
@@ -136,14 +131,14 @@ def _column(
 ) -> pa.Array:
     """One value for each id: of the last record that gives it, or else of the stored row."""
     given = groups.records.column(name)
-    kept = (last < 0) & (base >= 0)
+    unchanged = (last < 0) & (base >= 0)
     if entity.properties.get(name) is not None and entity.properties[name].type.is_blob:
-        # Only what is kept is fetched: blobs may be large.
-        wanted = base[kept]
+        # Only values that stay are fetched: blobs may be large.
+        wanted = base[unchanged]
         assert stored.carry is not None or not len(wanted)
         old = stored.carry(name, wanted) if stored.carry is not None else given.slice(0, 0)
         base = np.full_like(base, -1)
-        base[kept] = np.arange(len(wanted))
+        base[unchanged] = np.arange(len(wanted))
     else:
         old = _one(stored.rows.column(name))
     return _chosen(given, old, groups.rows_of(last), last >= 0, base)

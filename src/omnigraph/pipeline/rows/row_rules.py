@@ -25,14 +25,14 @@ from omnigraph.pipeline.formats.typed_batch import (
     record_order,
 )
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
+from omnigraph.pipeline.rows.filled_rows import count_wanted, judgeable
 from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
 from omnigraph.pipeline.rows.patches import StoredRows, apply_records
 from omnigraph.pipeline.rows.stored_rows import shown_rows
-from omnigraph.pipeline.rows.vectors import count_wanted, judgeable
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 from omnigraph.types import Unfit
 from omnigraph.validate.change_set import MADE, ORDER, needed_columns
-from omnigraph.validate.rows import row_violations
+from omnigraph.validate.column_rules import row_violations
 
 Aliases = dict[str, dict[str, str]]
 """By node type: ids as the input spells them, and the ids that their nodes get."""
@@ -72,7 +72,7 @@ class Judged:
     def leave_out(self, bad: Iterable[Bad]) -> None:
         """Leave out the rows of these records; tables without rows are left out too."""
         gone = pa.array([order_of(one.source, one.offset) for one in bad], pa.int64())
-        kept = []
+        remaining = []
         for key, batch in self.rows:
             rest = batch.filter(pc.invert(pc.is_in(batch.column(ORDER), gone)))
             if MADE in rest.schema.names:
@@ -81,8 +81,8 @@ class Judged:
             # Elsewhere it only matters whether there may be any.
             self.named[key] = min(self.named[key], rest.num_rows)
             if rest.num_rows:
-                kept.append(JudgedRows(key, rest))
-        self.rows = kept
+                remaining.append(JudgedRows(key, rest))
+        self.rows = remaining
 
 
 @dataclass(frozen=True, slots=True)

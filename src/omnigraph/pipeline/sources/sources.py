@@ -17,6 +17,7 @@ from urllib.parse import unquote
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.pipeline.sources.load_scratch import spool_records
 from omnigraph.pipeline.sources.locations import (
     InMemory,
     LocalFile,
@@ -24,7 +25,6 @@ from omnigraph.pipeline.sources.locations import (
     StoredObject,
     readable,
 )
-from omnigraph.pipeline.sources.scratch import spool_records
 from omnigraph.storage.objects.output_files import Compression, compression_of
 from omnigraph.storage.store_kinds.known import store_address
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
@@ -40,6 +40,7 @@ PARQUET = (".parquet", ".pq")
 ARROW = (".arrow", ".feather", ".ipc")
 CSV = (".csv", ".csv.gz", ".csv.zst")
 COLUMN_FILES = (*PARQUET, *CSV, *ARROW)
+ColumnFormat = Literal["parquet", "csv", "arrow"]
 _GLOB = re.compile(r"[*?\[]")
 _NO_VALUE = "__HIVE_DEFAULT_PARTITION__"
 
@@ -56,7 +57,8 @@ class Source:
     """One thing to read. ``unit`` says what its records are counted in: lines, or rows.
 
     ``parts`` has the number of rows in each part of a frame that was read in parts. ``folders`` are
-    columns that all rows of the file have, because of where it lies.
+    columns that all rows of the file have, because of where it lies. ``suffix`` says the format where the name
+    does not. ``handed_over``: the caller gave the bytes themselves, and where they lie says nothing.
     """
 
     index: int
@@ -67,11 +69,40 @@ class Source:
     unit: Unit = "line"
     parts: tuple[int, ...] = ()
     folders: Folders = ()
+    suffix: str = ""
+    handed_over: bool = False
+
+    def ends_in(self, suffixes: tuple[str, ...]) -> bool:
+        """Whether the format is one of those that such names have."""
+        return (self.suffix or self.name).lower().endswith(suffixes)
 
     def row(self, offset: int) -> int:
         """The 1-based number of a row."""
         part, row = offset >> PART_SHIFT, offset & ((1 << PART_SHIFT) - 1)
         return sum(self.parts[:part]) + row
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedFile:
+    """A file of columns that somebody sent: its format is told, and ``name`` stands for it in messages."""
+
+    path: Path
+    format: ColumnFormat
+    name: str = "body"
+
+    def source(self, index: int) -> Source:
+        """Return it as a source, which nobody takes for a file of this machine."""
+        location = LocalFile(str(self.path))
+        suffix = f".{self.format}"
+        return Source(
+            index,
+            self.name,
+            location,
+            location.size(),
+            unit="row",
+            suffix=suffix,
+            handed_over=True,
+        )
 
 
 class Found(NamedTuple):

@@ -18,7 +18,7 @@ from omnigraph.lang.schema.indexes import IndexKind, WantedIndex
 from omnigraph.runner.spark_tasks import TaskOutcome, run_tasks
 from omnigraph.storage.fragment_groups import balanced_groups, fragment_sizes
 from omnigraph.storage.tables.indexing.index_kinds import describe
-from omnigraph.storage.tables.indexing.indexes import build_segment
+from omnigraph.storage.tables.indexing.table_indexes import build_segment
 from omnigraph.storage.tables.rewriting import run_task
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import NothingToIndex

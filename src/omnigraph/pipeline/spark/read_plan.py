@@ -19,8 +19,8 @@ import pyarrow as pa
 
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.pipeline.formats.frame_blocks import read_batches
 from omnigraph.pipeline.formats.frame_layout import Layout
-from omnigraph.pipeline.formats.frames import read_batches
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT, Parsed
 from omnigraph.pipeline.load_input import is_spark_frame
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask

@@ -23,9 +23,10 @@ from omnigraph.pipeline.progress import OnRows, ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
+from omnigraph.pipeline.rule_questions import RuleQuestions
 from omnigraph.pipeline.spark.maintenance_jobs import build_on_spark
 from omnigraph.pipeline.spark.read_plan import InputPlan
-from omnigraph.pipeline.spark.rule_proof import RuleProof
+from omnigraph.pipeline.spark.rule_proof import rules_hold, written_pieces
 from omnigraph.pipeline.spark.spark_rows import SparkRows, SparkSizes
 from omnigraph.pipeline.written.task_files import Destination, discard_files, form_of
 from omnigraph.pipeline.written.task_rows import TaskPlan, TaskResult
@@ -58,6 +59,7 @@ class SparkEngine(WrittenEngine):
             self.session = working_session(session)
             self.is_local = local_cores(self.session.sparkContext.master or "") is not None
             self.cores = self.session.sparkContext.defaultParallelism
+        self.writes_beside_tables = not self.is_local
         self._rows: dict[str, SparkRows] = {}
         self._whole: list[SparkRows] = []
         self._rules: RowRules
@@ -87,7 +89,9 @@ class SparkEngine(WrittenEngine):
             tasks = self._task_plan(request, rules, directory, met)
             with tally.watched():
                 results = plan.run(tasks)
+        # Before any failure is raised: `discard` removes the files of the rows that are gathered.
         self._gather(results, request, tasks, directory)
+        # Tasks that ran twice have counted twice; what they told is counted once.
         tally.settle(sum(one.rows + one.bad_total for one in results))
         _raise_failure(results)
         _number_parts(results, request)
@@ -97,6 +101,8 @@ class SparkEngine(WrittenEngine):
             if tasks.rejects is not None:
                 discard_files(tasks.rejects, (), [one.rejected for one in results])
         rows = sum(one.rows for one in self._rows.values())
+        # Few rows are judged here, without a job for each rule, unless a table is too large to be scanned by
+        # one process.
         self._is_here = rows <= self.sizes.here_rows and met.largest <= self.sizes.here_table_rows
         placed = any(one.destination.form != "rows" for one in self._rows.values())
         return ReadRecords(dict(self._rows), bad, are_placed=placed)
@@ -109,12 +115,14 @@ class SparkEngine(WrittenEngine):
         for key, ref in target.tables.items():
             entity = rules.catalog.entity(key)
             form = form_of(entity, mode, is_final=target.is_final)
+            # Rows that become part of the table must lie in its own directory; those that are read again need
+            # not.
             place = self._beside(ref, directory) if form == "rows" else ref
             destinations[key] = Destination(entity, place, form, mode == "overwrite")
         rejects = None
         if request.rejects is not None:
             rejects = self._beside(next(iter(target.tables.values())), directory)
-        return TaskPlan(rules, destinations, rejects)
+        return TaskPlan(rules, destinations, rejects, first_bad=request.options.first_bad)
 
     def _beside(self, ref: TableRef, directory: Path) -> TableRef:
         """Return where rows lie that are read again: all executors reach it, and no deleted branch takes it along."""
@@ -158,16 +166,14 @@ class SparkEngine(WrittenEngine):
         if rows <= self.sizes.fetched_rows or not all(one.is_final for one in written.values()):
             return False
         with spark_errors():
-            proof = RuleProof(
-                self.session,
+            questions = RuleQuestions(
                 self._rules.catalog,
                 written,
                 mode,
                 committed,
-                self.cores,
-                self.sizes.shared_bytes,
+                lambda key: written_pieces(written[key]),
             )
-            return proof.holds()
+            return rules_hold(self.session, questions, self.cores, self.sizes.shared_bytes)
 
     def complete(
         self, rules: RowRules, records: Incoming, ref: TableRef, directory: Path, tell: Tell

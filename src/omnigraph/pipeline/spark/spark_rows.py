@@ -110,6 +110,8 @@ class SparkRows(WrittenRows):
             columns = narrow_columns(self.entity)
             run = partial(_read_columns, reading=self.reading, columns=columns)
             schema = spark_schema(portable_schema(self.narrow_schema(columns)))
+            # Rules ask for these columns again and again; without this executors would read the files for each
+            # question.
             self._away = kept_frame(task_frame(self.session, run, self._filled_tasks, schema))
         return self._away
 
@@ -170,12 +172,15 @@ class SparkRows(WrittenRows):
             by_part = task_frame(
                 self.session, divided, self._filled_tasks, "part bigint, data binary"
             )
+            # All records of an id must meet, and several parts may land in one partition: sorted, each part
+            # comes in one piece.
             together = by_part.repartition(parts, "part").sortWithinPartitions("part")
             told = together.mapInArrow(complete, "result binary").toArrow()
         return [pickle.loads(data) for data in told.column("result").to_pylist()]  # noqa: S301 - written by our own executors
 
     def write_again(self, to: Destination) -> list[WrittenFiles]:
         """Have executors write the rows once more; few, and those whose vectors are here, this process."""
+        # Vectors were made here, by the one process that sends each text once.
         if self.rows <= self.sizes.here_rows or self._filled is not None:
             return super().write_again(to)
         run = partial(self.reading.write_again, to=to)

@@ -21,7 +21,7 @@ import pyarrow as pa
 from omnigraph import failpoints
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.actors import check_app_id
-from omnigraph.manifest.history.streams import StreamBatch
+from omnigraph.manifest.history.stream_records import StreamBatch
 from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.datasource.commit import commit_rows

@@ -97,16 +97,16 @@ def feed_options(options: Mapping[str, str]) -> FeedOptions:
             "from_col and to_col name columns of a typed stream; add typed=true, or leave them out"
         )
     return FeedOptions(
-        graph_address(given),
-        trim_branch_name(require(given, FEED)),
-        shown,
-        _images(given.get("images", "after")),
-        typed,
-        _start(given.get("startingfrom", _LATEST)),
-        _most(given, "maxRowsPerTrigger", MAX_ROWS),
-        _most(given, "maxCommitsPerTrigger", MAX_COMMITS),
-        "maxcommitspertrigger" in given and "maxrowspertrigger" not in given,
-        ends,
+        graph=graph_address(given),
+        branch=trim_branch_name(require(given, FEED)),
+        filter=shown,
+        images=_images(given.get("images", "after")),
+        typed=typed,
+        start=_start(given.get("startingfrom", _LATEST)),
+        max_rows=_most(given, "maxRowsPerTrigger", MAX_ROWS),
+        max_commits=_most(given, "maxCommitsPerTrigger", MAX_COMMITS),
+        by_commits="maxcommitspertrigger" in given and "maxrowspertrigger" not in given,
+        ends=ends,
     )
 
 

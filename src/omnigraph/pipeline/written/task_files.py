@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.pipeline.load_options import LoadMode
-from omnigraph.pipeline.rows.images import IMAGE_SIZES, Images, ImageSizes
+from omnigraph.pipeline.rows.row_images import IMAGE_SIZES, Images, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.runner.local_runner import LocalRunner
@@ -214,6 +214,7 @@ class _Orders:
                 self.first = self._next = int(orders[0])
             expected = np.arange(self._next, self._next + len(orders))
             all_made = MADE not in columns or pc.all(batch.column(MADE)).as_py()
+            # The usual case costs no file: rows in the order of the input, with ids that were made.
             if all_made and np.array_equal(orders, expected):
                 self._next += len(orders)
                 return

@@ -14,8 +14,9 @@ from typing import Any, Self
 import pyarrow as pa
 
 from omnigraph.pipeline.formats.typed_batch import Parsed
+from omnigraph.pipeline.load_options import FIRST_BAD
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
-from omnigraph.pipeline.rows.images import IMAGE_SIZES
+from omnigraph.pipeline.rows.row_images import IMAGE_SIZES
 from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
 from omnigraph.pipeline.written.task_files import (
     Destination,
@@ -42,6 +43,8 @@ class TaskPlan:
     rejects: TableRef | None = None
     job: str | None = None
     """The job whose mark protects the files (``storage/locks/write_marks.py``)."""
+    first_bad: int = FIRST_BAD
+    """How many bad rows a task tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class TaskRows:
         self._plan = plan
         self._on_records = on_records
         self._tables: dict[str, _TableRows] = {}
-        self._bad = BadRecords()
+        self._bad = BadRecords(shown=plan.first_bad)
         self._aliases: Aliases = {}
         self._rejected = None if plan.rejects is None else RejectedRows(plan.rejects)
 
@@ -119,6 +122,8 @@ class TaskRows:
             for name, spelled in judged.aliases.items():
                 self._aliases.setdefault(name, {}).update(spelled)
             self._on_records(len(judged.bad))
+            # One bad record ends the load, but all of them are reported: the rest is judged, and written no
+            # more.
             if not self._is_refused:
                 self._write(task, judged)
 
@@ -138,6 +143,8 @@ class TaskRows:
             table.files.add(batch, named=judged.named[key] > 0)
             self._on_records(batch.num_rows)
         held = {key: table.files.held for key, table in self._tables.items()}
+        # Rows of all tables together count: a task with many types would otherwise hold as many times the
+        # memory.
         if sum(held.values()) >= IMAGE_SIZES.held_bytes:
             self._tables[max(held, key=held.__getitem__)].files.flush()
 

@@ -23,6 +23,7 @@ class WrittenEngine:
     """An engine whose records are read, judged and written by tasks."""
 
     name = "spark"
+    writes_beside_tables = True
 
     def __init__(self) -> None:
         self._completed = 0
@@ -53,7 +54,8 @@ def bad_records(
 
     ``rejects`` is where tasks wrote all of them, if the caller wants them.
     """
-    bad = BadRecords(None if request.rejects is None else directory / "bad.jsonl")
+    spool = None if request.rejects is None else directory / "bad.jsonl"
+    bad = BadRecords(spool, request.options.first_bad)
     for one in results:
         bad.cut.update(one.cut)
         if one.rejected is None or rejects is None:
@@ -62,6 +64,6 @@ def bad_records(
         else:
             for found in read_rejected(rejects, one.rejected):
                 bad.add(found)
-    if not request.skips:
+    if not request.options.skips:
         bad.end(request.inputs.sources, request.rejects)
     return bad

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
-from omnigraph.pipeline.rows.images import Images
+from omnigraph.pipeline.rows.row_images import Images
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
@@ -96,6 +96,8 @@ def read_written(
         wanted = None if columns is None else list(dict.fromkeys([*columns, ORDER]))
         yield from read_data_file(source.ref, file, wanted)
         return
+    # A fragment has what the table stores and nothing else; where its rows stood in the input lies beside it,
+    # row by row.
     beside = _beside(source, one)
     stored = None if columns is None else [c for c in columns if c not in {ORDER, MADE}]
     at = 0

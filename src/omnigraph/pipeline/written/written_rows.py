@@ -16,7 +16,8 @@ import pyarrow as pa
 from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
-from omnigraph.pipeline.rows.images import KeptFragments, match_again, same_lineage
+from omnigraph.pipeline.rows.filled_rows import FilledRows
+from omnigraph.pipeline.rows.row_images import KeptFragments, match_again, same_lineage
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
     TakenIds,
@@ -25,7 +26,6 @@ from omnigraph.pipeline.rows.stored_rows import (
     stored_rows,
 )
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.pipeline.rows.vectors import FilledRows
 from omnigraph.pipeline.written.task_files import (
     TAKEN,
     Destination,
@@ -141,10 +141,12 @@ class WrittenRows:
 
     def take_ids(self, runner: Runner, taken: Frame) -> bool:
         """Replace the ids of records; say whether that changes any."""
+        # What tasks assumed is noted once: only if the rules come to the same ids can the images be used.
         if self._takings == 0 and self.destination.form == "images":
             self._in_images = TakenIds.of(
                 runner, self._taken_by_tasks(runner), self._id_file("images")
             )
+        # Who loses depends on the ids, so it is asked again.
         before, self._losers = self._taken, None
         self._takings += 1
         self._taken = TakenIds.of(runner, taken, self._id_file(self._takings))
@@ -208,6 +210,7 @@ class WrittenRows:
 
     def stage(self, table: Table, mode: LoadMode, on_rows: OnRows | None = None) -> Staged:
         """Stage the files as they are, or write the rows again where they do not fit."""
+        # Lance ties files to the directory they were written for; another branch of the table is another one.
         if self.destination.form != "rows" and not same_lineage(table.ref, self.destination.ref):
             raise ExpectedVersionMismatch(
                 f"{self.entity.table_key} is another table than the one that rows were written for; "
@@ -232,9 +235,11 @@ class WrittenRows:
         changed = self.spellings or _count(self._losers) or self._taken != self._in_images
         if self.destination.form != "images" or changed:
             return None
+        # The very version that tasks looked up their rows in: the addresses they found hold.
         if table.ref == self.destination.ref:
             known = [one.replaced for one in self.written if one.replaced is not None]
             return _replacing(table, np.concatenate([np.empty(0, np.uint64), *known]), fragments)
+        # The table moved on, perhaps by a compaction: row ids stay what they are, addresses do not.
         places = match_again(table, fragments, self.destination.image_sizes)
         return None if places is None else _replacing(table, places, fragments)
 
@@ -244,6 +249,7 @@ class WrittenRows:
         if self._rewritten_without != without:
             self._rewritten.drop()
         self._rewritten_without = without
+        # Rows with made ids replace nothing, so a merge of them is an append.
         if mode != "merge" or not self.may_repeat:
             return self._rewritten.stage(
                 table, mode, lambda _: self._write(table, "fragments", mode)[0]
@@ -278,6 +284,7 @@ class WrittenRows:
         """
         fragments = [fragment for one in self.written for fragment in one.fragments]
         if self.destination.form == "fragments" and not failed and not self._rewrites:
+            # They are named by a version now; what is removed here would be missing there.
             fragments = []
         discard_files(self.destination.ref, fragments, [one.loose for one in self.written])
         for ref in dict.fromkeys(ref for ref, _ in self._rewrites):

@@ -105,6 +105,8 @@ class Csr(_Rows):
         if len(self.indices):
             keys = np.repeat(np.arange(self.shape[0]) * self.shape[1], self.degrees)
             keys += self.indices
+            # Keys ascend, so those that share a byte are neighbours and are joined before they are stored.
+            # Storing them one by one would lose bits: of equal places NumPy keeps the last value.
             places = keys >> 3
             starts = np.flatnonzero(np.diff(places, prepend=-1))
             values = np.left_shift(1, keys & 7).astype(np.uint8)
@@ -139,6 +141,7 @@ class Csr(_Rows):
 
     def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
         """The same pairs and these. Adding a few costs a copy instead of a sort."""
+        # Few pairs are sorted; the many that are there stay in order, and a search says where the few belong.
         fresh = csr_of(rows, columns, self.shape)
         rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), fresh.degrees)
         places = self._lower_bounds(rows, fresh.indices)
@@ -153,6 +156,7 @@ class Csr(_Rows):
         """Where in its row each column is, or would have to be: all searched at once."""
         low, high = self.indptr[rows], self.indptr[rows + 1]
         while (searching := low < high).any():
+            # Searches that have ended look at place 0, which is always there, and ignore what they see.
             middle = np.where(searching, (low + high) // 2, 0)
             smaller = searching & (self.indices[middle] < columns)
             low = np.where(smaller, middle + 1, low)
@@ -210,6 +214,7 @@ def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int
         near = keys >> np.uint64(place_bits) & np.uint64((1 << column_bits) - 1)
         starts = _starts(keys, shape[0], row_shift)
         return MultiCsr(starts, near.astype(np.int32), positions, shape)
+    # Too many bits for one integer: sorted by column first and then, stably, by row.
     by_column, _ = _ordered(columns)
     by_row, keys = _ordered(rows[by_column])
     order = by_column[by_row]
@@ -245,12 +250,14 @@ def _parts(
     """Rows counted from the first of a part, columns and positions of all pairs of it, and its shape."""
     counts = np.zeros(shape[0], np.int64)
     for rows, _ in pairs:
+        # In slices: the ends may be mapped from a file, and a whole copy of them is what is to be avoided.
         for at in range(0, rows.size, most):
             counts += np.bincount(rows[at : at + most], minlength=shape[0])
     ends = np.cumsum(counts)
     first = 0
     while first < shape[0]:
         before = int(ends[first - 1]) if first else 0
+        # A row is never divided, whatever it holds.
         last = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
         found = [
             _between(rows[at : at + most], columns[at : at + most], at, first, last, keeps_loops)
@@ -280,6 +287,7 @@ def _packed(high: npt.NDArray[Any], low: Codes, bits: int) -> Keys:
     """Two columns of codes in one integer; the lower one takes this number of bits."""
     keys = high.astype(np.uint64)
     keys <<= np.uint64(bits)
+    # Unsigned, so that no sign spreads into the upper half.
     keys |= low.view(np.uint32)
     return keys
 

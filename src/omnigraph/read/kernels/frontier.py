@@ -55,6 +55,7 @@ def pull(csr: Adjacency, x: Summed, /, *, block: int = BLOCK) -> Summed:
     if not len(starts):
         return sums
     entries = len(csr.indices)
+    # Cut at rows: a row in two blocks would be summed in two parts, which for floats is another sum.
     cuts = np.searchsorted(starts, np.arange(block, entries, block))
     bounds = np.unique(np.concatenate(([0], cuts, [len(starts)])))
     found = np.empty(len(starts), x.dtype)
@@ -73,6 +74,7 @@ def pull_count(csr: Adjacency, mask: Mask, /) -> Counts:
     counts = np.zeros(csr.shape[0], np.int64)
     filled, starts = _filled(csr)
     if len(starts):
+        # Bytes, because `reduceat` of booleans would say whether, not how many.
         gathered = mask.view(np.uint8).take(csr.indices)
         counts[filled] = np.add.reduceat(gathered, starts, dtype=np.int64)
     return counts
@@ -123,6 +125,7 @@ def push(csr: Adjacency, codes: Codes, x: Summed) -> tuple[Codes, Summed]:
     A row given twice counts twice.
     """
     index, targets = expand(csr, codes)
+    # Few targets are sorted; for many, an array with a place for every target costs less than sorting.
     if len(targets) * 8 < csr.shape[1]:
         order = np.argsort(targets, kind="stable")
         targets = targets[order]
@@ -179,6 +182,7 @@ def expand_merged(
     ascends; without ``weights`` every row counts once. Sums wrap at 2^64. ``cells`` bounds the pairs of a group and a target looked at together, ``chunk`` the targets of some rows.
     """
     size = max(csr.shape[1], 1)
+    # A table of all targets for as many groups as fit at a time: counting there needs no sort of pairs.
     step = max(1, cells // size)
     found = []
     for first in range(0, len(starts) - 1, step):
@@ -216,6 +220,7 @@ def _entries(csr: Adjacency, rows: Codes) -> tuple[Index, Index]:
     lengths = csr.indptr[1:].take(rows) - starts
     index = np.repeat(np.arange(len(rows)), lengths)
     before = np.cumsum(lengths) - lengths
+    # Entry k of the answer is entry k - before of its row: one addition each, and no range for every row.
     entries = (starts - before).take(index)
     entries += np.arange(len(index))
     return index, entries

@@ -44,6 +44,7 @@ def contains(csr: Adjacency, a: Codes, b: Codes, /) -> Mask:
     # One step of all binary searches at a time.
     low, end = csr.indptr.take(a), csr.indptr[1:].take(a)
     high = end
+    # As many steps as the longest row needs; shorter ones are through before and stay where they are.
     for _ in range(int((high - low).max(initial=0)).bit_length()):
         middle = (low + high) >> 1
         before = (csr.indices.take(middle, mode="clip") < b) & (low < high)
@@ -59,6 +60,7 @@ def marked(bits: Bits, columns: int, a: Codes, b: Codes, /) -> Mask:
     places = a.astype(np.int64)
     places *= columns
     places += b
+    # The lowest three bits survive the cut to a byte, and a byte is an eighth of the memory to go through.
     inner = places.astype(np.uint8)
     inner &= 7
     places >>= 3

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
+import pyarrow as pa
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
-from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
-from omnigraph.read.match.pattern import Pattern, Traversal, key_of
+from omnigraph.read.match.lookups.asked_ids import ids_asked
+from omnigraph.read.match.paths import refuse_weights
+from omnigraph.read.match.pattern import ELEMENTS, Pattern, Traversal
 from omnigraph.read.match.trace import Trace
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.values.column import Space
-from omnigraph.read.values.predicates import OperandRows, holds, mask_of
+from omnigraph.read.values.expressions import holds, mask_of, variables_of
+from omnigraph.read.values.operands import Judge, OperandRows
+from omnigraph.read.values.other_spaces import ElementSpace, OptionalSpace
 from omnigraph.read.view.nodes import NodeSpace
-from omnigraph.read.view.topology import Topology
+from omnigraph.read.view.topology import Topology, element_edges, only
 from omnigraph.read.view.view import View
+from omnigraph.types import is_unicode
 
 
 class EntitySource(Protocol):
@@ -68,8 +74,13 @@ class MatchData:
         self.thresholds = thresholds
         self.trace: Trace | None = None
         """Where the steps of the match are written down, if a profile is wanted."""
+        self.rows_of: Callable[[ir.Rows | ir.Elements], Space] = _no_rows
+        """Where the rows of a source come from."""
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
+        self._chosen: dict[tuple[str, str, str | None], Topology] = {}
+        self._others: dict[int, Space] = {}
+        self._optionals: dict[int, OptionalSpace] = {}
 
     def nodes(self, type_name: str) -> NodeSpace:
         """The nodes of a type, the same object for the whole match."""
@@ -77,63 +88,151 @@ class MatchData:
             self._nodes[type_name] = self.source.nodes(type_name)
         return self._nodes[type_name]
 
-    def topology(self, edge_type: str) -> Topology:
-        """The stored edges of a type, the same object for the whole match."""
-        if edge_type not in self._topologies:
-            self._topologies[edge_type] = self.source.topology(edge_type)
-        return self._topologies[edge_type]
+    def topology(self, edge_types: str) -> Topology:
+        """The stored edges of a type, or of several as one, the same object for the whole match."""
+        if edge_types not in self._topologies:
+            self._topologies[edge_types] = self.source.topology(edge_types)
+        return self._topologies[edge_types]
+
+    def edges_of(self, traversal: Traversal) -> Topology:
+        """The edges that a traversal may follow, the same object for the whole match."""
+        condition, weight = traversal.edge_filter, traversal.weight
+        whole = self.topology(traversal.edge_name)
+        if condition is None and weight is None:
+            return whole
+        # Lists of literals have no hash, so the condition is told apart by its text.
+        key = traversal.edge_name, repr(condition), weight
+        if key not in self._chosen:
+            mask = np.ones(whole.size, np.bool_)
+            if condition is not None:
+                mask = mask_of([condition], whole.edges, self.params)
+            if weight is not None:
+                column = whole.edges.column(weight)
+                mask &= True if column.valid is None else column.valid
+                refuse_weights(column.numbers[mask], weight)
+            self._chosen[key] = only(whole, mask)
+        return self._chosen[key]
 
     def space_of(self, pattern: Pattern, name: str) -> Space:
-        """The entities a variable of the pattern ranges over."""
+        """What a variable of the pattern ranges over."""
         if name in pattern.nodes:
-            return self.nodes(pattern.nodes[name])
-        return self.topology(pattern.edges[name]).edges
+            return self.of_node(pattern, name)
+        if name in pattern.edges:
+            return self.topology(pattern.edges[name]).edges
+        for block in pattern.optionals:
+            if name in block.introduced:
+                return self.optional_space(block.pattern, name)
+        raise KeyError(name)
 
-    def candidates(self, type_name: str, tests: Sequence[ir.Predicate]) -> Candidates:
-        """The nodes that pass the tests; a test of the whole key is a look-up."""
-        space = self.nodes(type_name)
+    def of_node(self, pattern: Pattern, name: str) -> Space:
+        """What a variable that is no edge ranges over: nodes, rows, or elements of a list."""
+        kind = pattern.nodes[name]
+        if not kind.startswith("#"):
+            return self.nodes(kind)
+        origin = pattern.lists.get(name) or pattern.sources[name]
+        if id(origin) not in self._others:
+            if isinstance(origin, ir.PropertyOf):
+                owner = self.space_of(pattern, origin.var)
+                self._others[id(origin)] = ElementSpace(owner.column(origin.property))
+            else:
+                self._others[id(origin)] = self.rows_of(origin)
+        return self._others[id(origin)]
+
+    def nothing(self, pattern: Pattern, name: str) -> int:
+        """The code of nothing, of a variable of an optional block."""
+        return self.space_of(pattern, name).size - 1
+
+    def optional_space(self, pattern: Pattern, name: str) -> OptionalSpace:
+        """What a variable of an optional block ranges over outside it; ``pattern`` is that of the block."""
+        space = self.space_of(pattern, name)
+        if isinstance(space, OptionalSpace):
+            return space
+        if id(space) not in self._optionals:
+            self._optionals[id(space)] = OptionalSpace(space)
+        return self._optionals[id(space)]
+
+    def candidates(self, space: Space, tests: Sequence[ir.Condition], judge: Judge) -> Candidates:
+        """The nodes or rows that pass the tests; a test of the whole key is a look-up."""
         everything = Candidates(space.size)
-        for test in tests:
-            wanted = key_of(space.type, test, self.params)
+        for test in tests if isinstance(space, NodeSpace) else ():
+            assert isinstance(space, NodeSpace)
+            wanted = ids_asked(space.type, test, self.params)
             if wanted is not None:
-                found = space.ordinal_of(wanted)
-                listed = np.array([found] if found >= 0 else [], dtype=np.int32)
-                others = [one for one in tests if one is not test]
-                return self.narrow(type_name, Candidates(space.size, listed), others)
-        return self.narrow(type_name, everything, tests)
+                listed = _ordinals(space, wanted.ids)
+                others = [one for one in tests if one is not test or not wanted.exact]
+                return self.narrow(space, Candidates(space.size, listed), others, judge)
+        return self.narrow(space, everything, tests, judge)
 
     def narrow(
-        self, type_name: str, candidates: Candidates, tests: Sequence[ir.Predicate]
+        self,
+        space: Space,
+        candidates: Candidates,
+        tests: Sequence[ir.Condition],
+        judge: Judge,
     ) -> Candidates:
-        """Those of the listed nodes that pass the tests; text comes last, it costs most."""
-        space = self.nodes(type_name)
-        compares = [test for test in tests if isinstance(test, ir.Compare)]
+        """Those of the listed nodes or rows that pass the tests; text comes last, it costs most."""
+        compares = [test for test in tests if not isinstance(test, ir.TextMatch)]
         if compares and candidates.count:
             share = candidates.count * self.thresholds.narrowed_share
             if candidates.codes is not None and share <= candidates.size:
                 for test in compares:
-                    rows = _rows_of(test, space, candidates.listed(), self.params)
+                    codes = candidates.listed()
+                    rows = _rows_of(test, space, codes, self.params, judge)
                     candidates = candidates.only_listed(holds(test, rows))
             else:
-                candidates = candidates.only(mask_of(compares, space, self.params))
+                candidates = candidates.only(mask_of(compares, space, self.params, judge))
         for text in tests:
             if isinstance(text, ir.TextMatch) and candidates.count:
+                assert isinstance(space, NodeSpace), "only nodes have text that is searched"
                 found = self.source.text_matches(space.type, text, self.params)
                 candidates = candidates.among(found)
         return candidates
 
-    def link(self, traversal: Traversal, edge_tests: Sequence[ir.Predicate]) -> EdgeLink | HopLink:
+    def texts_matching(self, type_name: str, test: ir.TextMatch) -> Mask:
+        """Which nodes have a text that satisfies a predicate, over all nodes of a type."""
+        space = self.nodes(type_name)
+        mask = np.zeros(space.size, np.bool_)
+        mask[self.source.text_matches(space.type, test, self.params)] = True
+        return mask
+
+    def link(
+        self, traversal: Traversal, edge_tests: Sequence[ir.Condition], judge: Judge
+    ) -> EdgeLink | HopLink:
         """A traversal over the adjacency of its edge type."""
-        topology = self.topology(traversal.edge_type)
+        topology = self.edges_of(traversal)
         if not traversal.is_single_hop:
             return HopLink(traversal, topology)
-        compares = [test for test in edge_tests if isinstance(test, ir.Compare)]
-        mask = mask_of(compares, topology.edges, self.params) if compares else None
+        edges = topology.edges
+        mask = mask_of(edge_tests, edges, self.params, judge) if edge_tests else None
         return EdgeLink(traversal, topology, mask, self.thresholds)
+
+    def elements(self, pattern: Pattern, name: str) -> EdgeLink:
+        """What joins an entity with the elements of its list."""
+        owner, elements = pattern.lists[name].var, self.of_node(pattern, name)
+        assert isinstance(elements, ElementSpace)
+        kinds = pattern.nodes[owner], pattern.nodes[name]
+        step = Traversal(owner, name, *kinds, (ELEMENTS + name,), ir.Direction.OUT)
+        return EdgeLink(step, element_edges(elements), None, self.thresholds)
+
+
+def _no_rows(source: ir.Rows | ir.Elements) -> NoReturn:
+    raise AssertionError(f"nobody said where the rows of ${source.var} come from")
+
+
+def _ordinals(space: NodeSpace, ids: Collection[str]) -> Codes:
+    """The nodes of these ids that are there, ascending."""
+    if len(ids) == 1:
+        found = space.ordinal_of(*ids)
+        return np.array([found] if found >= 0 else [], dtype=np.int32)
+    # A text with half a surrogate pair is no id, and Arrow refuses it.
+    ordinals = space.ordinals_of(pa.array(filter(is_unicode, ids), pa.string()))
+    return np.sort(ordinals[ordinals >= 0])
 
 
 def _rows_of(
-    test: ir.Compare, space: Space, codes: Codes, params: Mapping[str, Any]
+    test: ir.Condition, space: Space, codes: Codes, params: Mapping[str, Any], judge: Judge
 ) -> OperandRows:
-    names = [one.var for one in (test.left, test.right) if isinstance(one, ir.PropertyOf)]
-    return OperandRows(dict.fromkeys(names, space), dict.fromkeys(names, codes), params, len(codes))
+    names = variables_of(test)
+    return OperandRows(
+        dict.fromkeys(names, space), dict.fromkeys(names, codes), params, len(codes), judge
+    )

@@ -11,25 +11,29 @@ lists the rows of those that are left, ``negations`` solves the negated blocks, 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.describe import predicate_text
-from omnigraph.read.kernels.arrays import Codes, Mask
+from omnigraph.lang.query.plan_text import predicate_text
+from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings
-from omnigraph.read.match.enumeration import Enumeration
-from omnigraph.read.match.join_order import order_of, steps_of
+from omnigraph.read.match.blocks.negations import SEED, Negations
+from omnigraph.read.match.blocks.optional import left_joined, multiplicity
 from omnigraph.read.match.links.same_end import narrow_to_same_end
+from omnigraph.read.match.listing.enumeration import Enumeration
+from omnigraph.read.match.listing.join_order import order_of, steps_of
+from omnigraph.read.match.listing.steps import Estimates, RowTest, Step
 from omnigraph.read.match.match_data import MatchData
-from omnigraph.read.match.negations import SEED, Negations
-from omnigraph.read.match.pattern import Negation, Pattern, variables_of
+from omnigraph.read.match.operand_rows import operand_rows
+from omnigraph.read.match.pattern import Negation, OptionalBlock, Pattern
 from omnigraph.read.match.prepare import Prepared, prepare
-from omnigraph.read.match.steps import Estimates, RowTest, Step
 from omnigraph.read.match.sum_away import VariableGraph
 from omnigraph.read.match.wanted import Wanted
-from omnigraph.read.values.predicates import OperandRows, holds
+from omnigraph.read.values.expressions import holds, variables_of
+from omnigraph.read.values.operands import OperandRows
 
 # About which part of the rows passes a comparison of two variables.
 _SHARES = {"=": 0.05, "!=": 0.95}
@@ -40,6 +44,9 @@ def solve(
 ) -> Iterator[Bindings]:
     """The rows of a match, in batches. With a seed, the rows that extend it, by `#seed`."""
     seed = seed or {}
+    if pattern.optionals:
+        yield from left_joined(data, pattern, wanted, seed, solve, _passing(data))
+        return
     negations = Negations(data, solve, mask_in_match)
     prepared = _reduced(data, pattern, wanted, seed, negations)
     if prepared is not None:
@@ -95,7 +102,11 @@ def _reduced(
     """The match without the variables that can be summed away; None when it has no row."""
     if not _conditions_hold(data, pattern, negations):
         return None
-    prepared = prepare(data, pattern, wanted, seed, negations)
+
+    def counted(block: OptionalBlock, name: str) -> Counts:
+        return multiplicity(data, block, name, solve)
+
+    prepared = prepare(data, pattern, wanted, seed, negations, counted)
     if prepared is None:
         return None
     graph = prepared.graph
@@ -138,6 +149,13 @@ def codes_in_match(data: MatchData, pattern: Pattern, var: str) -> Codes:
 def mask_in_match(data: MatchData, pattern: Pattern, var: str, among: Codes | None = None) -> Mask:
     """Which codes of one variable are part of some row; ``among``: only these are asked for."""
     wanted = Wanted(frozenset({var}), among={} if among is None else {var: among})
+    if pattern.late:
+        found = np.zeros(data.space_of(pattern, var).size, dtype=np.bool_)
+        for batch in solve(data, pattern, wanted):
+            found[batch.codes[var]] = True
+        return found
+    # Optional blocks drop no row.
+    pattern = replace(pattern, optionals=(), multiplied=())
     negations = Negations(data, solve, mask_in_match)
     prepared = _reduced(data, pattern, wanted, {}, negations)
     found = np.zeros(data.space_of(pattern, var).size, dtype=np.bool_)
@@ -155,7 +173,7 @@ def mask_in_match(data: MatchData, pattern: Pattern, var: str, among: Codes | No
 
 def _conditions_hold(data: MatchData, pattern: Pattern, negations: Negations) -> bool:
     """Whether everything is satisfied that does not depend on any variable."""
-    rows = OperandRows({}, {}, data.params, 1)
+    rows = OperandRows({}, {}, data.params, 1, negations.judge(pattern))
     if not all(bool(holds(condition, rows)[0]) for condition in pattern.conditions):
         return False
     return not any(negations.any_match(one) for one in pattern.negations if not one.outer)
@@ -167,24 +185,39 @@ def _row_tests(
     """What is judged row by row: tests of edges, predicates on several variables, negated blocks."""
     for name in pattern.edges:
         for test in pattern.tests.get(name, ()):
-            # Text predicates are about nodes, whose tests are part of their candidates.
-            assert isinstance(test, ir.Compare)
-            yield _compared(data, pattern, test)
+            yield _judged(data, pattern, test, negations)
     for join in prepared.joins:
-        yield _compared(data, pattern, join)
+        yield _judged(data, pattern, join, negations)
     for negation in prepared.negations:
         yield _refused(negation, negations)
 
 
-def _compared(data: MatchData, pattern: Pattern, predicate: ir.Compare) -> RowTest:
-    names = frozenset(variables_of(predicate))
+def _judged(
+    data: MatchData, pattern: Pattern, condition: ir.Condition, negations: Negations
+) -> RowTest:
+    names = frozenset(variables_of(condition))
+    judge = negations.judge(pattern)
 
     def holds_for(rows: Bindings) -> Mask:
-        spaces = {name: data.space_of(pattern, name) for name in names}
-        return holds(predicate, OperandRows(spaces, rows.codes, data.params, rows.count))
+        return holds(condition, operand_rows(data, pattern, rows, names, judge))
 
-    share = _SHARES.get(predicate.op, 0.5)
-    return RowTest(names, holds_for, predicate_text(predicate), share=share)
+    share = _SHARES.get(condition.op, 0.5) if isinstance(condition, ir.Compare) else 0.5
+    return RowTest(names, holds_for, predicate_text(condition), share=share)
+
+
+def _passing(data: MatchData) -> Callable[[Pattern, Bindings], Bindings]:
+    """Keeps the rows that satisfy the late conditions of a pattern."""
+    negations = Negations(data, solve, mask_in_match)
+
+    def passing(pattern: Pattern, rows: Bindings) -> Bindings:
+        judge = negations.judge(pattern)
+        for condition in pattern.late:
+            names = variables_of(condition)
+            held = holds(condition, operand_rows(data, pattern, rows, names, judge))
+            rows = rows.at(held)
+        return rows
+
+    return passing
 
 
 def _refused(negation: Negation, negations: Negations) -> RowTest:

@@ -11,6 +11,7 @@ the whole work.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from omnigraph.cancel import look
 from omnigraph.read.match.candidates import Candidates
@@ -23,12 +24,16 @@ class VariableGraph:
     """The variables of a match that are still there, what each may be, and the links between them.
 
     ``must`` are the variables that cannot be summed away. ``unit`` collects what was summed away
-    apart from every variable that is left: a single candidate.
+    apart from every variable that is left: a single candidate. ``is_boolean``: nobody asks how many bindings a
+    code stands for, so that messages only say which codes have some.
     """
 
-    def __init__(self, must: set[str], trace: Trace | None = None) -> None:
+    def __init__(
+        self, must: set[str], trace: Trace | None = None, *, is_boolean: bool = False
+    ) -> None:
         self.must = must
         self.trace = trace
+        self._is_boolean = is_boolean
         self.candidates: dict[str, Candidates] = {}
         self.links = LinkSet()
         self.unit = Candidates(1)
@@ -91,15 +96,25 @@ class VariableGraph:
         if not links:
             # The totals of dead codes must not be added; their weights are zero and do no harm.
             child = child.alive() if child.totals else child
-            self.unit = self.unit.join(*child.summed())
+            self.unit = self._counted(self.unit.join(*child.summed()))
             return
         for link in links:
             self.links.remove(link)
         parent = links[0].ends.other(name)
         with traced(self.trace, "aggregate", f"sum ${name} into ${parent}") as done:
-            self.candidates[parent] = self._summed(child, parent, links)
+            self.candidates[parent] = self._counted(self._summed(child, parent, links))
             done.rows += self.candidates[parent].count
             done.bytes += self.candidates[parent].nbytes
+
+    def _counted(self, candidates: Candidates) -> Candidates:
+        """The candidates with their weights, as far as somebody asks for these."""
+        if not self._is_boolean or candidates.weights is None or self._is_dead(candidates):
+            return candidates
+        return replace(candidates.alive(), weights=None, at_most=None)
+
+    @staticmethod
+    def _is_dead(candidates: Candidates) -> bool:
+        return candidates.weights is not None and not candidates.weights.any()
 
     def _summed(self, child: Candidates, parent: str, links: list[Link]) -> Candidates:
         at = self.candidates[parent]

@@ -22,14 +22,21 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.match.measures import COUNT, Entries, Measure
 from omnigraph.read.values.column import Column
+from omnigraph.read.values.expressions import variables_of
 
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A property of a variable that may be summed away, and its measures beside the count."""
+    """An expression over one variable that may be summed away, and its measures beside the count."""
 
-    arg: ir.PropertyOf
+    arg: ir.Expr
     measures: tuple[Measure, ...]
+
+    @property
+    def var(self) -> str:
+        """The variable."""
+        (name,) = variables_of(self.arg)
+        return name
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +49,8 @@ class Wanted:
     """How many rows the first batch needs at most: a limit without an order."""
     among: Mapping[str, Codes] = field(default_factory=dict)
     """Variables that are only wanted with some of their codes."""
+    is_boolean: bool = False
+    """Whether it does not matter how many rows of the match a row stands for."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ the rows of a group fits. Where it may not, ``UnsureError`` asks for the rows on
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +42,7 @@ from omnigraph.read.output.grouping import Lines, given
 from omnigraph.read.output.selection import Integers, nulls_first
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.numbers import MAX_COUNT, narrowed, sortable
+from omnigraph.types import PropType
 
 
 class UnsureError(Exception):
@@ -109,8 +110,8 @@ def _shown(aggregate: ir.Aggregate) -> str:
             shown = f"${arg.name}"
         case ir.Const() as arg:
             shown = str(arg.value)
-        case ir.NodeId() as arg:
-            shown = f"${arg.var}"
+        case _:
+            shown = "…"
     return f"{aggregate.function}({shown})"
 
 
@@ -236,20 +237,24 @@ class _Sum(Aggregator):
     """`sum`: of integers exact or refused, of floats as floats add; null for no value."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:
-        return (WHOLE_SUM if expr.type.is_integer else FLOAT_SUM,)
+        return (WHOLE_SUM if _is_whole(expr) else FLOAT_SUM,)
 
     def finish(self, expr: ir.Aggregate, measured: Measured) -> Result:
         [sums] = self.measures(expr)
         return Numbers(measured.measures[sums], measured.counts > 0)
 
     def of_value(self, expr: ir.Aggregate, value: Any, counts: Counts) -> Result:
-        if not expr.type.is_integer:
+        if not _is_whole(expr):
             return Numbers(counts * float(value or 0), counts > 0)
         value = value or 0
         if not -MAX_COUNT - 1 <= value * int(counts.max(initial=0)) <= MAX_COUNT:
             raise overflow(expr)
         # Of a value beyond 64 bits there are no rows.
         return Numbers(counts * (value if counts.any() else 0), counts > 0)
+
+
+def _is_whole(expr: ir.Aggregate) -> bool:
+    return isinstance(expr.type, PropType) and expr.type.is_integer
 
 
 class _Average(Aggregator):
@@ -297,8 +302,25 @@ def measures_of(expr: ir.Aggregate) -> tuple[Measure, ...]:
     return FUNCTIONS[expr.function].measures(expr)
 
 
+def aggregates_of(plan: ir.ReadPlan) -> list[ir.Aggregate]:
+    """The aggregates in the columns of a plan, each once, as they are numbered everywhere."""
+    found: list[ir.Aggregate] = []
+    for column in plan.columns:
+        for aggregate in _aggregates_in(column.expr):
+            if aggregate not in found:
+                found.append(aggregate)
+    return found
+
+
+def _aggregates_in(expr: ir.Output | ir.Condition) -> Iterator[ir.Aggregate]:
+    if isinstance(expr, ir.Aggregate):
+        yield expr
+        return
+    for part in ir.parts_of(expr):
+        yield from _aggregates_in(part)
+
+
 def only_counts(plan: ir.ReadPlan) -> bool:
     """Whether counts are all a plan needs, so that rows with a sign cancel out exactly."""
-    return not any(
-        measures_of(column.expr) for column in plan.columns if isinstance(column.expr, ir.Aggregate)
-    )
+    found = aggregates_of(plan)
+    return bool(found) and all(one.function == "count" and not one.distinct for one in found)

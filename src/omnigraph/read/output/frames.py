@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
 
 
 def pandas_frame(table: pa.Table) -> pd.DataFrame:
-    """The table as a pandas frame; integers and booleans keep their type beside missing values."""
+    """The table as a pandas frame; integers and booleans keep their type beside missing values.
+
+    Objects are dicts of Python values: pandas would make floats of the integers in them where others are missing.
+    """
     pandas = library("pandas", "to_pandas")
     kept = {
         "bool": pandas.BooleanDtype(),
@@ -29,7 +33,16 @@ def pandas_frame(table: pa.Table) -> pd.DataFrame:
         "uint32": pandas.UInt32Dtype(),
         "uint64": pandas.UInt64Dtype(),
     }
-    return table.to_pandas(types_mapper=lambda kind: kept.get(str(kind)))
+    frame: pd.DataFrame = table.to_pandas(types_mapper=lambda kind: kept.get(str(kind)))
+    for at, kind in enumerate(table.schema.types):
+        if _has_objects(kind):
+            values = table.column(at).to_pylist()
+            frame.isetitem(at, pandas.Series(values, index=frame.index, dtype=object))
+    return frame
+
+
+def _has_objects(kind: pa.DataType) -> bool:
+    return pa.types.is_struct(kind) or (pa.types.is_list(kind) and _has_objects(kind.value_type))
 
 
 def polars_frame(table: pa.Table) -> pl.DataFrame:
@@ -50,6 +63,28 @@ def library(name: str, method: str, instead: str = "use to_arrow") -> Any:
 
 
 ROWS_A_PIECE = 8_192
+BYTES_A_PIECE = 1 << 20
+
+
+def arrow_pieces(table: pa.Table, about: Mapping[str, str]) -> Iterator[bytes]:
+    """Return a table as an Arrow stream, in pieces of about a mebibyte; ``about`` is its metadata."""
+    described = table.schema.with_metadata(dict(about))
+    row_bytes = table.nbytes / max(table.num_rows, 1)
+    rows = max(1, min(ROWS_A_PIECE, int(BYTES_A_PIECE / max(row_bytes, 1))))
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, described) as out:
+        for batch in table.to_batches(rows):
+            out.write_batch(batch)
+            yield _taken(sink)
+    yield _taken(sink)
+
+
+def _taken(sink: io.BytesIO) -> bytes:
+    """Return what was written, and forget it."""
+    data = sink.getvalue()
+    sink.seek(0)
+    sink.truncate()
+    return data
 
 
 def json_rows(table: pa.Table, columns: Sequence[Column]) -> Iterator[list[str]]:

@@ -92,6 +92,19 @@ def merged(parts: Sequence[Lines]) -> Lines:
     )
 
 
+def places(groups: Lines, keys: Sequence[Codes], length: int) -> Counts:
+    """Which of the groups each of ``length`` lines belongs to, given the codes of the lines."""
+    if not groups.keys:
+        return np.zeros(length, np.int64)
+    both = [np.concatenate(codes) for codes in zip(groups.keys, keys, strict=True)]
+    slots = _Slots.of(both, groups.length + length)
+    assert slots.of_line is not None, "there are keys"
+    group_of = np.zeros(slots.count, np.int64)
+    group_of[slots.of_line[: groups.length]] = np.arange(groups.length)
+    found: Counts = group_of[slots.of_line[groups.length :]]
+    return found
+
+
 def _is_reduced(keys: Sequence[Codes]) -> bool:
     """Whether each line is a group already and they are in order; known only of one key."""
     if len(keys) != 1:

@@ -9,8 +9,10 @@ limit, only rows that could still be shown are kept.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, cast
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,12 +24,18 @@ from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings, joined
 from omnigraph.read.output.projection import project
-from omnigraph.read.output.selection import Integers, Key, best, in_order, nulls_first
+from omnigraph.read.output.row_values import RowSource, RowValue, RowValues
+from omnigraph.read.output.selection import At, Integers, Key, best, column_keys, in_order
+from omnigraph.read.output.window import Window
 from omnigraph.read.search.ranking import Ranked
 from omnigraph.read.thresholds import DEFAULTS, OutputThresholds
 from omnigraph.read.values.column import Column, Space
-from omnigraph.read.values.numbers import sortable
-from omnigraph.read.values.predicates import is_worth_all
+from omnigraph.read.values.expressions import evaluate, holds, variables_of
+from omnigraph.read.values.operands import Judge, OperandRows, Supply
+from omnigraph.types import PropType, Scalar
+
+SCORE = PropType(Scalar.F64)
+"""The type of scores and distances."""
 
 MAX_ROWS = 2**32
 """An answer of more rows is refused."""
@@ -52,10 +60,17 @@ class Collector:
         ranked: Ranked | None = None,
         thresholds: OutputThresholds = DEFAULTS.output,
         limits: ReadLimits = NO_LIMITS,
+        *,
+        judge: Judge | None = None,
+        supply: Supply | None = None,
     ) -> None:
-        self._plan, self._spaces, self._params = plan, spaces, params
-        self._limits, self._limit = limits, limits.shown(plan.limit)
+        self._plan, self._spaces = plan, spaces
+        nullable = frozenset(one.name for one in plan.variables if one.nullable)
+        self._source = RowSource(spaces, params, nullable, judge, supply)
+        self._limits, self._window = limits, Window.of(plan, params)
+        self._limit = self._window.needed(limits)
         self._thresholds, self._slack = thresholds, thresholds.slack_rows
+        self._values = RowValues(self._source)
         self._places = None if ranked is None else _Places(plan, ranked)
         self._is_ordered = bool(plan.order) or ranked is not None
         self._keys = [key for sort in plan.order for key in self._sort_keys(sort)]
@@ -68,7 +83,14 @@ class Collector:
     @property
     def found(self) -> int:
         """How many rows the answer has so far, shown or not; only if the limits ask for it."""
-        return self._found if self._plan.limit is None else min(self._found, self._plan.limit)
+        return self._window.rows_of(self._found)
+
+    @property
+    def kept(self) -> int:
+        """How many rows there are so far that could be shown, up to as many as are needed."""
+        if not self._batches:
+            return 0
+        return sum(_stands_for(batch, MAX_ROWS) for batch in self._batches)
 
     def add(self, batch: Bindings) -> bool:
         """Take a batch of rows; False when no more are wanted."""
@@ -80,14 +102,15 @@ class Collector:
             self._found += batch.total()
             self._limits.check_rows(self.found)
         batch = self._promising(batch)
-        if batch.count:
+        if batch.count and not (limit is not None and self._shown >= limit):
             self._batches.append(batch)
             self._rows += batch.count
         if limit is None:
             return True
         if not self._is_ordered:
             self._shown += _stands_for(batch, limit)
-            return self._shown < limit
+            # Rows that `having` keeps are known one by one: the others are counted here, too.
+            return self._shown < limit or (bool(self._plan.having) and self._limits.counts_rows)
         if self._rows > self._prune_at:
             self._prune(limit)
         return True
@@ -104,6 +127,7 @@ class Collector:
         self._batches = [rows]
         every = np.arange(rows.count)
         at = _repeated(self._in_order(rows, every), rows.weights, self._limit, self._slack)
+        at = at[self._window.offset :] if self._window.offset else at
         codes = rows.codes if at is every else {var: by[at] for var, by in rows.codes.items()}
         scores = None
         if self._places is not None:
@@ -114,8 +138,7 @@ class Collector:
         """The columns of these rows."""
         return project(
             self._plan,
-            self._spaces,
-            self._params,
+            self._source,
             rows.codes,
             rows.length,
             scores=rows.scores,
@@ -126,14 +149,35 @@ class Collector:
     # -------------------------------------------------------------- keeping rows
 
     def _possible(self, batch: Bindings) -> Bindings:
-        """Drop rows that stand for none, and those of entities that the ranking leaves out."""
+        """Drop rows that stand for none, those that `having` drops, and entities that are not ranked."""
         kept = None
         if batch.weights is not None and not batch.weights.all():
             kept = batch.weights != 0
         if self._places is not None:
             is_ranked = self._places.found(batch.codes[self._places.var]) >= 0
             kept = is_ranked if kept is None else kept & is_ranked
-        return batch if kept is None or kept.all() else batch.at(np.flatnonzero(kept))
+        batch = batch if kept is None or kept.all() else batch.at(np.flatnonzero(kept))
+        if not self._plan.having or not batch.count:
+            return batch
+        rows = self._source.rows(batch.codes, batch.count)
+        rows = replace(rows, supply=self._of_columns)
+        held = np.logical_and.reduce([holds(one, rows) for one in self._plan.having])
+        return batch if held.all() else batch.at(np.flatnonzero(held))
+
+    def _of_columns(self, expr: ir.Expr, rows: OperandRows) -> Column:
+        """The value of an output column, and what else is not read off an entity."""
+        if not isinstance(expr, ir.ColumnValue):
+            assert self._source.supply is not None, "only output columns are asked for here"
+            return self._source.supply(expr, rows)
+        shown = self._plan.columns[expr.column].expr
+        if isinstance(shown, ir.Score):
+            assert self._places is not None, "only a ranking has scores"
+            codes = rows.codes[self._places.var]
+            assert codes is not None, "rows of a match have codes"
+            return Column(SCORE, pa.array(self._places.scores(codes)))
+        if isinstance(shown, ir.Shape):
+            shown = ir.NodeId(shown.var) if shown.kind == "node" else ir.EdgeId(shown.var)
+        return evaluate(shown, rows)
 
     def _promising(self, batch: Bindings) -> Bindings:
         """Drop rows that cannot make the limit, given the best rows kept so far."""
@@ -147,8 +191,8 @@ class Collector:
     def _leading_key(self) -> _RowKey | None:
         """The first key, where its integers compare between batches."""
         if self._places is not None:
-            return self._places.key
-        return self._keys[0] if self._keys and self._keys[0].is_lasting else None
+            return self._places
+        return self._keys[0] if self._keys and self._keys[0].lasts() else None
 
     def _prune(self, limit: int) -> None:
         rows = joined(self._batches)
@@ -168,7 +212,7 @@ class Collector:
         A later row can move its entity ahead of others it is tied with, and brings with it the rows
         of that entity: so none of these may be dropped for rows of other entities.
         """
-        ranks = places.key(rows)(slice(None))
+        ranks = places(rows)(slice(None))
         kept = np.flatnonzero(ranks <= np.partition(ranks, limit - 1)[limit - 1])
         if len(kept) <= 2 * limit + self._slack:
             return kept
@@ -196,110 +240,109 @@ class Collector:
         entities = rows.codes[self._places.var][ordered]
         # Tied entities follow their best row, and the rows of one entity stay together.
         _, firsts, inverse = np.unique(entities, return_index=True, return_inverse=True)
-        ranks = self._places.key(rows)(ordered)
+        ranks = self._places(rows)(ordered)
         return ordered[np.lexsort((firsts[inverse], ranks))]
 
     def _bound(self, rows: Bindings) -> list[Key]:
         """The keys of these rows: those the plan asks for, then the ids of all variables."""
-        names = sorted(variable.name for variable in self._plan.variables)
+        named = (one.name for one in self._plan.variables if one.kind != "path")
+        names = sorted(named)
         if self._places is not None:
             names.insert(0, self._places.var)
         ids = [_IdKey(self._spaces[name], name) for name in names if name in rows.codes]
         return [key(rows) for key in [*self._keys, *ids]]
 
     def _sort_keys(self, sort: ir.SortKey) -> Iterator[_RowKey]:
-        expr = sort.expr
+        expr: ir.Output | None = sort.expr
         if sort.column is not None:
-            expr = cast("Any", self._plan.columns[sort.column].expr)
-        match expr:
-            case ir.PropertyOf():
-                space = self._spaces[expr.var]
-                yield _PropertyKey(space, expr, sort.descending)
-                if expr.type.scalar.fills_64_bits:
-                    yield _PropertyKey(space, expr, sort.descending, second=True)
-            case ir.NodeId():
-                yield _IdKey(self._spaces[expr.var], expr.var, sort.descending)
-            case _:
-                # A constant orders nothing, and tied entities have equal scores.
-                return
+            expr = self._plan.columns[sort.column].expr
+        assert expr is not None, "a key is an expression or a column"
+        if isinstance(expr, ir.NodeId | ir.EdgeId):
+            yield _IdKey(self._spaces[expr.var], expr.var, sort.descending)
+        elif variables_of(expr):
+            # A constant orders nothing, and tied entities have equal scores.
+            assert not isinstance(expr, ir.Score | ir.Shape), "no shape is a sort key"
+            value = self._values.of(expr)
+            yield _ValueKey(value, sort.descending)
+            if value.is_wide:
+                yield _ValueKey(value, sort.descending, second=True)
 
 
-class _RowKey:
+class _RowKey(ABC):
     """A key of any batch: calling it with one gives the key of its rows."""
 
-    is_lasting = False
+    def __init__(self, descending: bool) -> None:
+        self.descending = descending
 
-    def __init__(self, var: str, descending: bool) -> None:
-        self.var, self.descending = var, descending
+    @abstractmethod
+    def lasts(self) -> bool:
+        """Whether its integers compare between batches."""
 
     def __call__(self, rows: Bindings) -> Key:
-        codes = rows.codes[self.var]
-        return lambda at: self._directed(self.of(codes[at]))
+        return lambda at: self._directed(self.of(rows, at))
 
     def _directed(self, values: Integers) -> Integers:
         return ~values if self.descending else values
 
-    def of(self, codes: Codes) -> Integers:
-        raise NotImplementedError
+    @abstractmethod
+    def of(self, rows: Bindings, at: At) -> Integers:
+        """The integers of the rows at these positions."""
 
 
 class _IdKey(_RowKey):
     """The ids of a variable."""
 
     def __init__(self, space: Space, var: str, descending: bool = False) -> None:
-        super().__init__(var, descending)
-        self.space = space
+        super().__init__(descending)
+        self.space, self.var = space, var
 
-    def of(self, codes: Codes) -> Integers:
-        return self.space.ranks(codes)
+    def lasts(self) -> bool:
+        return False
+
+    def of(self, rows: Bindings, at: At) -> Integers:
+        return self.space.ranks(rows.codes[self.var][at])
 
 
-class _PropertyKey(_RowKey):
-    """A property, nulls smallest. 64-bit integers need a second key, see ``nulls_first``."""
+class _ValueKey(_RowKey):
+    """An expression, nulls smallest. 64-bit integers need a second key, see ``nulls_first``."""
 
-    def __init__(
-        self, space: Space, expr: ir.PropertyOf, descending: bool, second: bool = False
-    ) -> None:
-        super().__init__(expr.var, descending)
-        self.space, self.expr, self.second = space, expr, second
-        self.by_code: Integers | None = None
+    def __init__(self, value: RowValue, descending: bool, second: bool = False) -> None:
+        super().__init__(descending)
+        self.value, self.second = value, second
+        self.by_code: tuple[Column, Integers] | None = None
 
-    @property
-    def is_lasting(self) -> bool:  # type: ignore[override]
-        return not self.expr.type.scalar.is_text or self.by_code is not None
+    def lasts(self) -> bool:
+        return not self.value.is_text or self.by_code is not None
 
-    def of(self, codes: Codes) -> Integers:
-        from omnigraph.read.values.column import Column
-
-        if self.by_code is None and is_worth_all(len(codes), self.space.size):
-            self.by_code = self._keys(self.space.column(self.expr.property))
-        if self.by_code is not None:
-            return self.by_code[codes]
-        return self._keys(Column(self.expr.type, self.space.values(self.expr.property, codes)))
+    def of(self, rows: Bindings, at: At) -> Integers:
+        part = {name: rows.codes[name][at] for name in self.value.variables}
+        count = len(next(iter(part.values())))
+        column, codes = self.value.read(Bindings(count, part), few=True)
+        if codes is None:
+            return self._keys(column)
+        if self.by_code is None or self.by_code[0] is not column:
+            self.by_code = column, self._keys(column)
+        return self.by_code[1][codes]
 
     def _keys(self, column: Column) -> Integers:
-        if self.expr.type.scalar.is_text:
-            return column.codes
-        first, second = nulls_first(sortable(column.numbers), column.valid)
-        return second if self.second else first
+        keys = column_keys(column)
+        return keys[1] if self.second else keys[0]
 
 
 class _Places(_RowKey):
     """The place of each entity of the ranked variable, which is also a sort key."""
 
-    is_lasting = True
-
     def __init__(self, plan: ir.ReadPlan, ranked: Ranked) -> None:
         assert plan.ranking is not None
-        arm = plan.ranking.first if isinstance(plan.ranking, ir.Rrf) else plan.ranking
-        super().__init__(arm.field.var, descending=False)
+        arm = plan.ranking.arms[0] if isinstance(plan.ranking, ir.Rrf) else plan.ranking
+        super().__init__(descending=False)
+        self.var = arm.field.var
         self.ranked = ranked
         self._order = np.argsort(ranked.codes)
         self._codes = ranked.codes[self._order]
 
-    @property
-    def key(self) -> _RowKey:
-        return self
+    def lasts(self) -> bool:
+        return True
 
     def found(self, codes: Codes) -> Counts:
         """The position of each entity in the ranking; -1 where it is not in it."""
@@ -308,8 +351,8 @@ class _Places(_RowKey):
         at = np.minimum(np.searchsorted(self._codes, codes), len(self._codes) - 1)
         return np.where(self._codes[at] == codes, self._order[at], -1)
 
-    def of(self, codes: Codes) -> Integers:
-        return self.ranked.places[self.found(codes)]
+    def of(self, rows: Bindings, at: At) -> Integers:
+        return self.ranked.places[self.found(rows.codes[self.var][at])]
 
     def scores(self, codes: Codes) -> npt.NDArray[np.float64]:
         return self.ranked.scores[self.found(codes)]

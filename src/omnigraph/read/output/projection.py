@@ -18,15 +18,17 @@ from omnigraph.cancel import aside, look
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.limits import ReadLimits
+from omnigraph.read.match.bindings import Bindings
+from omnigraph.read.output.row_values import RowSource, RowValues
 from omnigraph.read.thresholds import OutputThresholds
 from omnigraph.read.values.column import Space
-from omnigraph.read.values.predicates import is_worth_all
+from omnigraph.read.values.expressions import evaluate, variables_of
+from omnigraph.read.values.operands import is_worth_all
 
 
 def project(
     plan: ir.ReadPlan,
-    spaces: Mapping[str, Space],
-    params: Mapping[str, Any],
+    source: RowSource,
     codes: Mapping[str, Codes],
     length: int,
     *,
@@ -42,21 +44,63 @@ def project(
         look()
         kind, expr = column.type.arrow_type(), column.expr
         match expr:
-            case ir.PropertyOf() | ir.NodeId() if length:
-                space, by = spaces[expr.var], codes[expr.var]
+            case ir.Const() | ir.ParamRef():
+                arrays.append(_repeated(ir.value_of(expr, source.params), kind, length))
+            case _ if not length:
+                arrays.append(pa.nulls(0, kind))
+            case ir.PropertyOf() | ir.NodeId():
+                space, by = source.spaces[expr.var], codes[expr.var]
                 if expr.var not in whole:
                     whole[expr.var] = _is_everything(space, by)
                 arrays.append(_fetched(space, expr, by, kind, whole[expr.var], thresholds))
-            case ir.Const() | ir.ParamRef():
-                arrays.append(_repeated(ir.value_of(expr, params), kind, length))
-            case ir.Score() if scores is not None:
+            case ir.Score():
                 arrays.append(pa.array(scores, kind))
+            case ir.EdgeId() | ir.Shape():
+                arrays.append(_entities(expr, source, codes, kind, thresholds))
             case _:
-                arrays.append(pa.nulls(length, kind))
+                arrays.append(_computed(expr, source, codes, kind, length, thresholds))
         size += arrays[-1].nbytes
         limits.check_bytes(size)
     fields = [pa.field(column.name, column.type.arrow_type()) for column in plan.columns]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields))
+
+
+def _entities(
+    expr: ir.EdgeId | ir.Shape,
+    source: RowSource,
+    codes: Mapping[str, Codes],
+    kind: pa.DataType,
+    thresholds: OutputThresholds,
+) -> pa.ChunkedArray:
+    """Ids or objects of entities, a part of the rows at a time."""
+    coder = RowValues(source).coder(expr)
+    every = coder.codes(Bindings(len(codes[expr.var]), codes), few=True)
+    step = thresholds.fetched_rows
+    chunks: list[pa.Array] = []
+    for at in range(0, len(every), step):
+        look()
+        chunks.append(aside(partial(coder.values, every[at : at + step], kind), items=step))
+    return pa.chunked_array(chunks, kind)
+
+
+def _computed(
+    expr: ir.Expr,
+    source: RowSource,
+    codes: Mapping[str, Codes],
+    kind: pa.DataType,
+    length: int,
+    thresholds: OutputThresholds,
+) -> pa.ChunkedArray:
+    """The values of an expression, a part of the rows at a time."""
+    names = variables_of(expr)
+    step = thresholds.fetched_rows
+    chunks: list[pa.Array] = []
+    for at in range(0, length, step):
+        look()
+        part = {name: codes[name][at : at + step] for name in names}
+        array = evaluate(expr, source.rows(part, min(step, length - at))).array
+        chunks.append(array if array.type == kind else array.cast(kind))
+    return pa.chunked_array(chunks, kind)
 
 
 def _repeated(value: Any, kind: pa.DataType, length: int) -> pa.Array:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, overload
 
 from omnigraph.display.panel import CELL_CHARACTERS, SHOWN_ROWS, Panel, Shown
-from omnigraph.display.text import cell_text, counted, shortened
+from omnigraph.display.text import cell_text, counted, query_text, shortened
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.ir import Column
 from omnigraph.manifest.snapshot import Target
@@ -35,13 +35,13 @@ class QueryResult(Shown):
 
     table: pa.Table
     schema: tuple[Column, ...]
-    query_name: str
+    query_name: str | None
     target: Target
     graph_commit_id: str
     node_types: Mapping[str, str] = field(default_factory=dict)
     total_rows: int | None = None
-    find_graph: Callable[[Nodes], dict[str, Any]] | None = None
-    """Reads nodes and the edges among them at the same state of the graph."""
+    find_graph: Callable[[Nodes | None], dict[str, Any]] | None = None
+    """Reads nodes and the edges among them at the same state of the graph; for None, those of the match."""
 
     @property
     def truncated(self) -> bool:
@@ -61,7 +61,13 @@ class QueryResult(Shown):
     @property
     def summary(self) -> str:
         """How many rows came from where, in words."""
-        return f"{counted(self.row_count, 'row')} from {self.target} via {self.query_name}"
+        return (
+            f"{counted(self.row_count, 'row')} from {self.target} via {query_text(self.query_name)}"
+        )
+
+    @property
+    def _named(self) -> str:
+        return "the query" if self.query_name is None else f"query `{self.query_name}`"
 
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -121,7 +127,7 @@ class QueryResult(Shown):
         """The only row; a result of no rows, or of several, is refused."""
         if self.row_count != 1:
             raise BadRequest(
-                f"one() is for a result of exactly one row, and query `{self.query_name}` returned "
+                f"one() is for a result of exactly one row, and {self._named} returned "
                 f"{self._size()}",
                 row_count=self.row_count,
             )
@@ -131,8 +137,8 @@ class QueryResult(Shown):
         """The only value: that of one row with one column; anything else is refused."""
         if self.row_count != 1 or len(self.schema) != 1:
             raise BadRequest(
-                "scalar() is for a result of one row with one column, and query "
-                f"`{self.query_name}` returned {self._size()} with "
+                "scalar() is for a result of one row with one column, and "
+                f"{self._named} returned {self._size()} with "
                 f"{counted(len(self.schema), 'column')}",
                 row_count=self.row_count,
             )
@@ -142,23 +148,21 @@ class QueryResult(Shown):
     def graph(self) -> dict[str, Any]:
         """The nodes of the result and the stored edges among them, as a node-link document.
 
-        Its nodes are those of all columns that are nodes. It has the form that
+        Its nodes are those of all columns that are nodes. Without such a column they are those that the match
+        found, in the order of its rows, 5,000 at most. It has the form that
         ``networkx.node_link_graph`` and drawing libraries read: `nodes` with an `id` (type and id of the
         node), a `caption` and `properties`; `edges` with `source`, `target`, `type`, `id` and
         `properties`. It is read from the same commit as the result.
         """
         import pyarrow as pa
 
-        if not self.node_types:
-            raise BadRequest(
-                f"no column of query `{self.query_name}` is a node, so there is no graph to show; "
-                "return a node itself, as in `return { $p }`"
-            )
         if self.find_graph is None:
             raise BadRequest(
                 "this result has no open graph behind it, for example because it was pickled; call "
                 "graph.query(…)"
             )
+        if not self.node_types:
+            return self.find_graph(None)
         found: dict[str, list[pa.ChunkedArray]] = {}
         for column, type_name in self.node_types.items():
             found.setdefault(type_name, []).append(self.table.column(column))

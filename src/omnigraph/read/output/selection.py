@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Counts, Mask
+from omnigraph.read.values.column import Column
+from omnigraph.read.values.numbers import sortable
 
 Integers = npt.NDArray[np.integer]
 At = Counts | slice
@@ -86,6 +88,14 @@ def _packed(keys: Sequence[Integers]) -> tuple[Counts | None, int]:
         packed += key.astype(np.int64, copy=False)
         packed -= low
     return packed, room
+
+
+def column_keys(column: Column) -> list[Integers]:
+    """Integers that sort like the values of a column, null first: one key, or two for wide integers."""
+    if column.type.scalar.is_text:
+        return [column.codes]
+    keys = nulls_first(sortable(column.numbers), column.valid)
+    return keys if column.type.scalar.fills_64_bits else keys[:1]
 
 
 def nulls_first(values: Counts, present: Mask | None) -> list[Integers]:

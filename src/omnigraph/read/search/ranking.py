@@ -23,8 +23,9 @@ from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
 from omnigraph.read.search.nearest import nearest_nodes
+from omnigraph.read.search.phrases import search_text
 from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
-from omnigraph.read.search.text_match import own_index
+from omnigraph.read.search.text_match import own_index, words_or_phrases
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.view import View
 from omnigraph.storage.tables.indexing.full_text import analysed, text_hits
@@ -48,10 +49,13 @@ def rank(
     candidates: Codes | None,
     limit: int | None,
     embedder: Embedder | None,
+    *,
+    is_whole: bool = False,
 ) -> Ranked:
     """Rank the candidates (None: every node of the type) that the ranking does not leave out.
 
-    With a limit the best ``limit`` come back, and everything tied with the last of them.
+    With a limit the best ``limit`` come back, and everything tied with the last of them. A fusion is as deep as its
+    arms, each of which brings ``limit`` entities: ``is_whole`` says that all it makes of them is wanted.
     """
     run = _Run(view, view.nodes(node_type.name), params, candidates, embedder)
     match ranking:
@@ -60,7 +64,7 @@ def rank(
         case ir.Bm25():
             return run.bm25(ranking, limit)
         case ir.Rrf():
-            return run.fused(ranking, limit)
+            return run.fused(ranking, limit, is_whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +106,17 @@ class _Run:
     def _relevant(self, name: str, query: str, limit: int | None) -> tuple[Codes, Floats]:
         if self.space.stored_name(name) is None or limit == 0:
             return np.empty(0, np.int32), np.empty(0, np.float64)
-        chosen = None
+        chosen, candidates = None, self.candidates
+        searched = search_text(query)
+        if searched.phrases:
+            # All terms make the score, as words do; a row may have terms of a phrase without the phrase.
+            found = words_or_phrases(self.view, self.space, name, searched)
+            candidates = found if candidates is None else np.intersect1d(found, candidates)
         if limit is not None and limit >= self.space.size:
             limit = None
-        if self.candidates is not None:
+        if candidates is not None:
             limit, chosen = None, np.zeros(self.space.size, np.bool_)
-            chosen[self.candidates] = True
+            chosen[candidates] = True
         wanted = None if limit is None else limit + self.view.thresholds.search.spare_hits
         while True:
             codes, scores = self._hits(name, query, wanted)
@@ -137,19 +146,22 @@ class _Run:
         )
         return rows.astype(np.int32), scores
 
-    def fused(self, ranking: ir.Rrf, limit: int | None) -> Ranked:
+    def fused(self, ranking: ir.Rrf, limit: int | None, is_whole: bool) -> Ranked:
         k = checked_k(ranking, self.params)
-        arms = [self._arm(arm, limit) for arm in (ranking.first, ranking.second)]
+        arms = [self._arm(arm, limit) for arm in ranking.arms]
         codes = np.unique(np.concatenate(arms))
         places = [_places(arm, codes) for arm in arms]
-        scores = 1 / (k + places[0]) + 1 / (k + places[1])
-        order = np.lexsort((places[1], places[0], -scores))[:limit]
+        scores = np.zeros(len(codes))
+        for place in places:
+            scores += 1 / (k + place)
+        # Ties keep the order of the first arm, then of the second, and so on; codes are in id order.
+        order = np.lexsort((*reversed(places), -scores))[: None if is_whole else limit]
         return Ranked(codes[order], scores[order], np.arange(len(order)))
 
     def _arm(self, arm: ir.Nearest | ir.Bm25, limit: int | None) -> Codes:
-        """What an arm contributes, best first: as many as are asked for, in either arm.
+        """What an arm contributes, best first: as many as are asked for, in every arm.
 
-        With arms of unequal depth, whatever is in the shorter one would outrank what only the
+        With arms of unequal depth, whatever is in a shorter one would outrank what only a
         longer one has.
         """
         ranked = self.nearest(arm, limit) if isinstance(arm, ir.Nearest) else self.bm25(arm, limit)

@@ -43,7 +43,7 @@ from omnigraph.storage import full_disk
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.indexing.full_text import TooManyEdits
 from omnigraph.storage.tables.indexing.index_kinds import TEXT_ANALYSIS
-from omnigraph.storage.tables.indexing.indexes import stage_create_index
+from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged

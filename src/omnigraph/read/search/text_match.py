@@ -25,6 +25,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.read.kernels.arrays import Codes, Mask
+from omnigraph.read.search.phrases import Phrase, SearchText, search_text, texts_with_phrase
 from omnigraph.read.search.scratch_index import COLUMN, with_scratch_index
 from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import one_array
@@ -37,7 +38,7 @@ from omnigraph.storage.tables.indexing.full_text import (
     text_hits,
 )
 from omnigraph.storage.tables.indexing.index_health import IndexUnusable
-from omnigraph.storage.tables.indexing.indexes import IndexState
+from omnigraph.storage.tables.indexing.table_indexes import IndexState
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,11 +147,15 @@ def text_matches(
         edits = ir.value_of(predicate.max_edits, params)
     space = view.nodes(node_type.name)
     name = predicate.field.property
-    terms = [] if query is None else analysed(query)
-    if edits is None or edits < 0 or not terms or space.stored_name(name) is None:
+    if query is None or space.stored_name(name) is None:
+        return np.empty(0, np.int32)
+    if predicate.function != "fuzzy":
+        return words_or_phrases(view, space, name, search_text(query))
+    terms = analysed(query)
+    if edits is None or edits < 0 or not terms:
         return np.empty(0, np.int32)
     if edits == 0:
-        return _looked_up(view, space, name, query, terms, 0)
+        return _looked_up(view, space, name, query, terms)
     thresholds = view.thresholds.search
     if edits > thresholds.fuzzy_edits or not all(map(can_be_fuzzy, terms)):
         return _all_read(space, name, terms, edits, thresholds)
@@ -161,42 +166,93 @@ def text_matches(
         return _all_read(space, name, terms, edits, thresholds)
 
 
+def words_or_phrases(view: View, space: NodeSpace, name: str, searched: SearchText) -> Codes:
+    """The ordinals, ascending, of the nodes whose text has one of the words or one of the phrases."""
+    terms = analysed(searched.words)
+    found = _looked_up(view, space, name, searched.words, terms) if terms else _NOTHING
+    for phrase in searched.phrases:
+        found = np.union1d(found, _with_phrase(view, space, name, phrase))
+    return found.astype(np.int32, copy=False)
+
+
+_NOTHING: Final = np.empty(0, np.int32)
+
+
+def _with_phrase(view: View, space: NodeSpace, name: str, phrase: Phrase) -> Codes:
+    """The nodes in whose text a phrase occurs: of those that have all its terms, the texts are read."""
+
+    def found() -> Codes:
+        codes = _looked_up(view, space, name, phrase.text, phrase.terms, every_term=True)
+        texts = space.values(name, codes) if len(codes) else pa.array([], pa.utf8())
+        at_once = view.thresholds.search.texts_at_once
+        return codes[texts_with_phrase(texts, phrase, at_once)]
+
+    key = ("phrase", space.column_key(name), phrase.places)
+    return view.cache.get(key, found, lambda codes: codes.nbytes)
+
+
 def _looked_up(
-    view: View, space: NodeSpace, name: str, query: str, terms: Sequence[str], edits: int
+    view: View,
+    space: NodeSpace,
+    name: str,
+    query: str,
+    terms: Sequence[str],
+    edits: int = 0,
+    *,
+    every_term: bool = False,
 ) -> Codes:
+    """The nodes whose text has a term of the query, or nearly so, or ``every_term``."""
     own = own_index(view, space, name, IndexKind.FTS)
     if own is not None and own.tail_rows <= view.thresholds.search.unindexed_rows:
         # Without an index that cannot be read, below.
         with contextlib.suppress(IndexUnusable):
-            return _in_own_index(view, space, own, query, terms, edits)
+            return _in_own_index(view, space, own, query, terms, edits, every_term=every_term)
     thresholds = view.thresholds.search
     if space.size > thresholds.unindexed_rows:
         ordinals, _ = with_scratch_index(
             space,
             name,
-            lambda table: text_hits(table, COLUMN, query, edits=edits),
+            lambda table: text_hits(table, COLUMN, query, edits=edits, every_term=every_term),
             thresholds.scratch_bytes,
         )
         return np.sort(ordinals.astype(np.int32))
     held = view.cache.get(
         ("terms", space.column_key(name)), lambda: Terms(space.column(name).array), _nbytes
     )
-    return np.flatnonzero(held.holding(terms, edits)).astype(np.int32)
+    return np.flatnonzero(_holding(held, terms, edits, every_term)).astype(np.int32)
+
+
+def _holding(held: Terms, terms: Sequence[str], edits: int, every_term: bool) -> Mask:
+    if not every_term:
+        return held.holding(terms, edits)
+    mask: Mask = np.logical_and.reduce([held.holding([term], edits) for term in terms])
+    return mask
 
 
 def _in_own_index(
-    view: View, space: NodeSpace, own: OwnIndex, query: str, terms: Sequence[str], edits: int
+    view: View,
+    space: NodeSpace,
+    own: OwnIndex,
+    query: str,
+    terms: Sequence[str],
+    edits: int,
+    *,
+    every_term: bool,
 ) -> Codes:
     """What the index of the table finds, and the rows that it does not cover."""
     partly = bool(own.tail)
-    found = [text_hits(space.pinned.table, own.column, query, edits=edits, indexed_only=partly)[0]]
+    table = space.pinned.table
+    hits, _ = text_hits(
+        table, own.column, query, edits=edits, indexed_only=partly, every_term=every_term
+    )
+    found = [hits]
     if partly:
         row_ids, tail = view.cache.get(
             ("tail terms", space.pinned.exact, own.column),
             lambda: _tail(space, own),
             lambda made: made[0].nbytes + made[1].nbytes,
         )
-        found.append(row_ids[tail.holding(terms, edits)])
+        found.append(row_ids[_holding(tail, terms, edits, every_term)])
     codes = space.ordinals_of_row_ids(np.concatenate(found))
     return np.unique(codes[codes >= 0])
 

@@ -260,6 +260,10 @@ class Space(Protocol):
         """How many there are."""
         ...
 
+    def type_names(self, codes: Codes) -> pa.Array:
+        """The name of the type of each of these entities."""
+        ...
+
     def column(self, name: str) -> Column:
         """A property of all entities, by code. A property the table lacks is null everywhere."""
         ...

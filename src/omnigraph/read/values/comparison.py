@@ -85,11 +85,18 @@ def as_mask(array: pa.BooleanArray) -> Mask:
     return mask
 
 
-def texts_with(column: Column, op: Literal["substring", "prefix"], needle: str) -> Mask:
-    """Which texts hold the needle, or start with it; each distinct text is looked at once."""
+_TEXT_FUNCTIONS = {
+    "substring": pc.match_substring,
+    "prefix": pc.starts_with,
+    "suffix": pc.ends_with,
+}
+
+
+def texts_with(column: Column, op: Literal["substring", "prefix", "suffix"], needle: str) -> Mask:
+    """Which texts hold the needle, start or end with it; each distinct text is looked at once."""
     if _is_unstorable(needle):
         return _where_valid(column, held=False)
-    function = pc.match_substring if op == "substring" else pc.starts_with
+    function = _TEXT_FUNCTIONS[op]
     if column.has_codes and 2 * len(column.dictionary) <= len(column):
         # One place more, at the end: where a null (-1) looks its verdict up.
         verdicts = np.append(as_mask(function(column.dictionary, needle)), False)
@@ -106,8 +113,6 @@ def lists_holding(column: Column, value: Any) -> Mask:
 
 def items_of(column: Column) -> tuple[Column, npt.NDArray[np.int64]]:
     """The items of all lists one after another, and how many each list has; a null has none."""
-    from omnigraph.read.values.column import Column
-
     lengths = pc.list_value_length(column.array).fill_null(0).to_numpy(zero_copy_only=False)
     return Column(column.type.element, column.array.flatten()), lengths.astype(np.int64)
 
@@ -123,16 +128,39 @@ def any_of(hits: Mask, lengths: npt.NDArray[np.int64]) -> Mask:
 def among(column: Column, values: list[Any]) -> Mask:
     """Which values of the column are among the given ones."""
     kind = column.kind
-    exact = [
-        settled[1]
-        for item in values
-        if item is not None
-        and not _is_unstorable(item)
-        and isinstance(settled := settle(kind, "=", item), tuple)
-    ]
-    if not exact:
+    exact = _all_of_kind(values, kind)
+    if exact is None:
+        exact = pa.array(
+            [
+                settled[1]
+                for item in values
+                if item is not None
+                and not _is_unstorable(item)
+                and isinstance(settled := settle(kind, "=", item), tuple)
+            ],
+            kind,
+        )
+    if not len(exact):
         return _where_valid(column, held=False)
-    if isinstance(exact[0], str):
-        return as_mask(pc.is_in(column.array, value_set=pa.array(exact, kind)))
-    held = np.isin(column.numbers, np.array(exact, column.numbers.dtype))
+    if not column.type.is_float:
+        # Arrow's table of values is made some times as fast as NumPy's.
+        return as_mask(pc.is_in(column.array, value_set=exact))
+    # Zeros of both signs are equal here, and no NaN equals another.
+    held = np.isin(column.numbers, Column(column.type, exact).numbers)
     return held if column.valid is None else held & column.valid
+
+
+def _all_of_kind(values: list[Any], kind: pa.DataType) -> pa.Array | None:
+    """The values as an array, where each of them is exactly a value of that kind; else None."""
+    if pa.types.is_integer(kind):
+        wanted: type = int
+    elif pa.types.is_string(kind) or pa.types.is_large_string(kind):
+        wanted = str
+    else:
+        return None
+    if set(map(type, values)) != {wanted}:
+        return None
+    try:
+        return pa.array(values, kind)
+    except (pa.ArrowInvalid, OverflowError, UnicodeEncodeError):
+        return None

@@ -149,6 +149,12 @@ class EdgesKey(NamedTuple):
     targets: Identity
 
 
+class UnionKey(NamedTuple):
+    """The edges of several tables as one."""
+
+    parts: tuple[EdgesKey, ...]
+
+
 class NodeChangesKey(NamedTuple):
     """What changed in a node table since an older state that is numbered."""
 

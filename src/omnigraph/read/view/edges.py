@@ -147,6 +147,8 @@ class EdgeList:
     ) -> EdgeList:
         """The ends as they are stored, each looked up among the nodes."""
         ends = read_ends(pinned, sources, targets, thresholds)
+        # By row id, which only grows: then a later state is this one and more at its end, and positions stay
+        # what they are.
         if not np.all(ends.row_ids[:-1] < ends.row_ids[1:]):
             ends = ends.chosen(np.argsort(ends.row_ids, kind="stable"))
         return EdgeList.of(ends, (sources.size, targets.size))
@@ -220,6 +222,7 @@ class EdgeList:
             return multi_csr_of(self.src, self.dst, positions, self.shape)
         if direction is Direction.IN:
             return multi_csr_of(self.dst, self.src, positions, self.shape[::-1])
+        # A loop read backwards is the same edge again.
         back = np.flatnonzero(self.src != self.dst).astype(np.int32)
         return multi_csr_of(
             np.concatenate([self.src, self.dst[back]]),

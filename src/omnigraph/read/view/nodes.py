@@ -263,6 +263,10 @@ class NodeSpace:
         """How many nodes there are."""
         return self.node_ids.size
 
+    def type_names(self, codes: Codes) -> pa.Array:
+        """The name of the type, for each of these entities."""
+        return pa.repeat(self.type.name, len(codes))
+
     @property
     def row_ids(self) -> npt.NDArray[np.uint64]:
         """The stable row ids by ordinal."""

@@ -56,6 +56,7 @@ def edge_list(
     def build() -> EdgeList:
         derived = _refreshed_edges(cache, pinned, sources, targets, thresholds)
         if derived is None:
+            # A table too large to be numbered in memory is numbered on disk, a part at a time.
             by_parts = kept.number_edges(pinned, sources, targets)
             if by_parts is not None:
                 return by_parts
@@ -63,7 +64,7 @@ def edge_list(
         kept.keep_edges(pinned, sources, targets, edges, is_derived=derived is not None)
         return edges
 
-    return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, _edges_nbytes)
+    return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, edge_list_bytes)
 
 
 def numbered_states(cache: ByteCache) -> dict[Identity, int]:
@@ -105,6 +106,7 @@ def _refreshed_ids(
             return None
         earlier = [known.as_rows(before)] if known.count else []
         now = before.after(known.base, [*earlier, *later])
+        # Counting is cheap, and shows a delta that was told wrongly, or an id that came twice.
         return now if now.size == pinned.table.count_rows() else None
     return None
 
@@ -122,6 +124,7 @@ def _refreshed_edges(
         before: EdgeList | None = cache.peek(known.base)
         src = _moves(cache, known.base.sources, sources)
         dst = _moves(cache, known.base.targets, targets)
+        # The ordinals in the list are those of older nodes: it is of use only if each is known as it is now.
         if before is None or src is None or dst is None:
             continue
         later = changes_since(state, pinned, ["src", "dst"], _most(pinned, thresholds))
@@ -135,6 +138,7 @@ def _refreshed_edges(
             continue
         edges = EdgeList.of(now, (sources.size, targets.size))
         if edges.complete and not any(one.updated.num_rows or one.gone.size for one in changes):
+            # Only where edges were added: one that left or moved would have to be searched for in every row.
             edges.keep_adjacency(before, src, dst)
         return edges
     return None
@@ -151,6 +155,7 @@ def _moves(cache: ByteCache, base: Identity, space: NodeSpace) -> Codes | None:
         return np.arange(space.size, dtype=np.int32)
     if base.lineage.location != space.pinned.identity.lineage.location:
         return None
+    # The nodes of now were derived from just these: where each went was noted then, and nothing is looked up.
     origin = space.node_ids.origin
     if origin is not None and origin.base == base:
         return origin.moves
@@ -162,5 +167,6 @@ def _ids_nbytes(ids: NodeIds) -> int:
     return ids.nbytes
 
 
-def _edges_nbytes(edges: EdgeList) -> int:
+def edge_list_bytes(edges: EdgeList) -> int:
+    """The bytes of everything made of a list of edges so far."""
     return edges.nbytes

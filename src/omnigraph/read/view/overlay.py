@@ -235,11 +235,13 @@ class OverlaidNodes:
         if whole and self._changed.keys().isdisjoint(ids) and (codes >= 0).all():
             return self._at_base(name, codes)
         rows = [self._changed.get(one) for one in ids]
+        # What the numbered state says of a changed node is out of date, whether it was updated or deleted.
         codes[[one in self._changed for one in ids]] = -1
         at_base = np.flatnonzero(codes >= 0)
         at_changes = [at for at, row in enumerate(rows) if row is not None]
         newest = [row for row in rows if row is not None]
         key = self._pinned.column_key(name)
+        # Changes hold no lists, vectors or blobs; these, and columns added since, are read from the table.
         if whole and all(key in row.columns for row in newest):
             found = self._at_base(name, codes[at_base])
             newer = [row.value(key).cast(found.type) for row in newest]
@@ -289,9 +291,11 @@ class OverlaidEdges:
         outward = column == "src"
         near, far = (0, 1) if outward else (1, 0)
         starts, positions, reached = self._stored(near, list(ids))
+        # Before any id is read: a node with very many edges is a reason to number the table instead.
         if positions.size > most:
             return None
         ends = self._ids[far].id_array.take(reached).to_pylist()
+        # The next hop asks for the ordinals of just these ids.
         self._codes[far].update(zip(ends, reached.tolist(), strict=True))
         row_ids = self._base.rows.row_ids[positions].tolist()
         fresh = self._changes.by_end[near]
@@ -322,6 +326,7 @@ class OverlaidEdges:
                 [np.arange(first, last) for _, first, last in spans] or [_NONE]
             )
         positions, reached = multi.positions[entries], multi.indices[entries]
+        # Most starts have only edges that stayed, and then nothing has to be searched among the hidden ones.
         if not self._changes.touched[near].isdisjoint(codes):
             kept = np.flatnonzero(~np.isin(positions, self._changes.hidden))
             positions, reached = positions[kept], reached[kept]

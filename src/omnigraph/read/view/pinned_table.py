@@ -23,7 +23,7 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch
-from omnigraph.storage.tables.indexing.indexes import (
+from omnigraph.storage.tables.indexing.table_indexes import (
     Coverage,
     IndexState,
     best_coverage,

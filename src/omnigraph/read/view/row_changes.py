@@ -71,12 +71,14 @@ def rows_identity(
         for state, rows in numbered().items()
         if state.lineage == exact.lineage
         and exact.version - max_versions <= state.version <= exact.version
+        # The pin says how many rows there are, which rules out most states that differ, unread.
         and rows == pinned.row_count
     ]
     base = max(older, key=lambda state: state.version, default=exact)
     if base.version == exact.version:
         return exact
     same = _same_rows(pinned.table, base.version)
+    # What Lance no longer tells, because versions were removed, the commits of the graph still say.
     if not (by_commits(base.version) if same is None else same):
         return exact
     return cache.get(_key(exact), lambda: base, lambda _: _ENTRY_BYTES)
@@ -147,6 +149,7 @@ def base_of(
     if not usable and near and pinned.fork is not None and pinned.fork.parent is None:
         main = _main(here.lineage)
         forked_at = pinned.fork.parent_version
+        # A fork begins with the rows of its parent at that version; what main did later is not in it.
         usable = [it for it in near if it.lineage == main and it.version <= forked_at]
     return max(usable, key=lambda it: it.version, default=None)
 
@@ -190,6 +193,7 @@ def _steps(base: Identity, pinned: PinnedTable) -> Iterator[tuple[Table, int]]:
 
 def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> TableChanges | None:
     made_by = transactions_after(table, since, table.version)
+    # A restore, for one, brings rows back under their old versions, which a delta goes by.
     if any(transaction.operation not in TRACKED for transaction in made_by):
         return None
     with lance_errors(f"comparing {table.ref} with version {since}"):
@@ -209,6 +213,7 @@ def _read_delta(
     if only_new:
         return TableChanges(inserted, inserted[:0], np.empty(0, np.uint64), columns_too)
     updated = _rows(delta.updated(), [*columns, "_rowid"], limit)
+    # Counted before it is read: a delta of deletions compares all row ids of both versions.
     lost = delta.count_deleted(inserted.num_rows)
     if updated is None or (lost is not None and lost > limit):
         return None

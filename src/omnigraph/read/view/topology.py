@@ -1,8 +1,15 @@
-"""An edge type at a snapshot: adjacency between node ordinals, and its edges as a space."""
+"""An edge type at a snapshot: adjacency between node ordinals, and its edges as a space.
+
+Edges of several types are a topology as well, and so are those of a type that satisfy a condition:
+
+    Knows 0 -> 1, Follows 0 -> 1 and 1 -> 2   ->   neighbours of 0: 1 (once); edges: Knows 0, Follows 1 and 2
+
+Positions of a union count through its types in the order they are given.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -14,15 +21,19 @@ from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.thresholds import ViewThresholds
-from omnigraph.read.values.column import Column
+from omnigraph.read.values.column import Column, Space, one_array
+from omnigraph.read.values.other_spaces import ElementSpace
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.edges import EdgeList
-from omnigraph.read.view.nodes import NodeSpace
+from omnigraph.read.view.ends import Ends
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import ID, Properties
 from omnigraph.types import TEXT
 
-__all__ = ["Csr", "EdgeSpace", "MultiCsr", "Topology"]
+__all__ = ["OR", "Csr", "EdgeSpace", "MultiCsr", "Topology"]
+
+OR = "|"
+"""Between the names of edge types that are alternatives; no name holds it."""
 
 
 class EdgeSpace:
@@ -52,6 +63,10 @@ class EdgeSpace:
     def size(self) -> int:
         """How many stored edges there are."""
         return self._edges.size
+
+    def type_names(self, codes: Codes) -> pa.Array:
+        """The name of the type, for each of these entities."""
+        return pa.repeat(self.pinned.entity.name, len(codes))
 
     def column(self, name: str) -> Column:
         """A property of all edges by position."""
@@ -83,10 +98,10 @@ class Topology:
     def __init__(
         self,
         edge: EdgeType,
-        sources: NodeSpace,
-        targets: NodeSpace,
+        sources: Space,
+        targets: Space,
         edges: EdgeList,
-        space: EdgeSpace,
+        space: Space,
     ) -> None:
         self.edge = edge
         self.sources = sources
@@ -148,3 +163,139 @@ class Topology:
         if self.edge.from_type != self.edge.to_type:
             return np.zeros(self.sources.size, np.bool_)
         return self._list.loops()
+
+
+class UnionSpace:
+    """The entities of several spaces one after the other."""
+
+    def __init__(self, parts: Sequence[Space], names: Sequence[str]) -> None:
+        self.parts = parts
+        self.names = names
+        """The name of the type of each part."""
+        self.ends = np.cumsum([part.size for part in parts])
+
+    @property
+    def size(self) -> int:
+        """How many entities there are."""
+        return int(self.ends[-1])
+
+    def column(self, name: str) -> Column:
+        """A property of all entities: it has one type in all parts."""
+        columns = [part.column(name) for part in self.parts]
+        arrays = [column.array.cast(columns[0].kind) for column in columns]
+        return Column(columns[0].type, one_array(pa.chunked_array(arrays)))
+
+    def has_column(self, name: str) -> bool:
+        """Whether that property of all entities is kept in memory now."""
+        return all(part.has_column(name) for part in self.parts)
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these entities, repeats included."""
+        return self._gathered(codes, lambda part, own: part.values(name, own))
+
+    def ids(self, codes: Codes) -> pa.StringArray:
+        """The ids of these entities."""
+        return self._gathered(codes, lambda part, own: part.ids(own))
+
+    def ranks(self, codes: Codes) -> npt.NDArray[np.integer]:
+        """The ranks of their ids among those of these entities; of equal ids, that of the earlier type first."""
+        distinct, places = np.unique(codes, return_inverse=True)
+        ids = Column(TEXT, self.ids(distinct.astype(np.int32))).codes.astype(np.int64)
+        found: npt.NDArray[np.integer] = (ids * len(self.parts) + self.part_of(distinct))[places]
+        return found
+
+    def part_of(self, codes: Codes) -> npt.NDArray[np.int64]:
+        """In which part each entity is."""
+        return np.searchsorted(self.ends, codes, side="right")
+
+    def type_names(self, codes: Codes) -> pa.Array:
+        """The name of the type of each entity."""
+        return pa.array(self.names, pa.string()).take(pa.array(self.part_of(codes)))
+
+    def _gathered(self, codes: Codes, read: Callable[[Space, Codes], pa.Array]) -> pa.Array:
+        part_of = self.part_of(codes)
+        pieces, places = [], []
+        for at, part in enumerate(self.parts):
+            here = np.flatnonzero(part_of == at)
+            first = 0 if at == 0 else self.ends[at - 1]
+            pieces.append(read(part, (codes[here] - first).astype(np.int32)))
+            places.append(here)
+        whole = one_array(pa.chunked_array([piece.cast(pieces[0].type) for piece in pieces]))
+        order = np.empty(len(codes), np.int64)
+        order[np.concatenate(places)] = np.arange(len(codes))
+        return whole.take(pa.array(order))
+
+
+class SubSpace:
+    """Some entities of a space, numbered anew in their order."""
+
+    def __init__(self, whole: Space, codes: Codes) -> None:
+        self._whole = whole
+        self._codes = codes
+
+    @property
+    def size(self) -> int:
+        """How many entities there are."""
+        return len(self._codes)
+
+    def column(self, name: str) -> Column:
+        """A property of all of them."""
+        whole = self._whole.column(name)
+        return Column(whole.type, whole.array.take(pa.array(self._codes)))
+
+    def has_column(self, name: str) -> bool:
+        """Whether that property is kept in memory now."""
+        return self._whole.has_column(name)
+
+    def values(self, name: str, codes: Codes) -> pa.Array:
+        """A property of these entities, repeats included."""
+        return self._whole.values(name, self._codes.take(codes))
+
+    def ids(self, codes: Codes) -> pa.StringArray:
+        """The ids of these entities."""
+        return self._whole.ids(self._codes.take(codes))
+
+    def type_names(self, codes: Codes) -> pa.Array:
+        """The name of the type of each of these entities."""
+        return self._whole.type_names(self._codes.take(codes))
+
+    def ranks(self, codes: Codes) -> npt.NDArray[np.integer]:
+        """Numbers in the order of the ids of these entities."""
+        return self._whole.ranks(self._codes.take(codes))
+
+
+def union_list(parts: Sequence[Topology]) -> EdgeList:
+    """The edges of topologies between the same nodes, as one list."""
+    src = np.concatenate([part.src for part in parts])
+    dst = np.concatenate([part.dst for part in parts])
+    shape = parts[0].sources.size, parts[0].targets.size
+    return EdgeList.of(Ends(src, dst, np.arange(len(src), dtype=np.uint64)), shape)
+
+
+def union(parts: Sequence[Topology], edges: EdgeList) -> Topology:
+    """Topologies between the same nodes as one; ``edges`` is what ``union_list`` made of them."""
+    first = parts[0]
+    space = UnionSpace([part.edges for part in parts], [part.edge.name for part in parts])
+    return Topology(first.edge, first.sources, first.targets, edges, space)
+
+
+def only(topology: Topology, mask: Mask) -> Topology:
+    """The edges that a mask over all positions selects."""
+    codes = np.flatnonzero(mask).astype(np.int32)
+    ends = Ends(
+        topology.src.take(codes), topology.dst.take(codes), np.arange(len(codes), dtype=np.uint64)
+    )
+    edges = EdgeList.of(ends, (topology.sources.size, topology.targets.size))
+    space = SubSpace(topology.edges, codes)
+    return Topology(topology.edge, topology.sources, topology.targets, edges, space)
+
+
+def element_edges(elements: ElementSpace) -> Topology:
+    """What leads from entities to the elements of their lists, as if it were edges."""
+    sizes = np.diff(elements.offsets)
+    owners = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+    every = np.arange(elements.size, dtype=np.int32)
+    ends = Ends(owners, every, every.astype(np.uint64))
+    edges = EdgeList.of(ends, (len(sizes), elements.size))
+    nothing = EdgeType("elements", 0, 0, {}, from_type="owner", to_type="element")
+    return Topology(nothing, elements, elements, edges, elements)

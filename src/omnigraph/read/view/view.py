@@ -18,12 +18,20 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.kept.kept_files import KeptFiles
 from omnigraph.read.thresholds import DEFAULTS, Thresholds
-from omnigraph.read.view.byte_cache import ByteCache, NodesKey, drop_outdated, edges_key, nodes_key
+from omnigraph.read.view.byte_cache import (
+    ByteCache,
+    NodesKey,
+    UnionKey,
+    drop_outdated,
+    edges_key,
+    nodes_key,
+)
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.kept_states import KeptStates
 from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.numbering import (
     edge_list,
+    edge_list_bytes,
     has_older_state,
     node_ids,
     numbered_states,
@@ -38,7 +46,7 @@ from omnigraph.read.view.overlay import (
 )
 from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable, pin_table
 from omnigraph.read.view.row_changes import rows_identity, same_states
-from omnigraph.read.view.topology import EdgeSpace, Topology
+from omnigraph.read.view.topology import OR, EdgeSpace, Topology, union, union_list
 
 # About what a node takes on disk, and an edge in one direction.
 _NODE_BYTES: Final = 24
@@ -189,8 +197,24 @@ class View:
         ids = node_ids(self._cache, self._kept, pinned, thresholds)
         return NodeSpace(type_, pinned, ids, self._cache, thresholds)
 
-    def topology(self, edge_type_name: str) -> Topology:
-        """The stored edges of a type between numbered nodes."""
+    def topology(self, edge_types: str) -> Topology:
+        """The stored edges of a type between numbered nodes; of several types, with ``OR`` between, as one."""
+        names = edge_types.split(OR)
+        parts = [self._topology(name) for name in names]
+        if len(parts) == 1:
+            return parts[0]
+        keys = (
+            edges_key(
+                self.table(part.edge),
+                self.table(self.catalog.nodes[part.edge.from_type]),
+                self.table(self.catalog.nodes[part.edge.to_type]),
+            )
+            for part in parts
+        )
+        edges = self._cache.get(UnionKey(tuple(keys)), lambda: union_list(parts), edge_list_bytes)
+        return union(parts, edges)
+
+    def _topology(self, edge_type_name: str) -> Topology:
         edge = self.catalog.edges[edge_type_name]
         pinned = self.table(edge)
         sources = self.nodes(edge.from_type)

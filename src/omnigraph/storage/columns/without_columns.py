@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.stage_schema import ColumnChanges
 from omnigraph.storage.lance_format.row_versions import encoded, runs_of
+from omnigraph.storage.tables.blobs.blob_columns import as_blobs, blob_columns
 from omnigraph.storage.tables.blobs.carry import ADDRESS, carried_blobs, is_external
-from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
 from omnigraph.storage.tables.indexing.index_kinds import follows_rewrites
-from omnigraph.storage.tables.indexing.indexes import (
+from omnigraph.storage.tables.indexing.table_indexes import (
     Coverage,
     coverage,
     list_indexes,
@@ -176,13 +176,13 @@ def _rewritten(table: Table, fragment: Any, names: Sequence[str]) -> Iterator[An
     """
     blobs = [name for name in blob_columns(table.schema) if name in names]
     for pattern in _patterns(table, fragment, blobs):
-        kept = [name for at, name in enumerate(blobs) if pattern >> at & 1]
-        copied = [name for name in names if name not in kept]
+        as_addresses = [name for at, name in enumerate(blobs) if pattern >> at & 1]
+        copied = [name for name in names if name not in as_addresses]
         rows = _Rows(table, fragment, blobs, pattern)
         stamps = RowStamps()
         written = rows.write(copied, stamps, ingest=bool(blobs))
-        if kept:
-            written.files = [*written.files, *rows.write(kept, None, ingest=False).files]
+        if as_addresses:
+            written.files = [*written.files, *rows.write(as_addresses, None, ingest=False).files]
         stamps.put_on(written)
         yield written
 

@@ -99,8 +99,10 @@ def in_groups(created: Runs, changed: Runs, version: int) -> tuple[Runs, Runs] |
     """
     import numpy as np
 
+    # Runs of the two sequences begin at different rows. Between two of these ends both versions are the same.
     ends = np.union1d(np.cumsum(created.counts), np.cumsum(changed.counts))
     first, last = created.at(ends), changed.at(ends)
+    # By the last change: a row that was changed lately must stay exact, however old it is.
     old = last <= version - EXACT_VERSIONS
     runs = int(old.sum())
     if runs <= MOST_GROUPS:
@@ -108,11 +110,13 @@ def in_groups(created: Runs, changed: Runs, version: int) -> tuple[Runs, Runs] |
     # By rows, not by runs: otherwise the oldest group would soon hold most rows.
     rows = np.where(old, np.diff(ends, prepend=0), 0)
     group = (np.cumsum(rows) - rows) * MOST_GROUPS // rows.sum()
+    # A group ends where its number changes, and at every run that stays exact, which is a group of its own.
     starts = np.flatnonzero(
         np.r_[True, (group[1:] != group[:-1]) | (old[1:] != old[:-1]) | ~old[1:]]
     )
     counts = np.diff(np.r_[0, ends[starts[1:] - 1], ends[-1]])
     return (
+        # Earliest created and latest changed: a delta may then name a row too many, and never one too few.
         Runs(counts, np.minimum.reduceat(first, starts)),
         Runs(counts, np.maximum.reduceat(last, starts)),
     )

@@ -2,7 +2,10 @@
 
 Time is never compared between machines. A waiter takes over a lease only after it has seen the same
 version of the object for a whole lease period on its own clock. A holder stops by itself once a
-period has passed since it *began* its last successful renewal, which is always earlier.
+period has passed since it *began* its last successful renewal, which is always earlier:
+
+    holder   begins a renewal at 0 s, which the store takes at 1 s: it may go on until 0 s + period
+    waiter   sees that version at 1 s or later: it takes over at 1 s + period, or later
 
 A lease is released by a conditional write too, and the object stays: a plain delete could remove the lease of
 a process that took over in the meantime.

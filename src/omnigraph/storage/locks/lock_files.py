@@ -7,7 +7,9 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
+from omnigraph.errors import NotAGraph
 from omnigraph.storage import flock
+from omnigraph.storage.layout import MANIFEST
 from omnigraph.storage.locks.waiting import WRITE, FileTicket, Holder, Purpose, has_tickets
 from omnigraph.storage.objects.local_objects import make_directory
 from omnigraph.storage.objects.store_errors import lock_lost, translate
@@ -35,10 +37,15 @@ class LockFile:
 
 
 class LockFiles:
-    """Takes locks under one directory."""
+    """Takes locks under one directory.
 
-    def __init__(self, directory: str) -> None:
+    ``of_graph``: where there is no graph any more, none is taken, so that a graph that was deleted stays
+    deleted. Without it, as for a graph that is about to be made, the directory is made too.
+    """
+
+    def __init__(self, directory: str, *, of_graph: bool = False) -> None:
         self._directory = Path(directory)
+        self._of_graph = of_graph
 
     def attempt(self, name: str, holder: str, purpose: Purpose = WRITE) -> LockFile | None:
         """Take a lock if nobody holds it; else None."""
@@ -47,6 +54,8 @@ class LockFiles:
             try:
                 lock = flock.try_lock(path)
             except FileNotFoundError:
+                if self._of_graph:
+                    ensure_graph(self._directory)
                 make_directory(Path(path).parent)
                 lock = flock.try_lock(path)
         except OSError as error:
@@ -83,3 +92,12 @@ class LockFiles:
             return flock.is_locked(str(self._directory / name))
         except OSError:
             return True
+
+
+def ensure_graph(root: Path) -> None:
+    """Refuse to make anything in a directory that holds no graph any more."""
+    if not (root / MANIFEST).is_dir():
+        raise NotAGraph(
+            f"there is no graph at {root} any more; create one with init, or check the address",
+            root=str(root),
+        )

@@ -59,15 +59,24 @@ class _Place(Protocol):
 
 
 class LockManager:
-    """Takes locks of one graph. Keep one per open graph: it remembers how long leases stay unchanged."""
+    """Takes locks of one graph. Keep one per open graph: it remembers how long leases stay unchanged.
 
-    def __init__(self, place: Root | ObjectStore, *, lease_period: float = LEASE_PERIOD) -> None:
+    ``of_graph``: in a directory without a graph the locks are refused, and nothing is made there.
+    """
+
+    def __init__(
+        self,
+        place: Root | ObjectStore,
+        *,
+        lease_period: float = LEASE_PERIOD,
+        of_graph: bool = False,
+    ) -> None:
         self._place: _Place
         self._renew_every: float | None = None
         self._pauses = (0.001, 0.02)
         if isinstance(place, Root) and place.is_local:
             self._realm = place.canonical
-            self._place = LockFiles(place.path)
+            self._place = LockFiles(place.path, of_graph=of_graph)
             return
         if isinstance(place, Root):
             # A renewal that hangs for a whole period would be as bad as none.

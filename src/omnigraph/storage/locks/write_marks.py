@@ -29,6 +29,7 @@ from omnigraph.clock import new_ulid
 from omnigraph.errors import Contention, StorageError
 from omnigraph.storage import flock
 from omnigraph.storage.layout import STAGING_DIR
+from omnigraph.storage.locks.lock_files import ensure_graph
 from omnigraph.storage.objects.local_objects import make_directory
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import AlreadyExists, NotFound, translate
@@ -122,6 +123,7 @@ def _locked(root: Root, name: str) -> flock.FileLock:
         try:
             lock = flock.try_lock(path)
         except FileNotFoundError:
+            ensure_graph(Path(root.path))
             make_directory(Path(path).parent)
             lock = flock.try_lock(path)
     except OSError as error:

@@ -23,12 +23,7 @@ from obstore import exceptions
 from obstore.store import MemoryStore
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.storage.objects.store_errors import (
-    InvalidText,
-    NotFound,
-    Unavailable,
-    translate,
-)
+from omnigraph.storage.objects.store_errors import InvalidText, NotFound, Unavailable, translate
 from omnigraph.storage.store_kinds.known import shown_cause
 
 if TYPE_CHECKING:

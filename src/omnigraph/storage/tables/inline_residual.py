@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.storage.tables.indexing.index_kinds import describe
-from omnigraph.storage.tables.indexing.indexes import list_indexes
+from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import Table, open_table, table_of
 from omnigraph.storage.tables.table_errors import TableMissing, TableMoved, lance_errors

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
-from omnigraph.storage.tables.blobs.columns import blob_columns, has_addresses, stored_form
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns, has_addresses, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
 from omnigraph.storage.tables.indexing.index_health import with_or_without
 from omnigraph.storage.tables.lance_import import lance, lance_module
@@ -110,9 +110,9 @@ def write_fragments(
         written = [(_write(table, data, mode), row_ids)]
     else:
         written = list(write_apart(data, row_ids, partial(_write, table, mode=mode)))
-    for fragments, kept in written:
-        if kept is not None:
-            _keep_row_ids(fragments, kept)
+    for fragments, their_ids in written:
+        if their_ids is not None:
+            _keep_row_ids(fragments, their_ids)
     return [fragment for fragments, _ in written for fragment in fragments]
 
 
@@ -143,8 +143,8 @@ def _stored_form(table: Table, data: Rows) -> Rows:
 def _keep_row_ids(fragments: Iterable[Any], row_ids: pa.Array) -> None:
     import pyarrow as pa
 
-    kept = len(row_ids) - row_ids.null_count
-    ids = row_ids.cast(pa.uint64()).slice(0, kept)
+    given = len(row_ids) - row_ids.null_count
+    ids = row_ids.cast(pa.uint64()).slice(0, given)
     if ids.null_count:
         raise ValueError("rows that keep their ids must come before new rows")
     sequence = lance_module("fragment").RowIdSequence
@@ -354,12 +354,12 @@ def stage_update(
         fields_for_preserving_frag_bitmap=_field_ids(table.dataset.lance_schema.fields()),
         update_mode="rewrite_rows",
     )
-    kept = sum(map(_kept_rows, fragments))
-    counts = RowCounts(_physical_rows(fragments) - kept, kept, dropped - kept)
+    replaced = sum(map(_replaced_rows, fragments))
+    counts = RowCounts(_physical_rows(fragments) - replaced, replaced, dropped - replaced)
     return _staged(table, operation, Operation.UPDATE, counts)
 
 
-def _kept_rows(fragment: Any) -> int:
+def _replaced_rows(fragment: Any) -> int:
     return len(row_ids_of(fragment))
 
 

@@ -289,13 +289,11 @@ class Delta:
 
     def inserted(self) -> pa.RecordBatchReader:
         """New rows: all columns, ``_rowid`` and the two row version columns."""
-        with lance_errors("reading inserted rows"):
-            return self._delta.get_inserted_rows()
+        return _opened("reading inserted rows", self._delta.get_inserted_rows)
 
     def updated(self) -> pa.RecordBatchReader:
         """Rows that were there before and changed, as they are now; same columns."""
-        with lance_errors("reading updated rows"):
-            return self._delta.get_updated_rows()
+        return _opened("reading updated rows", self._delta.get_updated_rows)
 
     def count_deleted(self, inserted: int) -> int | None:
         """How many rows are gone, given how many are new: what ``deleted_row_ids`` would find, from row counts.
@@ -311,8 +309,16 @@ class Delta:
 
     def deleted_row_ids(self) -> pa.RecordBatchReader:
         """``_rowid`` of the rows that are gone. Takes long where large fragments lost rows."""
-        with lance_errors("reading deleted row ids"):
-            return self._delta.get_deleted_row_ids()
+        return _opened("reading deleted row ids", self._delta.get_deleted_row_ids)
+
+
+def _opened(doing: str, opened: Callable[[], pa.RecordBatchReader]) -> pa.RecordBatchReader:
+    """A reader of Lance whose batches fail with our errors, too."""
+    import pyarrow as pa
+
+    with lance_errors(doing):
+        reader = opened()
+    return pa.RecordBatchReader.from_batches(reader.schema, _translated(reader, doing))
 
 
 def _translated(reader: pa.RecordBatchReader, doing: str) -> Iterator[pa.RecordBatch]:

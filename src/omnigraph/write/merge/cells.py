@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.changes.images import equal_column, images
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows
+from omnigraph.changes.short_images import short_images
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, open_blob
@@ -33,12 +34,12 @@ def compare_cells(entity: Entity, sides: Sides) -> Equal:
     return equal
 
 
-def show_cells(sides: Sides) -> ShowImages:
-    """Return the function that shows rows of a side as images."""
+def show_cells(sides: Sides, *, short: bool = False) -> ShowImages:
+    """Return the function that shows rows of a side as images, or as short ones."""
+    shown = short_images if short else images
 
     def show(cells: Cells) -> Sequence[Mapping[str, Any]]:
-        shown = images(sides.of(cells.side), _rows(cells))
-        return cast("list[dict[str, Any]]", shown)
+        return cast("list[dict[str, Any]]", shown(sides.of(cells.side), _rows(cells)))
 
     return show
 

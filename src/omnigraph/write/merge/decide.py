@@ -23,7 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows
+from omnigraph.changes.short_images import long_properties, mark_same
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.types import shown
@@ -173,13 +174,13 @@ class _Chunk:
         """
         clash = np.zeros(len(self.ids), np.bool_)
         for unit in self.units:
-            kept = self._same(Side.BASE, Side.SOURCE, where, unit)
-            free = self._same(Side.BASE, Side.TARGET, where & ~kept, unit)
-            alike = self._same(Side.SOURCE, Side.TARGET, where & ~kept & ~free, unit)
+            untouched = self._same(Side.BASE, Side.SOURCE, where, unit)
+            free = self._same(Side.BASE, Side.TARGET, where & ~untouched, unit)
+            alike = self._same(Side.SOURCE, Side.TARGET, where & ~untouched & ~free, unit)
             for name in unit:
-                self.picks[self.row_of[name], where & (kept | alike)] = Side.TARGET
+                self.picks[self.row_of[name], where & (untouched | alike)] = Side.TARGET
                 self.picks[self.row_of[name], where & free] = Side.SOURCE
-            clash |= where & ~kept & ~free & ~alike
+            clash |= where & ~untouched & ~free & ~alike
         # An entity that takes nothing from the source stays as the target has it.
         idle = where & ~clash & ~(self.picks == Side.SOURCE).any(axis=0)
         self.picks[:, idle] = 0
@@ -296,9 +297,26 @@ class _Chunk:
             rows = self.tables[side].take(pa.array(places, pa.int64()))
             found = zip(places, show(Cells(side, rows)), strict=True) if places else ()
             shown.append((side.name.lower(), dict(found)))
+        if self.options.short:
+            self._mark_same([(side, *one) for (side, _), one in zip(sides, shown, strict=True)])
         for place, conflict in self.conflicts.items():
             images = {name: of_side.get(place) for name, of_side in shown}
             yield replace(conflict, detail={**conflict.detail, **images})
+
+    def _mark_same(self, shown: Sequence[tuple[Side, str, Mapping[int, Any]]]) -> None:
+        """Say of each vector and blob which side before it has the same, in the order of the sides."""
+        for at, (side, _, images) in enumerate(shown):
+            for earlier, name, others in shown[:at]:
+                places = [place for place in images if place in others]
+                if not places:
+                    continue
+                rows = pa.array(places, pa.int64())
+                one, other = (Cells(s, self.tables[s].take(rows)) for s in (earlier, side))
+                for column in long_properties(self.entity):
+                    equal = self.equal((column,), one, other).to_pylist()
+                    for place, is_same in zip(places, equal, strict=True):
+                        if is_same:
+                            mark_same(images[place], column, name)
 
     # -- the result
 

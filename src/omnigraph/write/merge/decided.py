@@ -142,18 +142,22 @@ ShowImages = Callable[[Cells], Sequence[Mapping[str, Any]]]
 
 @dataclass(frozen=True, slots=True)
 class DecideOptions:
-    """How a merge decides. ``images``: conflicts show the three states of their entity."""
+    """How a merge decides. ``images``: conflicts show the three states of their entity.
+
+    ``short``: these have vectors and blobs by their sizes, and say which of them are the same.
+    """
 
     granularity: Granularity = "entity"
     resolutions: Resolutions = NO_RESOLUTIONS
     images: ShowImages | None = None
+    short: bool = False
 
 
 class BlobOrigin(NamedTuple):
     """Where the values of one Blob column come from, row by row.
 
     ``side`` holds numbers of ``Side``. ``row_id`` is the row id in that side's table; where the side is
-    ``IMAGE`` it is null, and ``given`` has the value, as ``storage/tables/blobs/columns.py`` describes it.
+    ``IMAGE`` it is null, and ``given`` has the value, as ``storage/tables/blobs/blob_columns.py`` describes it.
     """
 
     side: pa.Int8Array

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.validate.change_set import ChangeSet, Violation, ViolationKind
+from omnigraph.validate.column_rules import row_violations
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import Evaluation, all_set_violations
-from omnigraph.validate.rows import row_violations
 from omnigraph.write.merge.decided import GraphConflictKind, MergeConflict
 
 if TYPE_CHECKING:
@@ -62,14 +62,14 @@ def _conflicts(violations: Iterable[Violation]) -> Iterator[MergeConflict]:
 
 def _one_of_each_value(violations: Iterable[Violation]) -> list[Violation]:
     """Keep one violation of each row and unique group: the last, whose other row is committed if one is."""
-    kept: dict[object, Violation] = {}
+    last_of_each: dict[object, Violation] = {}
     for number, violation in enumerate(violations):
         key: object = number
         if violation.kind == "unique":
             group = tuple(str(name) for name in _list(violation.detail["properties"]))
             key = violation.table_key, violation.row_id, group
-        kept[key] = violation
-    return list(kept.values())
+        last_of_each[key] = violation
+    return list(last_of_each.values())
 
 
 def _list(value: object) -> Sequence[object]:

@@ -113,6 +113,7 @@ class _Merge(MergeRun):
 
     def run(self) -> MergeResult:
         """Merge, or say in a dry run what a merge would do."""
+        self.check_head()
         if self.source.head.ir_hash != self.target.head.ir_hash:
             raise schema_changed()
         theirs, ours = self.source.head.commit, self.target.head.commit
@@ -170,11 +171,16 @@ class _Merge(MergeRun):
 
 
 def revert_commit(
-    workspace: Workspace, graph_commit_id: object, branch: object, options: MergeOptions
+    workspace: Workspace,
+    graph_commit_id: object,
+    branch: object,
+    options: MergeOptions,
+    may_know: Callable[[str], object],
 ) -> MergeResult:
     """Undo one commit on a branch as a new commit, or change nothing.
 
-    A revert whose operation id is known is not repeated; the first answer is returned again.
+    A revert whose operation id is known is not repeated; the first answer is returned again. ``may_know`` is asked
+    before a commit of other branches is said to exist, and raises if it must not be.
     """
     name = trim_branch_name(branch)
     if not isinstance(graph_commit_id, str):
@@ -185,7 +191,7 @@ def revert_commit(
         refuse_rollbacks(workspace, {name}, read_only=options.dry_run)
         return run_until_planned(
             lambda: _Revert(workspace, options, (workspace.manifest.state(name),)),
-            lambda revert: revert.run(wanted),
+            lambda revert: revert.run(wanted, may_know),
         )
 
     return run_once(workspace, [name], options.asked("revert"), run, MergeResult.replay)
@@ -194,11 +200,12 @@ def revert_commit(
 class _Revert(MergeRun):
     """One revert on a pinned head."""
 
-    def run(self, wanted: str) -> MergeResult:
+    def run(self, wanted: str, may_know: Callable[[str], object]) -> MergeResult:
         """Revert, or say in a dry run what a revert would do."""
+        self.check_head()
         with self.meter.running():
             graph = CommitGraph(self.workspace.manifest, self.pinned)
-            undone = self._undone(graph, wanted)
+            undone = self._undone(graph, wanted, may_know)
             parent = graph.parents(undone)[0]
             plan = self.plan(*self._states(graph, undone, parent), checks=True)
             outcome: Outcome = "reverted" if plan.tables or plan.conflicts else "nothing_to_revert"
@@ -209,11 +216,14 @@ class _Revert(MergeRun):
             what = f"the revert of `{wanted}` on `{self.target.name}`"
             return self.commit(plan, "revert", what, {"revert": facts}, told)
 
-    def _undone(self, graph: CommitGraph, wanted: str) -> GraphCommit:
+    def _undone(
+        self, graph: CommitGraph, wanted: str, may_know: Callable[[str], object]
+    ) -> GraphCommit:
         """Return the commit to undo; refuse one that the branch does not rest on, and the first one."""
         head_id = self.target.head.commit.graph_commit_id
         if not graph.holds(wanted) or not is_ancestor(graph, wanted, head_id):
             found = find_commit(self.workspace.manifest, wanted)
+            may_know(wanted)
             raise BadRequest(
                 f"commit `{found.graph_commit_id}` is not in the history of branch "
                 f"`{self.target.name}`, so there is nothing of it to undo; list the commits of the branch",

@@ -17,14 +17,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.row_changes import ROW_ID, AlignedRows, ChangedRows
+from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.changes.table_side import TableSide
 from omnigraph.commit.changes import StagedStep, TableChange
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Runner
+from omnigraph.storage.tables.blobs.blob_columns import as_blobs, is_blob
 from omnigraph.storage.tables.blobs.carry import carried_blobs
-from omnigraph.storage.tables.blobs.columns import as_blobs, is_blob
 from omnigraph.storage.tables.blobs.writing import INGEST_BATCH_ROWS
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,

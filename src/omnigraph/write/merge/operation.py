@@ -14,15 +14,16 @@ from typing import Any, ClassVar, TypeVar
 
 from omnigraph.changes.stats import Meter
 from omnigraph.clock import new_ulid, stamp_us
+from omnigraph.commit.attempts import check_precondition
 from omnigraph.commit.changes import TableChange, Write, Writer
 from omnigraph.commit.heal import run_healing
 from omnigraph.commit.protocol import commit_under_locks, stage
-from omnigraph.commit.staging import lock_purpose, needs_fork, stage_early
+from omnigraph.commit.stage_tables import lock_purpose, needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
-from omnigraph.errors import Gone, StorageError
+from omnigraph.errors import ExpectedVersionMismatch, Gone, StorageError
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.history.equal_content import is_readable
-from omnigraph.manifest.history.streams import StreamRecord, newer_streams
+from omnigraph.manifest.history.stream_records import StreamRecord, newer_streams
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
@@ -120,6 +121,10 @@ class MergeRun:
         self.meter = Meter(workspace)
         self.scratch = Scratch(self.held_bytes)
 
+    def check_head(self) -> None:
+        """Refuse unless the target, as it was pinned, is at the commit that the caller named, if any."""
+        check_precondition(self.workspace, self.target, self.options.if_commit)
+
     @cached_property
     def catalog(self) -> Catalog:
         """The types of the target."""
@@ -143,6 +148,7 @@ class MergeRun:
             scratch=self.scratch,
             make_vectors=planned_vectors if self.options.dry_run else self.options.vectors.make,
             images=self.options.images,
+            short=self.options.short,
             spark_for=self.options.spark_for,
         ).run(checks=checks)
         plan.count(self.meter)
@@ -180,7 +186,13 @@ class MergeRun:
         publication = Publication(
             writer, self.target, plan, intent, lambda: self._check(plan), adopted, streams
         )
-        made = publish_merge(self.workspace, publication)
+        try:
+            made = publish_merge(self.workspace, publication)
+        except ExpectedVersionMismatch:
+            # Whoever named a head asked about exactly this, and can act on that answer.
+            now = self.workspace.manifest.state(self.target.name)
+            check_precondition(self.workspace, now, self.options.if_commit)
+            raise
         # The commit of an operation with an id keeps the answer that its caller gets.
         stats = told.stats if asked.operation_id is not None else self._stats(plan)
         return replace(told, commit=made, stats=stats)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.changes.compare import SparkFor, nothing_on_spark
+from omnigraph.changes.compare_tables import SparkFor, nothing_on_spark
 from omnigraph.changes.stats import Stats
 from omnigraph.commit.replays import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
@@ -31,8 +31,10 @@ class MergeOptions:
     """How a merge or a revert is run.
 
     ``catalog`` returns the types of a state of a branch. ``resolve`` is what the caller gave.
-    ``dry_run``: say what would be done, and write nothing. ``images``: conflicts show their entities.
-    ``spark_for`` gives executors for tables that must be read as a whole.
+    ``dry_run``: say what would be done, and write nothing. ``images``: conflicts show their entities,
+    and ``short`` ones have vectors and blobs by their sizes.
+    ``spark_for`` gives executors for tables that must be read as a whole. ``if_commit``: the target must
+    be at that commit.
     """
 
     catalog: Callable[[BranchState], Catalog]
@@ -42,9 +44,11 @@ class MergeOptions:
     dry_run: bool = False
     images: bool = False
     blobs: BlobPolicy = NO_POLICY
+    short: bool = False
     spark_for: SparkFor = nothing_on_spark
     operation_id: str | None = None
     message: str | None = None
+    if_commit: str | None = None
     vectors: TextVectors = field(default_factory=lambda: TextVectors(None))
     """Makes the vectors of texts that ``resolve`` sets."""
 

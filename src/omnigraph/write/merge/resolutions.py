@@ -49,7 +49,7 @@ _TAKE: Final = "$take"
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """The new content of an entity: stored values by column, of blobs as ``blobs/columns.py`` has them."""
+    """The new content of an entity: stored values by column, of blobs as ``blobs/blob_columns.py`` has them."""
 
     values: Mapping[str, Any]
 
@@ -135,7 +135,7 @@ def resolve_from_json(document: object) -> Resolve:
         if set(document) != {"resolutions"}:
             raise BadRequest('resolutions are an object with the one key "resolutions", a list')
         document = document["resolutions"]
-    if not isinstance(document, list):
+    if not isinstance(document, list | tuple):
         raise BadRequest(f"resolutions are a list of objects, got {shown(document)}")
     named: dict[Key, Any] = {}
     for number, item in enumerate(document, start=1):

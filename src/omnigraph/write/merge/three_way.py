@@ -18,12 +18,12 @@ from dataclasses import dataclass, field, replace
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from omnigraph.changes.compare import SparkFor, compare, nothing_on_spark
+from omnigraph.changes.compare_tables import SparkFor, compare, nothing_on_spark
 from omnigraph.changes.images import equal_rows
-from omnigraph.changes.row_changes import ROW_ID
+from omnigraph.changes.row_pairs import ROW_ID
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide
-from omnigraph.commit.staging import needs_fork
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.manifest.rows import TableState
@@ -37,11 +37,7 @@ from omnigraph.validate.committed import Committed
 from omnigraph.write.merge.cells import compare_cells, show_cells
 from omnigraph.write.merge.decide import decide
 from omnigraph.write.merge.decided import Decided, DecideOptions, MergeConflict, in_order
-from omnigraph.write.merge.graph_checks import (
-    cascaded_edges,
-    graph_conflicts,
-    value_conflicts,
-)
+from omnigraph.write.merge.graph_checks import cascaded_edges, graph_conflicts, value_conflicts
 from omnigraph.write.merge.merged_table import MergedTable, Sides
 from omnigraph.write.merge.spool import Scratch
 from omnigraph.write.vectors import MakeVectors, vectors_pending
@@ -107,6 +103,7 @@ class ThreeWay:
         scratch: Scratch,
         make_vectors: MakeVectors,
         images: bool = False,
+        short: bool = False,
         spark_for: SparkFor = nothing_on_spark,
     ) -> None:
         self.workspace = workspace
@@ -118,6 +115,7 @@ class ThreeWay:
         self.scratch = scratch
         self.make_vectors = make_vectors
         self.images = images
+        self.short = short
         self.spark_for = spark_for
 
     def run(self, *, checks: bool) -> Plan:
@@ -218,7 +216,8 @@ class ThreeWay:
         equal = compare_cells(merged.entity, sides)
         options = self.options
         if self.images:
-            options = replace(options, images=show_cells(sides))
+            show = show_cells(sides, short=self.short)
+            options = replace(options, images=show, short=self.short)
         spark = self.spark_for(sides.base.state, sides.source.state)
         for changes in compare(sides.base, sides.source, spark=spark):
             target = changes.before

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -13,13 +13,14 @@ from omnigraph.cli.call import Invocation
 from omnigraph.cli.commands.history.change_text import ChangeText
 from omnigraph.cli.output import put
 from omnigraph.cli.progress_line import export_progress
-from omnigraph.cli.shared_options import BranchOption, UriArgument, UriOption
+from omnigraph.cli.shared_options import BranchOption, UriArgument, UriOption, checked_state
+from omnigraph.cli.sides.side import all_commit_changes
+from omnigraph.cli.sides.side import poll as poll_all
 from omnigraph.cli.text_tables import moment
 from omnigraph.display.text import counted, printable
-from omnigraph.manifest.snapshot import TEXT_FORMS, Target
-from omnigraph.service import history as service
+from omnigraph.manifest.snapshot import TEXT_FORMS
+from omnigraph.service import wire
 from omnigraph.service.documents import Document, Streamed
-from omnigraph.service.history import FilterValues
 
 NoImagesOption = Annotated[
     bool, typer.Option("--no-images", help="Leave out the values of properties.")
@@ -68,12 +69,12 @@ class FilterOptions:
         list[OpWord] | None, typer.Option("--op", help="Only what was inserted, say.")
     ] = None
 
-    def read(self) -> FilterValues:
+    def read(self) -> dict[str, Any]:
         """Return the filter as a request takes it."""
         return {
-            "kinds": tuple(map(str, self.kind or ())),
-            "types": tuple(self.type_ or ()),
-            "ops": tuple(map(str, self.op or ())),
+            "kinds": list(map(str, self.kind or ())),
+            "types": self.type_ or [],
+            "ops": list(map(str, self.op or ())),
         }
 
 
@@ -95,7 +96,7 @@ def poll(
     limit: LimitOption = None,
 ) -> None:
     """Show the next commits of a branch with what each changed, and the cursor to go on with."""
-    request = service.FeedRequest(
+    request = wire.FeedParameters(
         branch=branch,
         start=start,
         cursor=cursor,
@@ -103,8 +104,8 @@ def poll(
         limit=limit,
         **shown.read(),
     )
-    with call.open(call.address(uri)) as graph:
-        document = service.poll(graph, request)
+    with call.reach(call.address(uri)) as side:
+        document = poll_all(side, request)
 
     def text() -> None:
         for block in document["blocks"]:
@@ -124,9 +125,9 @@ def baseline(
     branch: BranchOption = None,
 ) -> None:
     """Write the newest state of a branch as JSON lines, and show the cursor that goes on after it."""
-    request = service.BaselineRequest(branch=branch, **shown.read())
-    with export_progress(call.flags) as progress, call.open(call.address(uri)) as graph:
-        document = service.baseline(graph, request, out, progress)
+    request = wire.BaselineBody(branch=branch, **shown.read())
+    with export_progress(call.flags) as progress, call.reach(call.address(uri)) as side:
+        document = side.baseline(request, out, progress)
     records, commit = document["stats"]["records"], document["snapshot_commit_id"]
     text = f"wrote {counted(records, 'record')} of commit {commit}\ncursor: {document['resume_cursor']}"
     call.answer(document, text)
@@ -142,20 +143,19 @@ def commit_changes(
     page_token: PageTokenOption = None,
 ) -> None:
     """Show what a commit changed against its first parent."""
-    request = service.CommitChangesRequest(
-        graph_commit_id=graph_commit_id,
+    request = wire.CommitChangesParameters(
         images=not no_images,
         limit=limit,
         page_token=page_token,
         **shown.read(),
     )
-    with call.open(call.address(uri)) as graph:
+    with call.reach(call.address(uri)) as side:
         if page_token is not None:
-            page = service.commit_changes_page(graph, request)
+            page = side.ask("commit_changes", request, graph_commit_id)
             call.answer(page, lambda: _put_page(page))
         else:
             # Inside, because the changes are found while they are printed.
-            changed = service.commit_changes(graph, request)
+            changed = all_commit_changes(side, request, graph_commit_id)
             call.answer(changed, lambda: _put_all(changed))
 
 
@@ -207,21 +207,21 @@ def diff(
     page_token: PageTokenOption = None,
 ) -> None:
     """Show what changed, net, from one state of the graph to another."""
-    request = service.DiffRequest(
-        from_=Target.of_text(from_),
-        to=Target.of_text(to),
+    request = wire.DiffBody(
+        from_=checked_state(from_),
+        to=checked_state(to),
         images=not no_images,
         limit=limit,
         page_token=page_token,
         **shown.read(),
     )
-    with call.open(call.address(uri)) as graph:
+    with call.reach(call.address(uri)) as side:
         if page_token is not None:
-            page = service.diff_page(graph, request)
+            page = side.ask("diff", request)
             call.answer(page, lambda: _put_diff_page(page))
         else:
             # Inside, because the changes are found while they are printed.
-            differing = service.diff(graph, request)
+            differing = side.diff(request)
             call.answer(differing, lambda: _put_diff(differing))
 
 

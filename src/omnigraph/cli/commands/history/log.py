@@ -13,7 +13,7 @@ from omnigraph.cli.output import note
 from omnigraph.cli.shared_options import BranchOption, UriArgument, UriOption
 from omnigraph.cli.text_tables import moment, put_facts
 from omnigraph.errors import BadRequest
-from omnigraph.service import history as service
+from omnigraph.service import wire
 
 
 def _check_filters(filters: list[str] | None) -> list[str] | None:
@@ -46,9 +46,9 @@ def list_commits(
     ] = None,
 ) -> None:
     """List the commits of a branch, newest first."""
-    request = service.CommitsRequest(branch=branch, filters=tuple(filter or ()), limit=limit)
-    with call.open(call.address(uri)) as graph:
-        document = service.list_commits(graph, request)
+    request = wire.CommitsParameters(branch=branch, filter=filter or [], limit=limit)
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("commits", request)
     call.answer(document, lambda: _put_commits(document["commits"]))
 
 
@@ -58,8 +58,8 @@ def show_commit(
     uri: UriOption = None,
 ) -> None:
     """Show one commit."""
-    with call.open(call.address(uri)) as graph:
-        record = service.show_commit(graph, graph_commit_id)
+    with call.reach(call.address(uri)) as side:
+        record = side.ask("commit", wire.NoParameters(), graph_commit_id)
     call.answer(record, lambda: _put_commit(record))
 
 
@@ -104,9 +104,9 @@ def log(
     flat: Annotated[bool, typer.Option("--flat", help="Leave the drawing out.")] = False,
 ) -> None:
     """Draw the commits of all branches, newest first."""
-    request = service.HistoryRequest(branches=tuple(branch or ()), limit=limit, before=before)
-    with call.open(call.address(uri)) as graph:
-        document = service.history(graph, request)
+    request = wire.HistoryParameters(branch=branch or [], limit=limit, before=before)
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("history", request)
     call.answer(document, lambda: (put_flat if flat else put_drawn)(document))
     if "next" in document and not call.flags.json:
         note(f"there is more: --before {document['next']}")

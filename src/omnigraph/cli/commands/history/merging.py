@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from omnigraph.cli.address import Store
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import made_commit, note, put, replayed
 from omnigraph.cli.shared_options import (
@@ -21,13 +19,11 @@ from omnigraph.cli.shared_options import (
 )
 from omnigraph.cli.text_tables import put_facts, put_table
 from omnigraph.errors import MergeConflicts
-from omnigraph.service.branches import MergeRequest, RevertRequest
-from omnigraph.service.branches import merge as run_merge
-from omnigraph.service.branches import revert as run_revert
+from omnigraph.service import wire
 from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
-    from omnigraph.graph import Graph
+    from omnigraph.cli.sides.side import Side
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +68,17 @@ def merge(
     """Bring what a branch changed into another one, as one commit, or list all conflicts."""
     if flags.dry_run and delete_branch:
         raise typer.BadParameter("--dry-run deletes no branch; leave out --delete-branch")
-    request = MergeRequest(
-        source=source, target=into, delete_branch=delete_branch, **flags.read(), **made.read()
+    request = wire.MergeBody(
+        source=source,
+        target=into,
+        delete_branch=delete_branch,
+        message=made.message,
+        **flags.read(),
     )
-    with _opened(call, uri, flags, f"deleting branch {source.strip()}", delete_branch) as graph:
-        document = _run(call, lambda: run_merge(graph, request))
+    act = f"deleting branch {source.strip()}" if delete_branch else None
+    document = _run(
+        call, uri, flags, act, lambda side: side.ask("merge", request, said=made.conditions())
+    )
     if "branch_delete_error" in document:
         why = document["branch_delete_error"]
         note(f"warning: branch {document['source']} was not deleted: {why}")
@@ -97,11 +99,14 @@ def revert(
     uri: UriOption = None,
 ) -> None:
     """Undo one commit of a branch as a new commit, or list all conflicts."""
-    request = RevertRequest(
-        graph_commit_id=graph_commit_id, branch=branch, **flags.read(), **made.read()
+    request = wire.RevertBody(branch=branch, message=made.message, **flags.read())
+    document = _run(
+        call,
+        uri,
+        flags,
+        None,
+        lambda side: side.ask("revert", request, graph_commit_id, said=made.conditions()),
     )
-    with _opened(call, uri, flags) as graph:
-        document = _run(call, lambda: run_revert(graph, request))
     target, commit = document["target"], document["reverted"]
     if flags.dry_run:
         text = f"would revert {commit} on {target}: {document['outcome']}"
@@ -112,22 +117,23 @@ def revert(
     _answer(call, document, text)
 
 
-@contextmanager
-def _opened(
-    call: Invocation, uri: str | None, flags: MergeFlags, act: str = "", asks: bool = False
-) -> Iterator[Graph]:
-    """Open the graph, for a dry run without writing; ``act`` needs the user's consent if it ``asks``."""
-    address: Store = call.address(uri, read_only=flags.dry_run)
-    if asks:
+def _run(
+    call: Invocation,
+    uri: str | None,
+    flags: MergeFlags,
+    act: str | None,
+    work: Callable[[Side], Document],
+) -> Document:
+    """Run it; of conflicts, list all on stderr before they end the command.
+
+    A dry run writes nothing. ``act`` needs the user's consent.
+    """
+    address = call.address(uri, read_only=flags.dry_run)
+    if act is not None:
         call.consent(address, act)
-    with call.open(address, read_only=flags.dry_run) as graph:
-        yield graph
-
-
-def _run(call: Invocation, work: Callable[[], Document]) -> Document:
-    """Run it; of conflicts, list all on stderr before they end the command."""
     try:
-        return work()
+        with call.reach(address, read_only=flags.dry_run) as side:
+            return work(side)
     except MergeConflicts as error:
         if not call.flags.json:
             for conflict in error.details["conflicts"]:

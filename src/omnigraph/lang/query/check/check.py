@@ -1,22 +1,21 @@
-"""The type checker: turns a syntax tree and a catalog into a resolved query, or fails.
+"""The type checker: turns a syntax tree and a catalog into a plan, or fails.
 
 Also a filter on the rows of one type: the comparisons of a match, with bare property names. `age > 30  name
-starts_with "a"` keeps the rows that satisfy both. Syntax and rules (T1 to T28) are those of a match; only the variable
+starts_with "a"` keeps the rows that satisfy both. Syntax and rules (T1 to T37) are those of a match; only the variable
 is left out, because there is just one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
 
 from omnigraph.errors import BadRequest, SourceError
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.blocks.patterns import Patterns, match_steps, scope_variables
 from omnigraph.lang.query.check.mutations import mutation
-from omnigraph.lang.query.check.output import CheckedOutput, output
-from omnigraph.lang.query.check.patterns import Resolved, match_block
-from omnigraph.lang.query.check.predicates import comparison
+from omnigraph.lang.query.check.returned.ordering import output
 from omnigraph.lang.query.check.scope import ANONYMOUS, BoundVariable, Context, Scope
+from omnigraph.lang.query.check.terms.applying import Typed
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.schema.catalog import Catalog, NodeType, Property
@@ -25,35 +24,55 @@ from omnigraph.lang.source import Source
 MAX_DIM = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedRead:
-    """A read query whose every name and type is resolved."""
+def check(
+    query: ast.Query, catalog: Catalog, source: Source, declared: Iterable[ast.Query] = ()
+) -> ir.Plan:
+    """Check a query against a catalog and lower it; the first failure in source order is raised.
 
-    name: str
-    params: tuple[ir.ParamSpec, ...]
-    clauses: tuple[Resolved, ...]
-    variables: tuple[ir.Variable, ...]
-    output: CheckedOutput
-
-
-Checked = CheckedRead | ir.MutationPlan
-
-
-def check(query: ast.Query, catalog: Catalog, source: Source) -> Checked:
-    """Check a query against a catalog; the first failure in source order is raised."""
-    context = Context(query, catalog, source)
+    `declared` are the queries of its source, whose rows it may take.
+    """
+    others = {other.name: other for other in declared if other.name is not None}
+    context = Context(query, catalog, source, others, compile_source=_source_plan)
     params = _parameters(context)
     if isinstance(query.body, ast.WriteBody):
-        return ir.MutationPlan(query.name, params, mutation(context, query.body))
-    scope = Scope()
-    clauses = match_block(context, scope, query.body.match)
-    result = output(context, scope, query.body)
-    variables = tuple(
-        ir.Variable(variable.name, variable.kind, variable.type_name)
-        for name, variable in sorted(scope.variables.items())
-        if not name.startswith("#")
+        return mutation(context, query.body, params)
+    return _read_plan(context, query.body, params)
+
+
+def _source_plan(context: Context, query: ast.Query) -> ir.ReadPlan:
+    """The plan of a declaration that a query takes rows from."""
+    inner = Context(
+        query,
+        context.catalog,
+        context.source,
+        context.others,
+        context.plans,
+        context.compile_source,
+        (*context.callers, context.query.name or ""),
     )
-    return CheckedRead(query.name, params, clauses, variables, result)
+    assert isinstance(query.body, ast.ReadBody)
+    return _read_plan(inner, query.body, _parameters(inner))
+
+
+def _read_plan(
+    context: Context, body: ast.ReadBody, params: tuple[ir.ParamSpec, ...]
+) -> ir.ReadPlan:
+    scope = Scope()
+    steps = match_steps(context, scope, body.each, body.match)
+    result = output(context, scope, body)
+    return ir.ReadPlan(
+        name=context.query.name,
+        params=params,
+        steps=steps,
+        columns=result.columns,
+        variables=scope_variables(scope),
+        ranking=result.ranking,
+        order=result.order,
+        limit=result.limit,
+        offset=result.offset,
+        distinct=body.distinct,
+        having=result.having,
+    )
 
 
 def _parameters(context: Context) -> tuple[ir.ParamSpec, ...]:
@@ -69,11 +88,11 @@ def _parameters(context: Context) -> tuple[ir.ParamSpec, ...]:
                 param.span,
                 "give the parameter a name",
             )
-        if param.type.dim is not None and not 1 <= param.type.dim <= MAX_DIM:
+        dim = None if isinstance(param.type, ir.RecordList) else param.type.dim
+        if dim is not None and not 1 <= dim <= MAX_DIM:
             context.fail(
                 "T25",
-                f"parameter `${param.name}`: a Vector has 1 to {MAX_DIM} dimensions, "
-                f"not {param.type.dim}",
+                f"parameter `${param.name}`: a Vector has 1 to {MAX_DIM} dimensions, not {dim}",
                 param.span,
             )
         context.params[param.name] = param.type
@@ -98,7 +117,9 @@ def compile_filter(
         scope = Scope()
         scope.variables[ROW] = BoundVariable(ROW, "node", type_name)
         context = Context(queries[0], catalog, source)
-        return tuple(_comparison(context, scope, clause) for clause in _clauses(queries))
+        return tuple(
+            compare for clause in _clauses(queries) for compare in _compared(context, scope, clause)
+        )
     except SourceError as error:
         hint = error.hint or _EXAMPLE
         raise BadRequest(
@@ -113,20 +134,35 @@ def _clauses(queries: tuple[ast.Query, ...]) -> tuple[ast.Clause, ...]:
     return body.match
 
 
-def _comparison(context: Context, scope: Scope, clause: ast.Clause) -> ir.Compare:
+def _compared(context: Context, scope: Scope, clause: ast.Clause) -> Iterator[ir.Compare]:
+    """The comparisons of a clause of a filter, which may be joined by `and`."""
+    if isinstance(clause, ast.And):
+        for part in clause.parts:
+            yield from _compared(context, scope, part)
+        return
     if isinstance(clause, ast.Comparison):
-        named = replace(clause, left=_named(clause.left), right=_named(clause.right))
-        compare = comparison(context, scope, named)
-        if isinstance(compare, ir.Compare):
-            return compare
+        compare = _RowConditions(context, scope).comparison(clause)
+        if isinstance(compare, ir.Compare) and _is_plain(compare):
+            yield compare
+            return
     context.fail(
         None,
-        "it compares properties of one row and can neither match other entities nor search text",
+        "it compares properties of one row with values and with each other, and can neither match other "
+        "entities, nor search text, nor calculate",
         clause.span,
         "run a query for that",
     )
 
 
-def _named(expr: ast.Expr) -> ast.Expr:
-    """A bare word means the property of that name."""
-    return ast.PropRef(ROW, expr.name, expr.span) if isinstance(expr, ast.Name) else expr
+def _is_plain(compare: ir.Compare) -> bool:
+    return isinstance(compare.left, ir.Operand) and isinstance(compare.right, ir.Operand)
+
+
+class _RowConditions(Patterns):
+    """Conditions on one row: a bare word means the property of that name."""
+
+    def name(self, expr: ast.Name) -> Typed:
+        """The property of the row."""
+        if expr.name == "null":
+            return super().name(expr)
+        return self.property(ast.PropRef(ROW, expr.name, expr.span))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal as OneOf
 from typing import NoReturn
@@ -17,28 +19,65 @@ from omnigraph.types import PropType
 
 ANONYMOUS = "_"
 
+Columns = Mapping[str, ir.PropertyOf | ir.RowNode]
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, eq=False)
 class BoundVariable:
-    """A bound variable: a node or an edge of one type."""
+    """A bound variable: a node, an edge, a row of a source or a list, or a path.
+
+    `type_name` of a path is that of its edges. An edge or a path of alternatives has `other_types`; a row has the
+    `columns` of its source or record, or the one `ir.ELEMENT` of a list of plain values.
+    """
 
     name: str
-    kind: OneOf["node", "edge"]
+    kind: OneOf["node", "edge", "row", "path"]
     type_name: str
+    other_types: tuple[str, ...] = ()
+    nullable: bool = False
+    columns: Columns = field(default_factory=dict)
+    ends: tuple[str, ...] = ()
+    """The node types of a path."""
+    between: tuple[str, str] = ("", "")
+    """The variables at the ends of a path."""
+    weight: str | None = None
+
+    @property
+    def types(self) -> tuple[str, ...]:
+        """The type, or all alternatives."""
+        return (self.type_name, *self.other_types)
+
+    @property
+    def element(self) -> PropType | None:
+        """The type of the value that a row of a list of plain values is."""
+        value = self.columns.get(ir.ELEMENT)
+        return value.type if isinstance(value, ir.PropertyOf) else None
 
 
 @dataclass
 class Context:
-    """The query being checked, the catalog it is checked against, and its declared parameters."""
+    """The query being checked, what it is checked against, and its declared parameters."""
 
     query: ast.Query
     catalog: Catalog
     source: Source
-    params: dict[str, PropType] = field(default_factory=dict)
+    others: Mapping[str, ast.Query] = field(default_factory=dict)
+    """The declarations of the source, which are sources of rows."""
+    plans: dict[str, ir.ReadPlan] = field(default_factory=dict)
+    """The declarations that were used so far; all queries of one check share them."""
+    compile_source: Callable[[Context, ast.Query], ir.ReadPlan] | None = None
+    """Checks a declaration that is a source of rows in this context."""
+    callers: tuple[str, ...] = ()
+    """The queries that use this one as a source, the outermost first."""
+    params: dict[str, PropType | ir.RecordList] = field(default_factory=dict)
+    closed: Iterator[str] = field(
+        default_factory=lambda: (f"#c{number}" for number in itertools.count(1))
+    )
+    """Names for the nodes that close cycles."""
     _hidden: int = 0
 
     def fail(self, rule: str | None, message: str, span: Span, hint: str | None = None) -> NoReturn:
-        """Raise the type error of a static rule (T1 to T28)."""
+        """Raise the type error of a static rule (T1 to T37)."""
         text = f"{rule}: {message}" if rule else message
         raise self.source.error(TypeCheckError, text, span, hint, rule=rule)
 
@@ -52,7 +91,7 @@ class Context:
         return self.catalog.nodes[name]
 
     def entity(self, variable: BoundVariable) -> Entity:
-        """The type of a bound variable."""
+        """The type of a bound node or edge, the first of alternatives."""
         if variable.kind == "node":
             return self.catalog.nodes[variable.type_name]
         return self.catalog.edges[variable.type_name]
@@ -61,12 +100,21 @@ class Context:
         """The declared parameter that `$name` refers to where only a value is allowed (T14)."""
         known = self.params.get(var.name)
         if known is None:
+            declared = f"declare it: query {self.query.name}(${var.name}: …)"
+            if self.query.name is None:
+                declared = f"declare it before the query: `(${var.name}: String)`"
             self.fail(
                 "T14",
                 f"`${var.name}` is used as {purpose} but is not a declared parameter",
                 var.span,
-                self.suggest_var(var.name)
-                or f"declare it: query {self.query.name}(${var.name}: …)",
+                self.suggest_var(var.name) or declared,
+            )
+        if isinstance(known, ir.RecordList):
+            self.fail(
+                "T7",
+                f"`${var.name}` is a list of records and cannot be {purpose}",
+                var.span,
+                f"take its records one by one: `for $x in ${var.name}`",
             )
         return ir.ParamRef(var.name, known)
 
@@ -77,10 +125,16 @@ class Context:
 
 
 class Scope:
-    """The variables visible in one block; a `not` block sees those of the block around it."""
+    """The variables visible in one block; an inner block sees those of the block around it.
 
-    def __init__(self, outer: Scope | None = None) -> None:
+    What a `test` block (`not`, `exists`) introduces is invisible outside; an `optional` one hands it on.
+    """
+
+    def __init__(
+        self, outer: Scope | None = None, kind: OneOf["match", "test", "optional"] = "match"
+    ) -> None:
         self.outer = outer
+        self.kind = kind
         self.variables: dict[str, BoundVariable] = {}
         self.mentioned: set[str] = set()
         self.inner_only: dict[str, Span] = {}
@@ -99,33 +153,96 @@ class Scope:
         further = self.outer.names() if self.outer is not None else []
         return [*self.variables, *further]
 
+    def local_elsewhere(self, name: str) -> bool:
+        """Whether an earlier `not` or `exists` block uses the name for itself where it would be seen."""
+        if name in self.inner_only:
+            return True
+        return (
+            self.kind == "optional" and self.outer is not None and self.outer.local_elsewhere(name)
+        )
+
+    def introduced(self) -> list[str]:
+        """The names that this block introduces, hidden ones aside."""
+        return [name for name in self.variables if not name.startswith("#")]
+
 
 def leading(span: Span, name: str) -> Span:
     """The part of a span that its leading name covers, to underline a wrong name."""
     return replace(span, end=min(span.end, span.start + len(name)))
 
 
+def found_variable(
+    context: Context, scope: Scope, name: str, span: Span, rule: str = "T6"
+) -> BoundVariable:
+    """The variable of that name; T6 (or the caller's rule) if there is none."""
+    variable = scope.get(name)
+    if variable is None:
+        hint = did_you_mean(name, scope.names())
+        if name in context.params:
+            hint = f"`${name}` is a parameter and has no properties"
+        context.fail(rule, f"variable `${name}` is not bound here", span, hint)
+    return variable
+
+
 def property_of(
     context: Context, scope: Scope, ref: ast.PropRef, rule: str = "T6"
 ) -> tuple[BoundVariable, Property]:
-    """The variable and property behind `$x.p`; T6 (or the caller's rule) names what is missing."""
-    variable = scope.get(ref.var)
-    if variable is None:
-        hint = did_you_mean(ref.var, scope.names())
-        if ref.var in context.params:
-            hint = f"`${ref.var}` is a parameter and has no properties"
-        context.fail(rule, f"variable `${ref.var}` is not bound here", ref.span, hint)
+    """The variable and property behind `$x.p` of a node or an edge; T6 (or the caller's rule) names what is missing."""
+    variable = found_variable(context, scope, ref.var, ref.span, rule)
+    if variable.kind not in ("node", "edge"):
+        context.fail(rule, f"`${ref.var}` is a {variable.kind}, not a node", ref.span)
+    return variable, declared(context, variable, ref.name, ref.span, rule)
+
+
+def declared(
+    context: Context, variable: BoundVariable, name: str, span: Span, rule: str = "T6"
+) -> Property:
+    """The property of that name of a node or an edge; alternatives must all have it, with one type."""
     entity = context.entity(variable)
-    known = entity.properties.get(ref.name)
+    known = entity.properties.get(name)
+    what = "node" if variable.kind == "node" else "edge"
     if known is None:
-        hint = did_you_mean(ref.name, entity.properties)
-        if ref.name == "id" and variable.kind == "node":
-            hint = f"return `${ref.var}` itself to get the node's id"
-        what = "node" if variable.kind == "node" else "edge"
+        hint = did_you_mean(name, entity.properties)
+        if name == "id":
+            hint = f"write `id(${variable.name})` to get the {what}'s id"
+            if variable.kind == "node":
+                hint = f"return `${variable.name}` itself to get the node's id"
         context.fail(
             rule,
-            f"{what} type {entity.name} of `${ref.var}` has no property `{ref.name}`",
-            ref.span,
+            f"{what} type {entity.name} of `${variable.name}` has no property `{name}`",
+            span,
             hint,
         )
-    return variable, known
+    for other in variable.other_types:
+        same = context.catalog.edges[other].properties.get(name)
+        if same is None or same.type.as_nullable(False) != known.type.as_nullable(False):
+            context.fail(
+                rule,
+                f"`${variable.name}` is an edge of {' or '.join(variable.types)}, and `{name}` is not a "
+                f"property of one type in all of them: {other} has {shown_property(same)}",
+                span,
+            )
+        if same.type.nullable:
+            known = replace(known, type=known.type.as_nullable())
+    return known
+
+
+def shown_property(prop: Property | None) -> str:
+    """What a type has under a name, for messages about alternatives."""
+    return "none" if prop is None else f"one of type {prop.type.display}"
+
+
+def common_properties(context: Context, variable: BoundVariable) -> dict[str, PropType]:
+    """The properties that all types of a node or edge variable declare with one type, in declared order."""
+    entity = context.entity(variable)
+    found: dict[str, PropType] = {}
+    for name, prop in entity.properties.items():
+        kind = prop.type
+        for other in variable.other_types:
+            same = context.catalog.edges[other].properties.get(name)
+            if same is None or same.type.as_nullable(False) != kind.as_nullable(False):
+                break
+            kind = kind.as_nullable(kind.nullable or same.type.nullable)
+        else:
+            found[name] = kind
+    return found

@@ -6,23 +6,28 @@ import re
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
-from omnigraph.lang.failures import END, Advice, quoted
+from omnigraph.lang.parse_failures import END, Advice, quoted
 from omnigraph.lang.query.syntax import ast
-from omnigraph.lang.query.syntax.foreign import instead_of, is_foreign
+from omnigraph.lang.query.syntax.foreign import for_function, instead_of, is_foreign
 from omnigraph.lang.query.syntax.parse_state import Reading
 from omnigraph.lang.source import one_of
 from omnigraph.spelling import did_you_mean
 
+_KEYWORDS = (
+    *("query", "for", "match", "return", "distinct", "having", "order", "limit", "offset"),
+    *("insert", "upsert", "update", "delete", "set", "where", "as", "asc", "desc", "by"),
+    *("and", "or", "not", "in", "is", "null", "contains", "starts_with", "ends_with"),
+    *("true", "false"),
+)
 NAMES: Final[dict[str, str]] = {
     END: "the end of the source",
+    **{word.upper(): f"`{word}`" for word in _KEYWORDS},
     "NAME": "a name",
     "TYPE": "a type name",
     "VAR": "a variable",
     "INT": "a number",
     "FLOAT": "a number",
     "STRING": "a string",
-    "TRUE": "`true`",
-    "FALSE": "`false`",
     "DATED": "a date",
     "LBRACKET": "`[`",
     "RBRACKET": "`]`",
@@ -38,60 +43,67 @@ NAMES: Final[dict[str, str]] = {
     "COMPARE": "a comparison",
     "LESS": "`<`",
     "GREATER": "`>`",
-    "CONTAINS": "`contains`",
-    "STARTS_WITH": "`starts_with`",
+    "VBAR": "`|`",
+    "PLUS": "`+`",
+    "MINUS": "`-`",
+    "STAR": "`*`",
+    "SLASH": "`/`",
+    "PERCENT": "`%`",
     "FUNCTION": "a function",
+    "COUNTING": "a function",
     "NOW": "`now()`",
-    "NOT": "`not`",
-    "QUERY": "`query`",
-    "MATCH": "`match`",
-    "RETURN": "`return`",
-    "ORDER": "`order`",
-    "LIMIT": "`limit`",
-    "AS": "`as`",
-    "ASC": "`asc`",
-    "DESC": "`desc`",
-    "INSERT": "`insert`",
-    "UPDATE": "`update`",
-    "DELETE": "`delete`",
-    "SET": "`set`",
-    "WHERE": "`where`",
+    "NOT_NULL": "`not`",
+    "EXISTS": "`exists`",
+    "OPTIONALLY": "`optional`",
 }
 
-_KEYWORDS = tuple(word.strip("`") for name, word in NAMES.items() if word == f"`{name.lower()}`")
-_OPERATORS = frozenset({"COMPARE", "LESS", "GREATER", "CONTAINS", "STARTS_WITH"})
-_LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "DATED", "LBRACKET"})
-_VALUES = _LITERALS | {"VAR", "NOW"}
-_NAMES = frozenset(
-    {"NAME", "AS", "ASC", "DESC", "CONTAINS", "STARTS_WITH", "INSERT", "UPDATE", "DELETE"}
+_ARITHMETIC = frozenset({"PLUS", "MINUS", "STAR", "SLASH", "PERCENT"})
+_TESTS = frozenset(
+    {"COMPARE", "LESS", "GREATER", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "IN", "IS"}
 )
-_EXPRESSIONS = _VALUES | _NAMES | {"FUNCTION"}
+_LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "DATED", "LBRACKET", "MINUS"})
+_NUMBERS = frozenset({"INT", "FLOAT", "MINUS"})
+_NAMES = frozenset(
+    {"NAME", "AS", "ASC", "DESC", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "IN", "IS", "OR", "AND"}
+    | {"FOR", "INSERT", "UPSERT", "UPDATE", "DELETE"}
+)
+_WORDS = _NAMES | {"TRUE", "FALSE", "RETURN", "EXISTS", "OPTIONALLY"}
+_EXPRESSIONS = _LITERALS | _NAMES | {"VAR", "NOW", "FUNCTION", "COUNTING", "LPAR", "EXISTS"}
+_CLAUSES = _EXPRESSIONS | {"NOT", "OPTIONALLY"}
+_CHANGES = frozenset({"INSERT", "UPSERT", "UPDATE", "DELETE"})
 
 # Sets of terminals that people see as one thing, the largest first.
 _GROUPS = (
-    (_EXPRESSIONS | {"NOT"}, "a clause"),
+    (_CHANGES | {"QUERY", "FOR", "MATCH", "LPAR"}, "a query"),
+    (_CLAUSES, "a clause"),
     (_EXPRESSIONS, "an expression"),
-    (_NAMES | {"TRUE", "FALSE"}, "a name"),
-    (_VALUES, "a value (a literal, a parameter or `now()`)"),
+    (_WORDS, "a name"),
+    (_NAMES, "a name"),
+    (_TESTS | _ARITHMETIC | {"AND", "OR"}, "an operator"),
+    (_TESTS | _ARITHMETIC, "an operator"),
+    (_TESTS, "an operator"),
     (_LITERALS, "a literal"),
-    (_OPERATORS, "an operator"),
+    (_ARITHMETIC, "an operator"),
+    (_CHANGES, "a statement"),
+    (_NUMBERS, "a number"),
 )
 
-_ONE_KIND = "a query either reads or writes; make them two queries"
 _DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
+_PATTERN = "a node is `$a: Type`, a traversal `$a edge $b`"
 _FUNCTIONS = ", ".join(ast.FUNCTIONS)
 _ANNOTATIONS = frozenset({"description", "instruction"})
-_UNNAMED = frozenset({"match", "insert", "update", "delete", "{"})
-_SECTIONS = "the order is `match`, `return`, `order`, `limit`"
-_ONE_CONDITION = "a `where` takes exactly one comparison"
-_PARENTHESES = "parentheses stand only after a function"
-
-_JOINING = frozenset({"and", "or", ",", "&", "|"})
+_STATEMENTS = ("insert", "upsert", "update", "delete")
+_SECTIONS = ("for", "match", "return", "having", "order", "limit", "offset")
+_SECTION_ORDER = "the order is " + ", ".join(f"`{name}`" for name in _SECTIONS)
+_BOUNDS = "hop bounds are written `{min,max}`"
+_ONE_ANONYMOUS = "a text holds at most one query without a name, at its end; declare the others: `query name() { … }`"
+_AS_VALUE = "a condition as a value stands in parentheses: `($x.p > 1) as name`"
 
 
 class _Fault(NamedTuple):
-    """Where parsing stopped: the token before, the text found, and what was expected there."""
+    """Where parsing stopped: the text and token before, the text found, and what was expected there."""
 
+    text: str
     before: str
     found: str
     expected: frozenset[str]
@@ -101,75 +113,121 @@ def advise(reading: Reading, found: str, expected: frozenset[str]) -> Advice:
     """A message, and a hint for the faults people make most."""
     token = reading.before if found else reading.last
     before = "" if token is None else str(token)
-    fault = _Fault(before, found, expected)
+    text = reading.source.text[: 0 if token is None else token.end_pos]
+    fault = _Fault(text, before, found, expected)
     message, hint = None, None
     for rule in _RULES:
         advice = rule(fault)
         if advice is not None:
             message, hint = advice
             break
-    return message or f"expected {_listed(expected)}, found {quoted(found)}", hint
+    return message or f"expected {_listed(fault)}, found {quoted(found)}", hint
 
 
-def _listed(expected: frozenset[str]) -> str:
-    rest = set(expected - {END} or expected)
+def _listed(at: _Fault) -> str:
+    rest = set(at.expected - {END} or at.expected)
     words: list[str] = []
     for group, word in _GROUPS:
         # An operator can be a name too, so a set must match whole and is replaced only once.
-        if group <= expected and group & rest:
-            words.append(word)
+        if group <= at.expected and group & rest:
+            is_condition = group is _CLAUSES and "RBRACE" not in at.expected and at.before != "{"
+            words.append("a condition" if is_condition else word)
             rest -= group
-    return one_of([*words, *(NAMES[name] for name in rest)])
+    return one_of([*dict.fromkeys(words), *(NAMES[name] for name in rest)])
 
 
 def _section(at: _Fault) -> Advice | None:
     """A part of the query that is missing, empty or out of place."""
-    if "RETURN" in at.expected and at.found in {"order", "limit"}:
-        return f"`{at.found}` stands after `return`", _SECTIONS
-    if "RETURN" in at.expected and at.found in {"}", ""}:
+    if "RETURN" in at.expected and at.found in {"}", ""} and not at.expected & {"RBRACE", END}:
         return "the `return` block is missing", "a read ends with `return { … }`"
-    if at.found == "order" and at.expected == {"RBRACE"}:
-        return "`order` stands before `limit`", _SECTIONS
+    if at.found in _SECTIONS and not at.expected & {"LBRACE", "NAME"}:
+        return _out_of_order(at)
+    if at.found in _STATEMENTS and {"HAVING", "OFFSET"} & at.expected:
+        return None, "the `return` of a mutation stands after its statements"
     if (at.before, at.found) == ("{", "}") and "MATCH" in at.expected:
         return "the query is empty", "it holds `match … return …`, or mutation statements"
     if (at.before, at.found) == ("{", "}") and at.expected == _EXPRESSIONS:
         return "the `order` block is empty", "leave it out, or give it a sort key"
-    if at.expected <= {"QUERY", END} and at.found.lower() in _UNNAMED:
-        return None, "a source holds named queries: `query name() { match { … } return { … } }`"
     if at.before == "query" and at.found in {"{", "("}:
-        return None, "a query has a name: `query name() { … }`"
-    if at.before in {"match", "return", "order"} and at.expected == {"LBRACE"}:
+        return None, "leave out `query`, or give it a name: `query name() { … }`"
+    if at.before in {"match", "return", "order", "having"} and "LBRACE" in at.expected:
         hint = instead_of(at.found) or f"it stands in a block: `{at.before} {{ … }}`"
         return None, hint
+    if at.expected == {"LPAR"} and re.search(r"\$\w+\s*:\s*\w+$", at.text):
+        upper = at.before[0].upper() + at.before[1:]
+        return None, f"type names start with an upper-case letter: `{upper}`"
     if at.found == "{" and at.expected == {"LPAR"} and at.before not in _ANNOTATIONS:
         return None, f"parameters stand in parentheses, also when there are none: `{at.before}()`"
     if at.before == "set" and at.expected == {"LBRACE"}:
         return None, "what is set stands in a block: `set { name: value }`"
     if at.expected == {"SET"}:
-        return None, "an update is written `update Type set { … } where …`"
+        return (
+            None,
+            "an update is written `update Type set { … } where …`, or `update $x set { … }`",
+        )
     if "WHERE" in at.expected:
-        return None, "`update` and `delete` take a `where` with one comparison"
-    if at.found in {"match", "return"} and _between_statements(at):
-        return None, _ONE_KIND
-    if at.found in {"insert", "update", "delete"} and at.expected <= {"ORDER", "LIMIT", "RBRACE"}:
-        return None, _ONE_KIND
+        return (
+            None,
+            "of a type, say which: `where …`; what a `match` found is changed by its variable",
+        )
     return None
 
 
-def _between_statements(at: _Fault) -> bool:
-    return {"RBRACE", "DELETE"} <= at.expected and "NAME" not in at.expected
+def _out_of_order(at: _Fault) -> Advice | None:
+    """A section after one that it stands before, or a second one."""
+    place = _SECTIONS.index(at.found)
+    if END in at.expected and at.found in {"for", "match"}:
+        return None, _ONE_ANONYMOUS
+    later = [name for name in _SECTIONS if name.upper() in at.expected]
+    if at.found == "match" and later[:1] == ["return"] and not at.expected & {"RBRACE", END}:
+        return "`match` is given twice", "one `match` holds all clauses"
+    if {"INSERT", "RETURN"} <= at.expected and at.expected & {"RBRACE", END}:
+        return (
+            f"`{at.found}` cannot stand here",
+            "a mutation is `for`, `match`, statements, `return`",
+        )
+    if at.before == "}" and not later and at.found not in {"return", "match", "for"}:
+        return f"a mutation takes no `{at.found}`", "its rows come in the order of its `match`"
+    end = _SECTIONS.index(later[0]) if later else len(_SECTIONS)
+    if place >= end:
+        return f"`{at.found}` stands after `{_SECTIONS[end]}`", _SECTION_ORDER
+    if place == end - 1:
+        return f"`{at.found}` is given twice", "keep one of them"
+    return f"`{at.found}` stands before `{_SECTIONS[end - 1]}`", _SECTION_ORDER
+
+
+def _anonymous(at: _Fault) -> Advice | None:
+    """What cannot stand beside a query without a name."""
+    if END not in at.expected or "QUERY" in at.expected:
+        return None
+    if at.found == "query":
+        return "a declaration stands before the query without a name", _ONE_ANONYMOUS
+    if at.found in _STATEMENTS or at.found == "(":
+        return None, _ONE_ANONYMOUS
+    if at.found == "@":
+        return (
+            None,
+            'an annotation belongs to a declaration: `query name() @description("…") { … }`',
+        )
+    return None
 
 
 def _brackets(at: _Fault) -> Advice | None:
     """Brackets and commas that do not pair up or separate."""
-    if at.found == "" and "RBRACE" in at.expected:
-        return None, "a `{` is not closed"
-    if at.found == "}" and "QUERY" in at.expected:
+    for closing, opening in (("RBRACE", "{"), ("RPAREN", "("), ("RBRACKET", "[")):
+        missing = at.found == "" or (at.found in "}])" and "RBRACE" not in at.expected)
+        if missing and closing in at.expected and at.before != ",":
+            return None, f"a `{opening}` is not closed"
+    if at.found == "}" and at.expected & {"QUERY", END}:
         return None, "there is one `}` too many"
     if at.before == "," and at.found in {"}", "]", ")"}:
         return None, "no comma may stand before the end here"
-    if at.found == "," and "NOT" in at.expected:
+    if at.found == "," and {"NOT", "RBRACE"} <= at.expected:
         return None, "clauses are not separated by commas"
+    if at.found == "," and "OFFSET" in at.expected:
+        return None, "rows are left out with `limit 10 offset 20`"
+    if at.before in {"and", "or"} and at.found in {"}", ")", "]"} and "NOT" in at.expected:
+        return f"`{at.before}` stands between two conditions", f"leave out this `{at.before}`"
     return None
 
 
@@ -190,7 +248,7 @@ def _letter_case(at: _Fault) -> Advice | None:
 
 def _misnamed_type(at: _Fault) -> Advice:
     lower = at.found[0].lower() + at.found[1:]
-    if at.before == "<" or ("LESS" in at.expected and "FUNCTION" not in at.expected):
+    if at.before in {"<", "|"} or re.search(r"\$[a-z_]\w*\s*(?:\$\w+\s*:\s*)?$", at.text):
         return (
             f"expected an edge, found the type name `{at.found}`",
             f"edge words start with a lower-case letter: `{lower}`",
@@ -204,12 +262,20 @@ def _variable(at: _Fault) -> Advice | None:
     if names_parameter and at.found.isidentifier():
         return None, f"parameters and variables start with `$`: `${at.found}`"
     if at.found == ":" and at.before.isidentifier() and "COMPARE" in at.expected:
+        if at.text.removesuffix(at.before).rstrip().endswith("("):
+            return None, _PATTERN
         return None, f"variables start with `$`: `${at.before}: Type`"
     if not at.found.startswith("$"):
         return None
     if at.found[1:2].islower() or at.found[1:2] == "_":
-        number = at.expected == {"INT", "FLOAT"}
-        return (None, "a parameter cannot stand here; write the number") if number else None
+        if at.expected == _NUMBERS:
+            return None, "a parameter cannot stand here; write the number"
+        if at.expected >= _LITERALS and "VAR" not in at.expected:
+            return (
+                None,
+                "a list holds literals; pass the whole list as a parameter, `$x.p in $list`",
+            )
+        return None
     return (
         f"{quoted(at.found)} is not a variable",
         "a variable is `$` and a name that starts with a lower-case letter or `_`",
@@ -220,80 +286,95 @@ def _number(at: _Fault) -> Advice | None:
     """A number in a form the language does not have."""
     if at.found == "." and ("STRING" in at.expected or at.before.isdigit()):
         return None, "a float has digits on both sides of the point"
-    if re.fullmatch(r"e[0-9]*", at.before) and "COMPARE" in at.expected:
+    if re.search(r"[0-9][eE][0-9]*$", at.text):
         return None, "numbers have no exponent"
-    if at.found in {"+", "-"} and at.expected in (_EXPRESSIONS, _VALUES, _LITERALS):
-        return None, "a number is its digits, with a `-` right before them when negative"
+    if at.found == "+" and "STRING" in at.expected:
+        return None, "a number is its digits, with a `-` before them when negative"
     return None
 
 
 def _hops(at: _Fault) -> Advice | None:
-    """Hop bounds in the style of another language."""
+    """Hop bounds in the style of another language, or a traversal without its end."""
     if at.expected == {"COMMA"} and at.found == "}":
-        return None, f"hop bounds are written `{{min,max}}`: `{{{at.before},{at.before}}}`"
+        return None, f"{_BOUNDS}: `{{{at.before},{at.before}}}`"
     if at.expected == {"COMMA"}:
-        return None, "hop bounds are written `{min,max}`"
-    if at.expected == {"LBRACE", "VAR"} and at.found == "|":
-        return None, "a traversal follows one kind of edge; run a query for each"
-    if at.expected == {"LBRACE", "VAR"}:
-        bounds = at.found in {"*", "+", "["} or at.found.isdigit()
-        return None, "hop bounds are written `{min,max}`" if bounds else _DESTINATION
-    if at.expected == {"INT", "FLOAT"} and at.before == "{":
-        return None, "hop bounds are written `{min,max}`, the lower one always"
-    return None
+        return None, _BOUNDS
+    if at.expected == _NUMBERS and at.before == "{":
+        return None, f"{_BOUNDS}, the lower one always"
+    if not {"BY", "VAR"} <= at.expected:
+        return None
+    if at.found in {"*", "+"} or at.found.isdigit():
+        return None, _BOUNDS
+    # `$flag or (…)`, `$flag and exists { … }`: a word after a variable is an edge.
+    if at.before in _KEYWORDS and at.found in {"(", "not", "exists", "{"}:
+        return (
+            None,
+            f"put the variable before `{at.before}` in parentheses; a word after it is an edge",
+        )
+    return None, _DESTINATION
 
 
 def _value(at: _Fault) -> Advice | None:
-    """A place that takes literals, parameters and `now()` only."""
-    if at.expected == _VALUES and at.found.isidentifier() and not is_foreign(at.found):
-        return None, f'text is written in double quotes: "{at.found}"; a property cannot stand here'
-    if at.found == "." and at.before.startswith("$") and "RBRACE" in at.expected:
-        return (
-            f"a property of `{at.before}` cannot be the value here",
-            "a value is a literal, a parameter or `now()`",
-        )
+    """A place that takes literals only, or a condition where a value is due."""
+    if re.search(r"-\s*\[:?$", at.text) or (at.found == ">" and at.text.endswith("-")):
+        return None, "a traversal is written `$a edge $b`"
+    is_word = at.found.isidentifier() and not is_foreign(at.found)
+    if is_word and at.expected & _LITERALS == _LITERALS and "VAR" not in at.expected:
+        return None, f'text is written in double quotes: "{at.found}"'
     if at.expected == {"COLON"} and at.found in {"=", "!", "<", ">"}:
         return None, "an entry is an equality, written `name: value`"
+    compares = at.found in {"=", "!", "<", ">", "is", "not"}
+    if compares and at.expected & _ARITHMETIC == _ARITHMETIC and "COMPARE" not in at.expected:
+        return None, instead_of(at.found, at.before) if at.found == "!" else _AS_VALUE
+    is_condition = at.found == "not" and at.expected >= _EXPRESSIONS and "NOT" not in at.expected
+    if is_condition or (at.expected == {"COLON"} and re.search(r":\s*not\s+\w*$", at.text)):
+        return None, _AS_VALUE
     return None
 
 
 def _foreign(at: _Fault) -> Advice | None:
-    """A word or sign that another query language would have here."""
-    if at.before != "}" and _between_statements(at) and at.found in _JOINING:
-        return None, _ONE_CONDITION
+    """A word, a sign or a function that another query language would have here."""
     after_word = at.before.isidentifier()
-    if (
-        at.found == "("
-        and after_word
-        and at.before.islower()
-        and at.expected & {"FUNCTION", "COMPARE"}
-    ):
-        return None, f"there is no function `{at.before}`; there are {_FUNCTIONS}"
-    if at.found == "(" and "NOT" in at.expected:
-        return None, f"{_PARENTHESES}: a node is `$a: Type`, a traversal `$a edge $b`"
-    if at.found == "(" and "FUNCTION" in at.expected:
-        return None, _PARENTHESES
+    if at.found == "(" and after_word and at.before.islower() and at.expected & {"COMPARE", "PLUS"}:
+        known = for_function(at.before) or f"there are {_FUNCTIONS}"
+        return f"there is no function `{at.before}`", known
+    if re.search(r"\boptional\s+match$", at.text):
+        return None, instead_of("optional")
+    if at.before == "distinct" and "RPAREN" in at.expected:
+        return None, "only `count` and `collect` take `distinct`"
     if at.found in {"-", "<"} and at.before.startswith("$") and "COLON" in at.expected:
         return None, "a traversal is written `$a edge $b`"
+    if at.found == "*" and at.before == "(":
+        return None, "only `count` takes `*`"
+    if at.found == "{" and at.before.startswith("$") and "RPAREN" in at.expected:
+        return None, "only `count` and `collect` take an object, `$x { … }`"
     hint = instead_of(at.found, at.before)
-    # `and not { … }`, `count(distinct $x)`: the word before was read as a name.
-    if after_word and (hint is None or at.found == "not") and at.expected & {"COMPARE", "RPAREN"}:
-        hint = instead_of(at.before) or hint
+    if hint is None and _ends_a_where(at):
+        misspelt = did_you_mean(at.found, _STATEMENTS) if at.found.isidentifier() else None
+        return None, misspelt or "conditions of a `where` are joined with `and` or `or`"
+    if hint is None and after_word and at.expected & {"COMPARE", "RPAREN", "PLUS"}:
+        hint = instead_of(at.before)
     return None if hint is None else (None, hint)
+
+
+def _ends_a_where(at: _Fault) -> bool:
+    """Whether a statement may end here, and without a brace: so with its `where`."""
+    ends = bool(at.expected & {"RBRACE", END}) and "DELETE" in at.expected
+    elsewhere = bool(at.expected & {"NAME", "QUERY"}) or at.before == "}"
+    return ends and not elsewhere and (at.found == "," or at.found.isidentifier())
 
 
 def _misspelt(at: _Fault) -> Advice | None:
     """A word that looks like one that would be allowed there."""
     words = [word for word in _KEYWORDS if word.upper() in at.expected]
     hint = did_you_mean(at.found, words) if at.found.isidentifier() else None
-    if hint is None and at.before != "}" and _between_statements(at) and at.found.isidentifier():
-        hint = _ONE_CONDITION  # a statement that ends without a brace ends with its `where`
     return None if hint is None else (None, hint)
 
 
 _Rule = Callable[[_Fault], Advice | None]
 _RULES: Final[tuple[_Rule, ...]] = (
     _section,
+    _anonymous,
     _brackets,
     _letter_case,
     _variable,

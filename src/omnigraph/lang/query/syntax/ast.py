@@ -5,23 +5,34 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
-from omnigraph.lang.query import aggregates
+from omnigraph.lang.query import aggregates, functions
+from omnigraph.lang.query.records import RecordList
 from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 QueryKind = OneOf["read", "mutation"]
 LiteralKind = OneOf["string", "int", "float", "bool", "date", "datetime", "list"]
 Comparator = OneOf["=", "!=", "<", "<=", ">", ">="]
-Operator = Comparator | OneOf["contains", "starts_with"]
+WordOperator = OneOf["contains", "starts_with", "ends_with", "in"]
+Operator = Comparator | WordOperator
+Sign = OneOf["+", "-", "*", "/", "%"]
 
-AGGREGATES = tuple(aggregates.AGGREGATES)
+WORD_OPERATORS = ("contains", "starts_with", "ends_with", "in")
+AGGREGATES = tuple(dict.fromkeys((*aggregates.AGGREGATES, "collect")))
+COUNTING = ("count", "collect")
+"""The aggregates that take `distinct` and shapes."""
+DATED = ("date", "datetime")
+"""The functions that make a literal of a text."""
 TEXT_CALLS = ("search", "match_text", "fuzzy")
 RANKINGS = ("nearest", "bm25", "rrf")
-FUNCTIONS = (*AGGREGATES, *TEXT_CALLS, *RANKINGS)
+FUNCTIONS = (*AGGREGATES, *TEXT_CALLS, *RANKINGS, *functions.WORDS)
 
 
 def _span() -> Span:
     return field(compare=False, repr=False, default=Span(0, 1, 1, 1))
+
+
+# ------------------------------------------------------------------ expressions
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,31 +70,186 @@ class Now:
 
 @dataclass(frozen=True, slots=True)
 class Name:
-    """A bare word: an output alias."""
+    """A bare word: an output alias, or a property of the target of a mutation or of an edge."""
 
     name: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class AllRows:
+    """`*`, the argument of `count(*)` only."""
+
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """`$x { a, b }`, in an item or an aggregate; without `names` it is `$x { * }`."""
+
+    var: str
+    names: tuple[str, ...] | None
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Star:
+    """`$x.*`, an item only: a column for each property."""
+
+    var: str
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """`null`, an assigned value only."""
+
     span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An aggregate, a text predicate or a ranking."""
+    """A function, an aggregate, a text predicate or a ranking, such as `count(distinct $x)`."""
 
     function: str
     args: tuple[Expr, ...]
+    distinct: bool = False
     span: Span = _span()
 
 
-Expr = Literal | Var | PropRef | Now | Name | Call
-Value = Literal | Var | Now
+@dataclass(frozen=True, slots=True)
+class Arithmetic:
+    """`left op right`."""
+
+    op: Sign
+    left: Expr
+    right: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Minus:
+    """`-operand`; the sign of a number belongs to its literal."""
+
+    operand: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """A condition as a value: `( condition )`, where it is more than an expression."""
+
+    condition: Condition
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Exists:
+    """`exists { … }`: an expression, and a condition."""
+
+    clauses: tuple[Clause, ...]
+    span: Span = _span()
+
+
+Expr = (
+    Literal
+    | Var
+    | PropRef
+    | Now
+    | Name
+    | Call
+    | Arithmetic
+    | Minus
+    | Truth
+    | Exists
+    | AllRows
+    | Shape
+    | Star
+    | Null
+)
+"""An expression. The last four stand only where their descriptions say."""
+
+# ------------------------------------------------------------------ conditions
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """`left operator right`."""
+
+    left: Expr
+    op: Operator
+    right: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Nullness:
+    """`operand is null`, or `is not null` when negated."""
+
+    operand: Expr
+    negated: bool = False
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class TextClause:
+    """A text predicate standing alone."""
+
+    call: Call
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Bare:
+    """An expression standing alone, satisfied when it is true."""
+
+    expr: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """Two or more conditions joined by `and`."""
+
+    parts: tuple[Condition, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """Two or more conditions joined by `or`."""
+
+    parts: tuple[Condition, ...]
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Negated:
+    """`not` before a condition."""
+
+    part: Condition
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """`not { … }`."""
+
+    clauses: tuple[Clause, ...]
+    span: Span = _span()
+
+
+Condition = Comparison | Nullness | TextClause | Bare | And | Or | Negated | Not | Exists
+
+# ------------------------------------------------------------------ clauses
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """`name: value` in a binding, an insert or a set block."""
+    """`name: value` in a binding, an insert or a set block; only the last two take `null`."""
 
     name: str
-    value: Value
+    value: Expr
     span: Span = _span()
 
 
@@ -99,6 +265,28 @@ class Binding:
 
 
 @dataclass(frozen=True, slots=True)
+class Rows:
+    """`$r: name(a, b)`: the rows of another query of the file."""
+
+    var: str
+    name: str
+    args: tuple[Expr, ...] = ()
+    span: Span = _span()
+    name_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class ForIn:
+    """`for $x in $list`, or `for $x in $y.property`."""
+
+    var: str
+    list: str
+    property: str | None = None
+    span: Span = _span()
+    list_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
 class Hops:
     """`{min,max}`; `max` is None when left open."""
 
@@ -109,50 +297,50 @@ class Hops:
 
 @dataclass(frozen=True, slots=True)
 class Traversal:
-    """`$src [$e:] edge [{min,max}] $dst`; `_` is the anonymous variable."""
+    """`$src $e:a|b[condition]{min,max} $dst`, or `by weight` instead of bounds.
+
+    The variable `_` is anonymous. In the condition bare words are properties of the edge.
+    """
 
     src: Var
-    word: str
+    words: tuple[str, ...]
     dst: Var
     undirected: bool = False
     edge_var: Var | None = None
     hops: Hops | None = None
+    only: Condition | None = None
+    by: str | None = None
     span: Span = _span()
-    word_span: Span = _span()
+    word_spans: tuple[Span, ...] = field(compare=False, repr=False, default=())
+    by_span: Span = _span()
+
+    @property
+    def word(self) -> str:
+        """The first of the alternatives."""
+        return self.words[0]
+
+    @property
+    def word_span(self) -> Span:
+        """The place of the first of the alternatives."""
+        return self.word_spans[0]
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """`left operator right`."""
-
-    left: Expr
-    op: Operator
-    right: Expr
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class TextClause:
-    """A text predicate standing alone."""
-
-    call: Call
-    span: Span = _span()
-
-
-@dataclass(frozen=True, slots=True)
-class Not:
-    """`not { … }`."""
+class Optional:
+    """`optional { … }`."""
 
     clauses: tuple[Clause, ...]
     span: Span = _span()
 
 
-Clause = Binding | Traversal | Comparison | TextClause | Not
+Clause = Binding | Rows | Traversal | Optional | ForIn | Condition
+
+# ------------------------------------------------------------------ bodies
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One output column."""
+    """One output column, or the columns of `$x.*`."""
 
     expr: Expr
     alias: str | None = None
@@ -170,51 +358,52 @@ class SortKey:
 
 @dataclass(frozen=True, slots=True)
 class ReadBody:
-    """`match … return … order … limit …`."""
+    """`for … match … return … having … order … limit … offset …`."""
 
     match: tuple[Clause, ...]
     items: tuple[Item, ...]
     order: tuple[SortKey, ...] = ()
-    limit: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Condition:
-    """The `where` of an update or delete."""
-
-    property: str
-    op: Comparator
-    value: Value
-    span: Span = _span()
+    limit: int | Var | None = None
+    offset: int | Var | None = None
+    distinct: bool = False
+    having: tuple[Condition, ...] = ()
+    each: ForIn | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Insert:
-    """`insert Type { … }`."""
+    """`insert [$v:] Type { … }`, or `upsert`."""
 
     type_name: str
     entries: tuple[Entry, ...]
+    var: Var | None = None
+    is_upsert: bool = False
     span: Span = _span()
     type_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """`update Type set { … } where …`."""
+    """`update Type set { … } where …`, or `update $v set { … }`.
 
-    type_name: str
+    In the condition, and in the values of entries, bare words are properties of the entity.
+    """
+
+    type_name: str | None
     entries: tuple[Entry, ...]
-    where: Condition
+    where: Condition | None = None
+    var: Var | None = None
     span: Span = _span()
     type_span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """`delete Type where …`."""
+    """`delete Type where …`, or `delete $v`."""
 
-    type_name: str
-    where: Condition
+    type_name: str | None
+    where: Condition | None = None
+    var: Var | None = None
     span: Span = _span()
     type_span: Span = _span()
 
@@ -224,9 +413,16 @@ Statement = Insert | Update | Delete
 
 @dataclass(frozen=True, slots=True)
 class WriteBody:
-    """One or more mutation statements."""
+    """`for … match …`, one or more mutation statements, `return …`."""
 
     statements: tuple[Statement, ...]
+    match: tuple[Clause, ...] | None = None
+    items: tuple[Item, ...] | None = None
+    distinct: bool = False
+    each: ForIn | None = None
+
+
+# ------------------------------------------------------------------ files
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,15 +430,15 @@ class Param:
     """`$name: Type`, optional when the type is nullable."""
 
     name: str
-    type: PropType
+    type: PropType | RecordList
     span: Span = _span()
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """One declaration."""
+    """One declaration; a query without a name is the last of its file."""
 
-    name: str
+    name: str | None
     params: tuple[Param, ...]
     body: ReadBody | WriteBody
     description: str | None = None

@@ -1,38 +1,42 @@
 """Builds the syntax tree, bottom-up, while a text is parsed.
 
-Every rule of `grammar.lark` has a method of its name here. Some mistakes (empty blocks, a direction
-after `nearest`) pass the grammar on purpose and are refused here, with a clearer message.
+Every rule of `grammar.lark` has a method of its name here or in `build_terms`. Some mistakes (empty
+blocks, a direction after `nearest`) pass the grammar on purpose and are refused here, with a clearer
+message.
 """
 
 from __future__ import annotations
 
-import math
+from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn, cast
 
+from omnigraph.lang.query.records import RecordList
 from omnigraph.lang.query.syntax import ast
-from omnigraph.lang.query.syntax.parse_state import Token, cover, fail, text_of, whole
+from omnigraph.lang.query.syntax.build_terms import (
+    TermBuilder,
+    condition_of,
+    conditions_of,
+    filled_block,
+    refuse_empty,
+    variable_of,
+)
+from omnigraph.lang.query.syntax.foreign import instead_of
+from omnigraph.lang.query.syntax.parse_state import READING, Token, cover, fail, text_of
+from omnigraph.lang.query.syntax.walk import first_of
 from omnigraph.spans import Span
 from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType, Scalar
 
-_ARGUMENTS = {
-    **dict.fromkeys(ast.AGGREGATES, (1, 1)),
-    "search": (2, 2),
-    "match_text": (2, 2),
-    "fuzzy": (2, 3),
-    "nearest": (2, 2),
-    "bm25": (2, 2),
-    "rrf": (2, 3),
-}
-*_FIRST, _LAST = (f"`{name}`" for name in ast.TEXT_CALLS)
-_TEXT_CALLS = f"{', '.join(_FIRST)} and {_LAST}"
+_SCALARS = frozenset(map(str, Scalar))
 _ANNOTATIONS = ("description", "instruction")
-_WORD_OPERATORS = ("contains", "starts_with")
+_ENTRIES = "at least one `property: value`"
+_OPERATORS = (*ast.WORD_OPERATORS, "is", "or", "and")
 
 
-class _Edge(NamedTuple):
-    word: Token
+class _Edges(NamedTuple):
+    words: tuple[Token, ...]
     undirected: bool
+    spans: tuple[Span, ...]
 
 
 class _Entries(NamedTuple):
@@ -47,29 +51,26 @@ class _Annotation(NamedTuple):
 
 
 class _Type(NamedTuple):
-    type: PropType
+    type: PropType | RecordList
     last: Token
+
+
+class _Returned(NamedTuple):
+    distinct: bool
+    items: tuple[ast.Item, ...]
 
 
 def _entries(parts: tuple[Any, ...]) -> _Entries:
     return _Entries(parts[:-1], parts[-1])
 
 
-def _variable(token: Token) -> ast.Var:
-    return ast.Var(token[1:], cover(token))
-
-
-def _filled(block: str, parts: tuple[Any, ...], first: Token, last: Token, holds: str) -> None:
-    if not parts:
-        fail(f"the `{block}` block is empty", cover(first, last), f"it holds {holds}")
-
-
-class Builder:
+class Builder(TermBuilder):
     """Builds an `ast.QueryFile` from tokens."""
 
-    def start(self, *queries: ast.Query) -> ast.QueryFile:
+    def start(self, *parts: ast.Query | None) -> ast.QueryFile:
         """The file; query names are unique in it."""
-        seen: set[str] = set()
+        *queries, anonymous = cast("tuple[ast.Query, ...]", parts)
+        seen: set[str | None] = set()
         for query in queries:
             if query.name in seen:
                 fail(
@@ -78,7 +79,10 @@ class Builder:
                     "rename or remove one of them",
                 )
             seen.add(query.name)
-        return ast.QueryFile(queries)
+        if anonymous is None:
+            return ast.QueryFile(tuple(queries))
+        span = READING.get().rest_after(queries[-1].span.end if queries else 0)
+        return ast.QueryFile((*queries, replace(anonymous, span=span, name_span=span)))
 
     def query(
         self,
@@ -99,6 +103,12 @@ class Builder:
             cover(keyword, close),
             cover(name),
         )
+
+    def anonymous(
+        self, params: tuple[ast.Param, ...] | None, body: ast.ReadBody | ast.WriteBody
+    ) -> ast.Query:
+        """A query without a name; its place is known when the file is."""
+        return ast.Query(None, params or (), body)
 
     # Parameters and annotations
 
@@ -126,6 +136,25 @@ class Builder:
         if name == "Vector":
             fail("a list holds scalars, not `Vector`", cover(name))
         return _Type(PropType(_scalar(name), is_list=True), close)
+
+    def record_list(self, *parts: Any) -> _Type:
+        """`[{ name: T, … }]`."""
+        *fields, close = parts
+        names: set[str] = set()
+        for name, _, span in fields:
+            if name in names:
+                fail(f"the record has two fields `{name}`", span, "rename or remove one of them")
+            names.add(name)
+        return _Type(RecordList(tuple((name, kind) for name, kind, _ in fields)), close)
+
+    def field(
+        self, name: Token, declared: _Type, optional: Token | None
+    ) -> tuple[str, PropType, Span]:
+        """`name: Type?` in a record."""
+        if isinstance(declared.type, RecordList):
+            fail("records do not nest", cover(name, declared.last), "a field is a scalar or a list")
+        kind = declared.type.as_nullable(optional is not None)
+        return str(name), kind, cover(name, optional or declared.last)
 
     def sized(self, name: Token, size: int, close: Token) -> _Type:
         """`Vector(n)`."""
@@ -157,29 +186,55 @@ class Builder:
 
     def read(
         self,
+        each: ast.ForIn | None,
         match: tuple[ast.Clause, ...],
-        items: tuple[ast.Item, ...],
+        returned: _Returned,
+        having: tuple[ast.Condition, ...] | None,
         order: tuple[ast.SortKey, ...] | None,
-        limit: int | None,
+        limit: int | ast.Var | None,
+        offset: int | ast.Var | None,
     ) -> ast.ReadBody:
-        """`match … return … order … limit …`."""
-        return ast.ReadBody(match, items, order or (), limit)
+        """`for … match … return … having … order … limit … offset …`."""
+        return ast.ReadBody(
+            match, returned.items, order or (), limit, offset, returned.distinct, having or (), each
+        )
 
-    def match_block(self, keyword: Token, *parts: ast.Clause | Token) -> tuple[ast.Clause, ...]:
+    def each(
+        self, keyword: Token, var: Token, _in: Token, of: Token, name: Token | None
+    ) -> ast.ForIn:
+        """`for $x in $list`, `for $x in $y.name`."""
+        property_ = None if name is None else str(name)
+        last = name or of
+        return ast.ForIn(var[1:], of[1:], property_, cover(keyword, last), cover(of, last))
+
+    def match_block(self, keyword: Token, *parts: Any) -> tuple[ast.Clause, ...]:
         """The clauses to match."""
-        clauses = cast("tuple[ast.Clause, ...]", parts[:-1])
-        _filled("match", clauses, keyword, cast("Token", parts[-1]), "at least one clause")
-        return clauses
+        return filled_block(keyword, parts)
 
-    def return_block(self, keyword: Token, *parts: ast.Item | Token) -> tuple[ast.Item, ...]:
+    def return_block(
+        self, keyword: Token, distinct: Token | None, *parts: ast.Item | Token
+    ) -> _Returned:
         """The output columns."""
-        items = cast("tuple[ast.Item, ...]", parts[:-1])
-        _filled("return", items, keyword, cast("Token", parts[-1]), "at least one expression")
-        return items
+        refuse_empty(keyword, parts, "at least one expression")
+        return _Returned(distinct is not None, cast("tuple[ast.Item, ...]", parts[:-1]))
 
     def item(self, expr: ast.Expr, alias: Token | None) -> ast.Item:
-        """One output column."""
+        """One output column, or those of `$x.*`."""
+        if alias is None and isinstance(expr, ast.Name):
+            _refuse_word(expr)
+        if alias is not None and isinstance(expr, ast.Star):
+            fail(
+                f"`${expr.var}.*` makes several columns and takes no alias",
+                cover(expr, alias),
+                f"name each property, `${expr.var}.name as {alias}`, or all of them as one object, "
+                f"`${expr.var} {{ * }} as {alias}`",
+            )
         return ast.Item(expr, None if alias is None else str(alias), cover(expr, alias or expr))
+
+    def having(self, keyword: Token, *parts: Any) -> tuple[ast.Condition, ...]:
+        """The conditions that output rows must satisfy."""
+        refuse_empty(keyword, parts, "at least one condition")
+        return conditions_of(parts[:-1])
 
     def order(self, *keys: ast.SortKey) -> tuple[ast.SortKey, ...]:
         """The sort keys."""
@@ -197,17 +252,19 @@ class Builder:
             )
         return ast.SortKey(expr, "asc" if direction == "asc" else "desc", cover(expr, direction))
 
-    def limit(self, count: int) -> int:
+    def limit(self, count: int | ast.Var) -> int | ast.Var:
         """How many rows to keep."""
+        return count
+
+    def offset(self, count: int | ast.Var) -> int | ast.Var:
+        """How many rows to leave out first."""
         return count
 
     # Clauses
 
-    def negation(self, keyword: Token, *parts: ast.Clause | Token) -> ast.Not:
-        """`not { … }`."""
-        clauses, close = cast("tuple[ast.Clause, ...]", parts[:-1]), cast("Token", parts[-1])
-        _filled("not", clauses, keyword, close, "at least one clause")
-        return ast.Not(clauses, cover(keyword, close))
+    def optional(self, keyword: Token, *parts: Any) -> ast.Optional:
+        """`optional { … }`."""
+        return ast.Optional(filled_block(keyword, parts), cover(keyword, parts[-1]))
 
     def binding(self, var: Token, name: Token, block: _Entries | None) -> ast.Binding:
         """`$x: Type { … }`."""
@@ -218,175 +275,184 @@ class Builder:
         """`{ p: v, … }`."""
         return _entries(parts)
 
-    def entry(self, name: Token, value: ast.Value) -> ast.Entry:
+    def entry(self, name: Token, value: ast.Expr) -> ast.Entry:
         """`name: value`."""
         return ast.Entry(str(name), value, cover(name, value))
 
-    def traversal(
-        self, src: Token, edge: _Edge, hops: ast.Hops | None, dst: Token
-    ) -> ast.Traversal:
+    assign = entry
+
+    def rows(self, var: Token, name: Token, *parts: Any) -> ast.Rows:
+        """`$r: name(a, b)`."""
+        args = tuple(arg for arg in parts[:-1] if arg is not None)
+        return ast.Rows(var[1:], str(name), args, cover(var, parts[-1]), cover(name))
+
+    def traversal(self, src: Token, edges: _Edges, *parts: Any) -> ast.Traversal:
         """`$a edge $b`."""
-        return self.traversal_with_edge(src, None, edge, hops, dst)
+        return self.traversal_with_edge(src, None, edges, *parts)
 
     def traversal_with_edge(
-        self, src: Token, var: Token | None, edge: _Edge, hops: ast.Hops | None, dst: Token
+        self,
+        src: Token,
+        var: Token | None,
+        edges: _Edges,
+        only: ast.Condition | None,
+        hops: ast.Hops | None,
+        weight: Token | None,
+        dst: Token,
     ) -> ast.Traversal:
-        """`$a $e: edge $b`."""
+        """`$a $e:edge[condition]{1,3} $b`, `$a $p:edge by km $b`."""
+        if hops is not None and weight is not None:
+            fail(
+                "a traversal has bounds or `by`, not both",
+                cover(hops, weight),
+                "the cheapest path has no bounds; a path with bounds is the shortest",
+            )
         return ast.Traversal(
-            _variable(src),
-            str(edge.word),
-            _variable(dst),
-            edge.undirected,
-            None if var is None else _variable(var),
+            variable_of(src),
+            tuple(map(str, edges.words)),
+            variable_of(dst),
+            edges.undirected,
+            None if var is None else variable_of(var),
             hops,
+            only,
+            None if weight is None else str(weight),
             span=cover(src, dst),
-            word_span=cover(edge.word),
+            word_spans=edges.spans,
+            by_span=edges.spans[0] if weight is None else cover(weight),
         )
 
-    def property_destination(self, src: Token, edge: _Edge, dst: Token, name: Token) -> NoReturn:
+    def property_destination(self, src: Token, edges: _Edges, dst: Token, name: Token) -> NoReturn:
         """`$a word $b.name`: refuse what begins like a traversal and ends in a property."""
+        word = "|".join(edges.words)
         hint = f"end the traversal with `{dst}` and compare `{dst}.{name}` in a clause of its own"
-        if edge.word in _WORD_OPERATORS and not edge.undirected:
-            hint = f"for the predicate, put a property or a literal left of `{edge.word}`"
+        if word in _OPERATORS and not edges.undirected:
+            hint = (
+                f"for the operator, put the variable in parentheses: `({src}) {word} {dst}.{name}`"
+            )
         fail(
-            f"`{src} {edge.word} {dst}` is a traversal and cannot go on with `.{name}`",
+            f"`{src} {word} {dst}` is a traversal and cannot go on with `.{name}`",
             cover(src, name),
             hint,
         )
 
-    def edge(self, word: Token) -> _Edge:
-        """An edge word, followed in its own direction."""
-        return _Edge(_edge_word(word), undirected=False)
+    def edges(self, *words: Token) -> _Edges:
+        """Edge words, followed in their own direction."""
+        return _edges(words, undirected=False)
 
-    def undirected(self, word: Token) -> _Edge:
+    def undirected(self, *words: Token) -> _Edges:
         """`<word>`."""
-        return _Edge(_edge_word(word), undirected=True)
+        return _edges(words, undirected=True)
+
+    def only(self, made: Any) -> ast.Condition:
+        """`[condition]`, which the edges satisfy."""
+        return _plain_condition(made, "the condition of an edge")
 
     def hops(self, open_: Token, low: int, high: int | None, close: Token) -> ast.Hops:
         """`{min,max}`."""
         return ast.Hops(low, high, cover(open_, close))
 
-    def text_clause(self, call: ast.Call) -> ast.TextClause:
-        """A text predicate standing alone."""
-        if call.function not in ast.TEXT_CALLS:
-            place = "order" if call.function in ast.RANKINGS else "return"
-            fail(
-                f"`{call.function}(…)` is not a clause",
-                call.span,
-                f"`{call.function}` stands in `{place}`; the text predicates are {_TEXT_CALLS}",
-            )
-        return ast.TextClause(call, call.span)
-
-    def comparison(self, left: ast.Expr | Token, op: Token, right: ast.Expr) -> ast.Comparison:
-        """`left op right`."""
-        first = _variable(left) if isinstance(left, str) else left
-        return ast.Comparison(first, cast("ast.Operator", str(op)), right, cover(first, right))
-
-    # Expressions
-
-    def variable(self, token: Token) -> ast.Var:
-        """`$name`."""
-        return _variable(token)
-
-    def prop_ref(self, var: Token, name: Token) -> ast.PropRef:
-        """`$var.name`."""
-        return ast.PropRef(var[1:], str(name), cover(var, name))
-
-    def bare_name(self, token: Token) -> ast.Name:
-        """A bare word."""
-        return ast.Name(str(token), cover(token))
-
-    def now(self, word: Token, close: Token) -> ast.Now:
-        """`now()`."""
-        return ast.Now(cover(word, close))
-
-    def call(self, word: Token, *parts: ast.Expr | Token) -> ast.Call:
-        """An aggregate, a text predicate or a ranking, with as many arguments as it takes."""
-        args = cast("tuple[ast.Expr, ...]", parts[:-1])
-        call = ast.Call(str(word), args, cover(word, cast("Token", parts[-1])))
-        least, most = _ARGUMENTS[call.function]
-        if not least <= len(args) <= most:
-            wanted = f"{least}" if least == most else f"{least} or {most}"
-            plural = "" if wanted == "1" else "s"
-            fail(f"`{word}` takes {wanted} argument{plural}, found {len(args)}", call.span)
-        _check_ranking(call)
-        return call
+    def weight(self, name: Token) -> Token:
+        """`by name`."""
+        return name
 
     # Mutations
 
-    def write(self, *statements: ast.Statement) -> ast.WriteBody:
-        """The statements of a mutation."""
-        return ast.WriteBody(statements)
+    def write(
+        self,
+        each: ast.ForIn | None,
+        match: tuple[ast.Clause, ...] | None,
+        *parts: ast.Statement | _Returned | None,
+    ) -> ast.WriteBody:
+        """`for … match …`, statements, `return …`."""
+        statements = cast("tuple[ast.Statement, ...]", parts[:-1])
+        returned = cast("_Returned | None", parts[-1])
+        if returned is None:
+            return ast.WriteBody(statements, match, each=each)
+        return ast.WriteBody(statements, match, returned.items, returned.distinct, each)
 
-    def insert(self, keyword: Token, name: Token, *parts: ast.Entry | Token) -> ast.Insert:
-        """`insert Type { … }`."""
+    def insert(
+        self, keyword: Token, var: Token | None, name: Token, *parts: ast.Entry | Token
+    ) -> ast.Insert:
+        """`insert $v: Type { … }`, `upsert Type { … }`."""
         entries, close = _entries(parts)
-        _filled("insert", entries, keyword, close, "at least one `property: value`")
-        return ast.Insert(str(name), entries, cover(keyword, close), cover(name))
+        refuse_empty(keyword, parts, _ENTRIES)
+        return ast.Insert(
+            str(name),
+            entries,
+            None if var is None else variable_of(var),
+            keyword.type == "UPSERT",
+            cover(keyword, close),
+            cover(name),
+        )
 
-    def update(
-        self, keyword: Token, name: Token, set_: Token, *parts: ast.Entry | Token | ast.Condition
-    ) -> ast.Update:
+    def update(self, keyword: Token, name: Token, set_: Token, *parts: Any) -> ast.Update:
         """`update Type set { … } where …`."""
-        entries, close = _entries(parts[:-1])
-        where = cast("ast.Condition", parts[-1])
-        _filled("set", entries, set_, close, "at least one `property: value`")
-        return ast.Update(str(name), entries, where, cover(keyword, where), cover(name))
+        entries, _ = _entries(parts[:-1])
+        refuse_empty(set_, parts[:-1], _ENTRIES)
+        where = _where(parts[-1])
+        return ast.Update(
+            str(name), entries, where, span=cover(keyword, where), type_span=cover(name)
+        )
 
-    def delete(self, keyword: Token, name: Token, where: ast.Condition) -> ast.Delete:
+    def update_variable(self, keyword: Token, var: Token, set_: Token, *parts: Any) -> ast.Update:
+        """`update $v set { … }`."""
+        entries, close = _entries(parts)
+        refuse_empty(set_, parts, _ENTRIES)
+        target = variable_of(var)
+        return ast.Update(
+            None, entries, var=target, span=cover(keyword, close), type_span=target.span
+        )
+
+    def delete(self, keyword: Token, name: Token, made: Any) -> ast.Delete:
         """`delete Type where …`."""
-        return ast.Delete(str(name), where, cover(keyword, where), cover(name))
+        where = _where(made)
+        return ast.Delete(str(name), where, span=cover(keyword, where), type_span=cover(name))
 
-    def condition(self, name: Token, op: Token, value: ast.Value) -> ast.Condition:
-        """The comparison of a `where`."""
-        if op in _WORD_OPERATORS:
-            fail(
-                f"`{op}` cannot stand in a `where`",
-                cover(op),
-                "a `where` compares with `=`, `!=`, `<`, `<=`, `>` or `>=`",
-            )
-        return ast.Condition(str(name), cast("ast.Comparator", str(op)), value, cover(name, value))
+    def delete_variable(self, keyword: Token, var: Token) -> ast.Delete:
+        """`delete $v`."""
+        target = variable_of(var)
+        return ast.Delete(None, var=target, span=cover(keyword, var), type_span=target.span)
 
-    # Literals
 
-    def string(self, token: Token) -> ast.Literal:
-        """A text."""
-        return ast.Literal("string", text_of(token), cover(token))
+def _refuse_word(item: ast.Name) -> None:
+    """Refuse a word of a condition, or of another language, that was read as an item."""
+    if item.name in (*_OPERATORS, "not"):
+        fail(
+            f"`{item.name}` stands in a condition",
+            item.span,
+            "a condition as a value stands in parentheses: `($x.p > 1) as name`",
+        )
+    hint = instead_of(item.name)
+    if hint is not None and item.name in {"case", "when", "null", "none", "nil"}:
+        fail(f"the word `{item.name}` is not an expression", item.span, hint)
 
-    def integer(self, token: Token) -> ast.Literal:
-        """A whole number within signed 64 bit."""
-        return ast.Literal("int", whole(token), cover(token))
 
-    def fraction(self, token: Token) -> ast.Literal:
-        """A number with a fraction."""
-        value = float(token)
-        if math.isinf(value):
-            fail("the number is too large for a 64-bit float", cover(token))
-        return ast.Literal("float", value, cover(token))
+def _where(made: Any) -> ast.Condition:
+    """The condition of a mutation. `true` and `false` left of a value are properties there, as ever."""
+    where = _plain_condition(made, "a `where`")
+    if isinstance(where, ast.Comparison) and isinstance(where.left, ast.Literal):
+        written = READING.get().source.text[where.left.span.start : where.left.span.end]
+        old = isinstance(where.right, ast.Literal | ast.Var | ast.Now)
+        if old and written in {"true", "false"}:
+            return replace(where, left=ast.Name(written, where.left.span))
+    return where
 
-    def boolean(self, token: Token) -> ast.Literal:
-        """`true` or `false`."""
-        return ast.Literal("bool", token.type == "TRUE", cover(token))
 
-    def dated(self, word: Token, text: Token, close: Token) -> ast.Literal:
-        """`date("…")` or `datetime("…")`; the checker decides whether the text is one."""
-        kind: ast.LiteralKind = "date" if word == "date" else "datetime"
-        return ast.Literal(kind, text_of(text), cover(word, close))
-
-    def list_literal(self, open_: Token, *parts: ast.Literal | Token) -> ast.Literal:
-        """`[ … ]`."""
-        items = cast("tuple[ast.Literal, ...]", parts[:-1])
-        return ast.Literal("list", items, cover(open_, cast("Token", parts[-1])))
-
-    def number(self, token: Token) -> int:
-        """A count: digits only."""
-        if token.type == "FLOAT" or token.startswith("-"):
-            fail(f"expected an unsigned integer, found `{token}`", cover(token))
-        return whole(token)
+def _plain_condition(made: Any, place: str) -> ast.Condition:
+    """A condition about one thing, so without blocks."""
+    condition = condition_of(made, place)
+    block = first_of(condition, ast.Not, ast.Exists)
+    if block is not None:
+        fail(
+            f"a block cannot stand in {place}",
+            block.span,
+            "find what to change with `match { … }` and name it: `update $x set { … }`, `delete $x`",
+        )
+    return condition
 
 
 def _scalar(name: Token) -> Scalar:
-    if name not in set(map(str, Scalar)):
+    if name not in _SCALARS:
         hint = did_you_mean(name, [*Scalar, "Vector"])
         if name == "enum":
             hint = "the parameter for an enum property is a `String`"
@@ -395,24 +461,12 @@ def _scalar(name: Token) -> Scalar:
     return Scalar(str(name))
 
 
-def _edge_word(word: Token) -> Token:
-    if word == "not":
+def _edges(words: tuple[Token, ...], undirected: bool) -> _Edges:
+    spans = tuple(map(cover, words))
+    if "not" in words:
         fail(
             "`not` cannot be an edge word",
-            cover(word),
+            spans[words.index(cast("Token", "not"))],
             "a negation is a clause of its own: `not { … }`",
         )
-    return word
-
-
-def _check_ranking(call: ast.Call) -> None:
-    if call.function == "nearest" and not isinstance(call.args[0], ast.PropRef):
-        fail(
-            "the first argument of `nearest` must be a property",
-            call.args[0].span,
-            "write it as in `nearest($x.embedding, $query)`",
-        )
-    if call.function == "rrf":
-        for arm in call.args[:2]:
-            if not isinstance(arm, ast.Call) or arm.function not in {"nearest", "bm25"}:
-                fail("the first two arguments of `rrf` must be `nearest` or `bm25`", arm.span)
+    return _Edges(words, undirected, spans)

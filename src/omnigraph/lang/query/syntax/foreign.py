@@ -1,70 +1,118 @@
-"""Words and signs of other query languages, and what to write here instead."""
+"""Words, signs and functions of other query languages, and what to write here instead."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_NOT_YET = "is not in the language yet"
-_NULL = (
-    "there is no null literal: missing values are found with `not { $x.p = $x.p }`, and written "
-    "through an optional parameter"
-)
-_ALL_HOLD = "clauses are simply written one after the other, and all of them must hold"
-_TEXT_TESTS = "test text with `contains`, `starts_with` or `search(…)`"
-_REPLACES = "`insert` of a node whose key exists replaces it"
+_NULL = "a missing value is found with `$x.p is null`; only an assignment takes `null`"
+_TEXT_TESTS = "test text with `contains`, `starts_with`, `ends_with` or `search(…)`"
+_UPSERT = "`upsert Type { … }` changes what is there by its key, and inserts it otherwise"
+_OFFSET = "rows are left out with `limit 10 offset 20`"
+_IF = "a value by a condition is `if(condition, value, otherwise)`"
+_SOURCE = "a second step reads the rows of a query before it: `query first() { … } match { $r: first() … }`"
+_LOOP = "a list gives its elements one by one with `for $x in $list`"
+_OBJECT = "all properties are the object `$x { * }`, or the columns `$x.*`"
+_PATH = "the shortest path is a variable: `$a $p:edge{1,} $b`, its length `length($p)`"
 
 _WORDS: Final[dict[str, str]] = {
-    "or": f"`or` {_NOT_YET}; run a query for each case",
-    "and": f"leave out `and`: {_ALL_HOLD}",
-    "in": f"`in` {_NOT_YET}; run a query for each value, or test a list property with `contains`",
-    "is": f"`is null` {_NOT_YET}; missing values are found with `not {{ $x.p = $x.p }}`",
     "null": _NULL,
     "none": _NULL,
     "nil": _NULL,
-    "between": "write two comparisons, one after the other: `$x.p >= 1  $x.p <= 2`",
-    "distinct": f"`distinct` {_NOT_YET}; return the property beside an aggregate to get a row for each value",
-    "offset": f"`offset` {_NOT_YET}",
-    "skip": f"`skip` {_NOT_YET}",
-    "having": f"`having` {_NOT_YET}",
-    "optional": f"`optional` {_NOT_YET}; ask for those without in a second query, with `not {{ … }}`",
-    "exists": "what must exist needs no word: put its clauses into `match`",
-    "where": "a `where` stands only in `update` and `delete`; in `match` write the predicate alone",
+    "between": "write two comparisons: `$x.p >= 1 and $x.p <= 2`",
+    "skip": _OFFSET,
+    "optional": "what may be missing stands in a block inside `match`: `optional { … }`",
+    "where": "a `where` stands only in `update Type` and `delete Type`; in `match` write the condition alone",
     "by": "leave out `by`: sort keys stand in `order { … }`",
     "group": "leave out `group by`: beside aggregates the other items of `return` are the group",
     "select": "a query reads with `match { … } return { … }`",
+    "from": "a query reads with `match { $x: Type } return { … }`",
     "create": "new nodes and edges are written with `insert`",
-    "merge": _REPLACES,
-    "upsert": _REPLACES,
-    "not": "a negation is a block: `not { … }`",
-    "set": "a change is written `update Type set { … } where …`",
-    "remove": "nodes and edges are removed with `delete Type where …`",
-    "with": "a query has one `match` and one `return`; run a second query with parameters of the first's rows",
-    "unwind": f"`unwind` {_NOT_YET}; run the query for each value",
-    "union": f"`union` {_NOT_YET}; run a query for each case",
+    "merge": _UPSERT,
+    "replace": _UPSERT,
+    "set": "a change is written `update $x set { … }`, or `update Type set { … } where …`",
+    "remove": "a property is cleared with `update $x set { p: null }`; `delete $x` removes nodes and edges",
+    "detach": "leave out `detach`: `delete $x` removes the edges of a node too",
+    "foreach": _LOOP,
+    "with": _SOURCE,
+    "unwind": _LOOP,
+    "union": "there is no union: use `or`, alternatives `$a knows|likes $b`, or run two queries",
+    "case": _IF,
+    "when": _IF,
+    "call": _SOURCE,
+    "returning": "what changed is given by `return { … }` after the statements",
     "join": "two things are joined by an edge, `$a edge $b`, or by a comparison of their properties",
+    "xor": "one of two conditions is `($x.p = 1) != ($x.q = 2)`",
+    "mod": "the remainder is `a % b`",
     "ascending": "write `asc`, or nothing: ascending is the default",
     "descending": "write `desc`",
     "like": _TEXT_TESTS,
+    "ilike": _TEXT_TESTS,
     "matches": _TEXT_TESTS,
+    "regexp": _TEXT_TESTS,
+    "rlike": _TEXT_TESTS,
+    "similar": _TEXT_TESTS,
 }
 _SIGNS: Final[dict[str, str]] = {
     ";": "leave out `;`: nothing separates clauses, statements or queries",
-    "!": "inequality is written `!=`, negation `not { … }`",
-    "&": f"leave out `&&`: {_ALL_HOLD}",
-    "|": f"`or` {_NOT_YET}; run a query for each case",
+    "!": "inequality is written `!=`, negation `not`",
+    "&": "both must hold: write `and`",
+    "|": "one of two conditions is written `or`; texts are joined with `+`",
     "~": _TEXT_TESTS,
-    **dict.fromkeys("+-*/%", f"arithmetic {_NOT_YET}"),
+    "^": "there is no power; write the product `a * a`",
 }
 _PAIRS: Final[dict[tuple[str, str], str]] = {
-    ("(", "*"): "count the rows of the match with `count($x)`",
-    (".", "*"): "name each property to return",
-    ("{", "*"): "name each property to return",
+    (
+        "{",
+        "*",
+    ): "name what to return: `$x { * }` is an object of all properties, `$x.*` their columns",
     ("Vector", "("): "a list holds scalars, not vectors",
     ("enum", "("): "the parameter for an enum property is a `String`",
     ("=", "="): "equality is written with one `=`",
     ("<", ">"): "inequality is written `!=`",
     ("insert", "into"): "leave out `into`: `insert Type { … }`",
     ("delete", "from"): "leave out `from`: `delete Type where …`",
+    ("is", "distinct"): "write `not ($x.p = $y.p)`, which also holds where one of them is missing",
+    ("not", "distinct"): "write `$x.p = $y.p or ($x.p is null and $y.p is null)`",
+    ("is", "true"): "a Bool stands alone: `$x.p`",
+    ("is", "false"): "a Bool that is false: `$x.p = false`",
+    ("update", "merge"): _UPSERT,
+}
+_CALLS: Final[dict[str, str]] = {
+    "exists": "what must exist stands in a block: `exists { … }`; a value that is there `is not null`",
+    "size": "the number of elements or characters is `length(…)`",
+    "len": "the number of elements or characters is `length(…)`",
+    "tolower": "write `lower(…)`",
+    "lcase": "write `lower(…)`",
+    "toupper": "write `upper(…)`",
+    "ucase": "write `upper(…)`",
+    "substr": "write `substring(text, start, length)`; the first character is 0",
+    "concat": "texts are joined with `+`",
+    "ceiling": "write `ceil(…)`",
+    "ifnull": "write `coalesce(a, b)`",
+    "nvl": "write `coalesce(a, b)`",
+    "isnull": "write `$x.p is null`",
+    "iif": _IF,
+    "case": _IF,
+    **{
+        unit: f'write `part(date, "{unit}")`'
+        for unit in ("year", "month", "day", "weekday", "hour", "minute", "second")
+    },
+    "date_trunc": 'write `floor(date, "month")`',
+    "dateadd": 'write `shift(date, 1, "day")`',
+    "datediff": 'write `elapsed(from, to, "day")`',
+    "age": 'write `elapsed($x.born, date(now()), "year")`',
+    "tostring": "write `text(…)`",
+    "cast": "a value becomes text with `text(…)`, a Date a DateTime with `datetime(…)`",
+    "label": "the name of the type is `type($x)`",
+    "labels": "the name of the type is `type($x)`",
+    "properties": _OBJECT,
+    "keys": _OBJECT,
+    "relationships": "the edges of a path are `edges($p)`",
+    "shortestpath": _PATH,
+    "allshortestpaths": _PATH,
+    "array_agg": "the values of a group are `collect($x.p)`",
+    "list": "the values of a group are `collect($x.p)`",
+    "mean": "write `avg(…)`",
 }
 
 
@@ -81,3 +129,8 @@ def instead_of(found: str, before: str = "") -> str | None:
 def for_bare_word(word: str) -> str:
     """What to write instead of a bare word in the place of a value."""
     return instead_of(word) or f'text is written in double quotes: "{word}"'
+
+
+def for_function(word: str) -> str | None:
+    """What to write instead of a function that the language does not have; None when not known."""
+    return _CALLS.get(word.lower())

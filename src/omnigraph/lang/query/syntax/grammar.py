@@ -30,7 +30,14 @@ from omnigraph.lang.source import Source
 
 TABLES: Final = "tables.json"
 
-_NESTING = {"NOT": "`not` blocks", "LBRACKET": "lists", "LPAR": "calls"}
+_NESTING = {
+    "NOT": "blocks of `not`, `exists` and `optional`",
+    "LBRACKET": "lists",
+    "LPAR": "parentheses",
+}
+_ALL = "brackets"
+_OTHERS = 8
+"""How many brackets stand around and in those that nest: of the query, of `match`, of bounds."""
 
 
 @lru_cache(maxsize=2)
@@ -50,9 +57,13 @@ def lark_parser(*, builds: bool = True) -> Lark:
 
 
 def _function_terminal() -> str:
-    """The terminal of all function names, so that a new function needs no change of the grammar."""
-    names = " | ".join(f'"{name}"' for name in ast.FUNCTIONS)
+    """The terminal of the other function names, so that a new function needs no change of the grammar."""
+    named = (name for name in ast.FUNCTIONS if name not in {*ast.COUNTING, *ast.DATED})
+    names = " | ".join(f'"{name}"' for name in named)
     return f"\nFUNCTION.2: ({names}) _CALLED\n"
+
+
+_BLOCK_WORDS = frozenset({"NOT", "EXISTS", "OPTIONALLY"})
 
 
 class _Callbacks:
@@ -82,19 +93,21 @@ class _Tokens(PostLex):
             reading.take(cast("Any", token))
             if token.type in OPEN:
                 after = reading.before
-                kind = "NOT" if after is not None and after.type == "NOT" else token.type
+                kind = "NOT" if after is not None and after.type in _BLOCK_WORDS else token.type
                 nested.append(kind)
                 depth[kind] += 1
                 if kind in _NESTING and depth[kind] > NESTING_LIMIT:
-                    _too_deep(reading.source, kind, token)
+                    _too_deep(reading.source, _NESTING[kind], token)
+                if len(nested) > NESTING_LIMIT + _OTHERS:
+                    _too_deep(reading.source, _ALL, token)
             elif token.type in CLOSE and nested:
                 depth[nested.pop()] -= 1
             yield token
 
 
-def _too_deep(source: Source, kind: str, token: Token) -> NoReturn:
+def _too_deep(source: Source, what: str, token: Token) -> NoReturn:
     source.fail(
-        f"{_NESTING[kind]} nest at most {NESTING_LIMIT} deep",
+        f"{what} nest at most {NESTING_LIMIT} deep",
         source.span(cast("int", token.start_pos), cast("int", token.end_pos)),
     )
 

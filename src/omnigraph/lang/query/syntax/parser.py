@@ -29,9 +29,14 @@ from omnigraph.lang.query.syntax.parse_state import (
     Reading,
     Token,
 )
+from omnigraph.lang.query.syntax.walk import refuse_depth
 from omnigraph.lang.source import Source
 
 _END: Final = "$END"
+_LOOK_EVERY: Final = 1000
+"""After so many characters the parser looks whether it should stop."""
+_FEW: Final = 32
+"""So many operators cannot nest too deep, nor can brackets: the limit of both is far below."""
 
 Match = Callable[[str, int], "re.Match[str] | None"]
 
@@ -67,6 +72,7 @@ class _States(dict[int, _State]):
         self._rules: dict[int, _Reduce] = {}
         self._matches: dict[int, Match] = {}
         self.match = self._compiled(self._patterns)
+        self.signs = _signs(self._patterns)
 
     def __missing__(self, number: int) -> _State:
         scanner, shifts, reduces = self._tables["states"][number]
@@ -101,6 +107,14 @@ class _States(dict[int, _State]):
                 make = _maker(getattr(self._builder, called, None), alone, places)
             self._rules[number] = _Reduce(size, make, intern(origin))
         return self._rules[number]
+
+
+def _signs(patterns: Mapping[str, str]) -> dict[str, str]:
+    """The terminals that are one sign, by that sign; no other terminal and no comment begins with it."""
+    single = {name: re.fullmatch(r"\\?(\W)", pattern) for name, pattern in patterns.items()}
+    return {
+        found[1]: intern(name) for name, found in single.items() if found and found[1] not in "<>/"
+    }
 
 
 def _maker(
@@ -139,6 +153,7 @@ class Driver:
         self._states = _States(tables, builder)
         self._end: int = tables["end"]
         self._nesting, self._deepest = nesting, deepest
+        self._ways: dict[tuple[int, int, str], int] = {}
 
     def run(self, text: str) -> Any:
         """Parse the text and return what the builder made; ``Declined`` when anything is wrong."""
@@ -150,39 +165,73 @@ class Driver:
 
     def _run(self, text: str) -> Any:
         states, nesting, match = self._states, self._nesting, self._states.match
-        depth, at, state = 0, 0, 0
+        signs = states.signs
+        depth, at, looked, state = 0, 0, 0, 0
         stack, values = [state], list[Any]()
         while True:
             takes, words, shifts, reduces, scanner = states[state]
-            # The terminals are tried in the order that every scanner has, so the first match is also
-            # the scanner's first, provided that the terminal belongs to it.
-            found = match(text, at)
-            if found is None:  # a terminal matches any character, so this is the end of the text
-                break
-            kind = found.lastgroup or ""
-            if kind not in takes:
-                found = states.again(scanner)(text, at)
-                assert found is not None
+            # Half of all tokens are one sign, often after one space, which needs no expression.
+            if text[at : at + 1] == " ":
+                at += 1
+            word = text[at : at + 1]
+            kind = signs.get(word, "")
+            if kind:
+                at += 1
+            else:
+                # The terminals are tried in the order that every scanner has, so the first match is
+                # also the scanner's first, provided that the terminal belongs to it.
+                found = match(text, at)
+                if (
+                    found is None
+                ):  # a terminal matches any character, so this is the end of the text
+                    break
                 kind = found.lastgroup or ""
-            word = found[kind]
-            kind = words.get(word, kind)
-            at = found.end()
+                if kind not in takes:
+                    found = states.again(scanner)(text, at)
+                    assert found is not None
+                    kind = found.lastgroup or ""
+                word = found[kind]
+                kind = words.get(word, kind)
+                at = found.end()
             if kind in nesting:
                 depth += nesting[kind]
                 if depth > self._deepest:
                     raise Declined
             while kind not in shifts:
-                state = self._reduced(reduces[kind], stack, values)
+                rule = reduces[kind]
+                if rule.make is None:
+                    state = stack[-1] = self._passed_on(stack[-2], state, kind)
+                else:
+                    state = self._reduced(rule, stack, values)
                 _, _, shifts, reduces, _ = states[state]
             token = Token(word)
             token.type, token.start_pos, token.end_pos = kind, at - len(word), at
             state = shifts[kind]
             stack.append(state)
             values.append(token)
-            look()
+            if at > looked:
+                look()
+                looked = at + _LOOK_EVERY
         while state != self._end:
             state = self._reduced(states[state].reduces[_END], stack, values)
         return values[-1]
+
+    def _passed_on(self, before: int, state: int, kind: str) -> int:
+        """The state after all rules that only wrap the last symbol, as a variable is a factor, a product,
+        an expression. There are many of them for each token, so the way is remembered."""
+        key = before, state, kind
+        end = self._ways.get(key)
+        if end is None:
+            end = state
+            while (
+                kind in (reduces := self._states[end].reduces)
+                and kind not in self._states[end].shifts
+            ):
+                if reduces[kind].make is not None:
+                    break
+                end = self._states[before].shifts[reduces[kind].origin]
+            self._ways[key] = end
+        return end
 
     def _reduced(self, rule: _Reduce, stack: list[int], values: list[Any]) -> int:
         """Replace the values of a rule by its result, and return the state that follows."""
@@ -212,17 +261,20 @@ def parse(text: str, filename: str | None = None) -> ast.QueryFile:
             made = _driver().run(text)
         except Declined:
             made = _by_lark(reading)
-        return cast("ast.QueryFile", made)
+        file = cast("ast.QueryFile", made)
+        if reading.operators > _FEW:
+            refuse_depth(file)
+        return file
     finally:
         READING.reset(outer)
 
 
 def _by_lark(reading: Reading) -> object:
-    from omnigraph.lang import failures
+    from omnigraph.lang import parse_failures
     from omnigraph.lang.query.syntax.advice import NAMES, advise
     from omnigraph.lang.query.syntax.grammar import lark_parser
 
-    return failures.run(lark_parser(), reading.source, NAMES, partial(advise, reading))
+    return parse_failures.run(lark_parser(), reading.source, NAMES, partial(advise, reading))
 
 
 @lru_cache(maxsize=1)

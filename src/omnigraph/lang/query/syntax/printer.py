@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from decimal import Decimal
 from typing import Final
 
 from omnigraph.lang.query.syntax import ast
+from omnigraph.lang.query.syntax.print_terms import (
+    clause_text,
+    condition,
+    entry,
+    expression,
+    juxtaposed,
+)
 from omnigraph.lang.source import escape
 
 WIDTH: Final = 100
@@ -20,7 +26,14 @@ def render(tree: ast.QueryFile | ast.Query) -> str:
 
 
 def _query(query: ast.Query) -> Iterator[str]:
+    body = query.body
+    lines = _read(body) if isinstance(body, ast.ReadBody) else _write(body)
     params = ", ".join(f"${param.name}: {param.type.display}" for param in query.params)
+    if query.name is None:
+        if params:
+            yield f"({params})"
+        yield from lines
+        return
     head = f"query {query.name}({params})"
     annotations = [
         f"@{name}({escape(text)})"
@@ -33,85 +46,94 @@ def _query(query: ast.Query) -> Iterator[str]:
         yield "{"
     else:
         yield head + " {"
-    body = query.body
-    lines = _read(body) if isinstance(body, ast.ReadBody) else _write(body)
     yield from (_INDENT + line for line in lines)
     yield "}"
 
 
 def _read(body: ast.ReadBody) -> Iterator[str]:
+    if body.each is not None:
+        yield clause_text(body.each)
     yield from _clauses("match", body.match)
-    yield from _list("return {", map(_item, body.items), "}")
+    yield from _returned(body.items, body.distinct)
+    if body.having:
+        yield from _clauses("having", body.having)
     if body.order:
         yield from _list("order {", map(_sort_key, body.order), "}")
-    if body.limit is not None:
-        yield f"limit {body.limit}"
+    for word, count in (("limit", body.limit), ("offset", body.offset)):
+        if count is not None:
+            yield f"{word} {expression(count) if isinstance(count, ast.Var) else count}"
+
+
+def _returned(items: tuple[ast.Item, ...], distinct: bool) -> Iterator[str]:
+    yield from _list(f"return {'distinct ' if distinct else ''}{{", map(_item, items), "}")
 
 
 def _clauses(word: str, clauses: tuple[ast.Clause, ...]) -> Iterator[str]:
     yield word + " {"
-    for clause in clauses:
-        yield from (_INDENT + line for line in _clause(clause))
+    texts = juxtaposed([clause_text(clause) for clause in clauses], clauses)
+    for clause, text in zip(clauses, texts, strict=True):
+        yield from (_INDENT + line for line in _clause(clause, text))
     yield "}"
 
 
-def _clause(clause: ast.Clause) -> Iterator[str]:
+def _clause(clause: ast.Clause, text: str) -> Iterator[str]:
     match clause:
         case ast.Not():
             yield from _clauses("not", clause.clauses)
-        case ast.Binding(entries=()):
-            yield f"${clause.var}: {clause.type_name}"
-        case ast.Binding():
+        case ast.Exists():
+            yield from _clauses("exists", clause.clauses)
+        case ast.Optional():
+            yield from _clauses("optional", clause.clauses)
+        case ast.Binding() if clause.entries:
             head = f"${clause.var}: {clause.type_name} {{"
-            yield from _list(head, map(_entry, clause.entries), "}")
-        case ast.Traversal():
-            yield _traversal(clause)
-        case ast.TextClause():
-            yield _expr(clause.call)
-        case ast.Comparison():
-            yield f"{_expr(clause.left)} {clause.op} {_expr(clause.right)}"
-
-
-def _traversal(clause: ast.Traversal) -> str:
-    edge = f"<{clause.word}>" if clause.undirected else clause.word
-    if clause.edge_var is not None:
-        edge = f"${clause.edge_var.name}:{edge}"
-    if clause.hops is not None:
-        top = "" if clause.hops.max is None else clause.hops.max
-        edge += f"{{{clause.hops.min},{top}}}"
-    return f"${clause.src.name} {edge} ${clause.dst.name}"
+            yield from _list(head, map(entry, clause.entries), "}")
+        case _:
+            yield text
 
 
 def _item(item: ast.Item) -> str:
-    expr = _expr(item.expr)
+    expr = expression(item.expr)
     return expr if item.alias is None else f"{expr} as {item.alias}"
 
 
 def _sort_key(key: ast.SortKey) -> str:
-    expr = _expr(key.expr)
+    expr = expression(key.expr)
     return expr if key.direction is None else f"{expr} {key.direction}"
 
 
 def _write(body: ast.WriteBody) -> Iterator[str]:
+    if body.each is not None:
+        yield clause_text(body.each)
+    if body.match is not None:
+        yield from _clauses("match", body.match)
     for statement in body.statements:
-        match statement:
-            case ast.Insert():
-                head = f"insert {statement.type_name} {{"
-                yield from _list(head, map(_entry, statement.entries), "}")
-            case ast.Update():
-                head = f"update {statement.type_name} set {{"  # noqa: S608 - not SQL
-                tail = f"}} where {_condition(statement.where)}"
-                yield from _list(head, map(_entry, statement.entries), tail)
-            case ast.Delete():
-                yield f"delete {statement.type_name} where {_condition(statement.where)}"
+        yield from _statement(statement)
+    if body.items is not None:
+        yield from _returned(body.items, body.distinct)
 
 
-def _entry(entry: ast.Entry) -> str:
-    return f"{entry.name}: {_expr(entry.value)}"
+def _statement(statement: ast.Statement) -> Iterator[str]:
+    where = ""
+    if not isinstance(statement, ast.Insert) and statement.where is not None:
+        where = f" where {condition(statement.where)}"
+    match statement:
+        case ast.Insert():
+            word = "upsert" if statement.is_upsert else "insert"
+            named = "" if statement.var is None else f"{expression(statement.var)}: "
+            head = f"{word} {named}{statement.type_name} {{"
+            yield from _list(head, map(entry, statement.entries), "}")
+        case ast.Update():
+            head = f"update {_target(statement)} set {{"  # noqa: S608 - not SQL
+            yield from _list(head, map(entry, statement.entries), f"}}{where}")
+        case ast.Delete():
+            yield f"delete {_target(statement)}{where}"
 
 
-def _condition(condition: ast.Condition) -> str:
-    return f"{condition.property} {condition.op} {_expr(condition.value)}"
+def _target(statement: ast.Update | ast.Delete) -> str:
+    if statement.var is not None:
+        return expression(statement.var)
+    assert statement.type_name is not None
+    return statement.type_name
 
 
 def _list(head: str, parts: Iterable[str], tail: str) -> Iterator[str]:
@@ -129,38 +151,3 @@ def _list(head: str, parts: Iterable[str], tail: str) -> Iterator[str]:
         yield f"{_INDENT}{part},"
     yield _INDENT + listed[-1]
     yield tail
-
-
-def _expr(expr: ast.Expr) -> str:
-    match expr:
-        case ast.Literal():
-            return _literal(expr)
-        case ast.Var():
-            return f"${expr.name}"
-        case ast.PropRef():
-            return f"${expr.var}.{expr.name}"
-        case ast.Now():
-            return "now()"
-        case ast.Name():
-            return expr.name
-        case ast.Call():
-            return f"{expr.function}({', '.join(map(_expr, expr.args))})"
-
-
-def _literal(literal: ast.Literal) -> str:
-    value = literal.value
-    if isinstance(value, tuple):
-        return f"[{', '.join(map(_literal, value))}]"
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, float):
-        return _float(value)
-    if isinstance(value, int):
-        return str(value)
-    return escape(value) if literal.kind == "string" else f"{literal.kind}({escape(value)})"
-
-
-def _float(value: float) -> str:
-    """Digits, a point and digits: the language has no exponents."""
-    digits = format(Decimal(repr(value)), "f")
-    return digits if "." in digits else f"{digits}.0"

@@ -228,9 +228,9 @@ class _Comparison:
         )
 
     def _dropped_properties(self) -> Iterator[SchemaStep]:
-        kept = set(self.new.property_ids.values())
+        still_there = set(self.new.property_ids.values())
         for name, identity in sorted(self.old.property_ids.items()):
-            if identity not in kept:
+            if identity not in still_there:
                 # An interface holds no data to lose; its nodes get steps of their own.
                 warnings = () if self.kind == "interface" else (DROP_PROPERTY,)
                 yield DropProperty(self.kind, self.name, name, self.mode, warnings)
@@ -238,14 +238,16 @@ class _Comparison:
     # Constraints
 
     def _constraints(self) -> Iterator[SchemaStep]:
-        kept = set(self.new.property_ids.values())
+        still_there = set(self.new.property_ids.values())
         old_ids = {_identified(self.old, each): each for each in _constraints_of(self.old)}
         new_ids = {_identified(self.new, each): each for each in _constraints_of(self.new)}
         names = {identity: name for name, identity in self.new.property_ids.items()}
         removed = []
         for identified, each in old_ids.items():
             members = identified[1]
-            fallen = any(isinstance(member, int) and member not in kept for member in members)
+            fallen = any(
+                isinstance(member, int) and member not in still_there for member in members
+            )
             if identified not in new_ids and not fallen:
                 removed.append(_renamed(self.old, each, names))
         added = [each for identified, each in new_ids.items() if identified not in old_ids]

@@ -7,7 +7,7 @@ from typing import Any
 
 from omnigraph.errors import UnsupportedMigration
 from omnigraph.lang.schema.compile import compile_schema
-from omnigraph.lang.schema.identity import evolve
+from omnigraph.lang.schema.identities import evolve
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from omnigraph.lang.failures import Advice, quoted
+from omnigraph.lang.parse_failures import Advice, quoted
 from omnigraph.spelling import did_you_mean
 from omnigraph.types import Scalar
 

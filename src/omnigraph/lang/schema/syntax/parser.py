@@ -10,7 +10,7 @@ from typing import Any, Final, NoReturn, cast
 from lark import Lark, Token, Transformer, v_args
 
 from omnigraph.errors import ParseError
-from omnigraph.lang import failures
+from omnigraph.lang import parse_failures
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.advice import NAMES, advise
 from omnigraph.lang.source import Source, unescape
@@ -32,7 +32,7 @@ def parse(text: str, filename: str | None = None) -> ast.Schema:
     """The syntax tree of a schema source; any fault is a ParseError with its place."""
     source = Source(text, filename)
     try:
-        return cast("ast.Schema", failures.run(_parser(), source, NAMES, advise))
+        return cast("ast.Schema", parse_failures.run(_parser(), source, NAMES, advise))
     except _Fault as fault:
         raise source.error(ParseError, fault.message, fault.span, fault.hint) from None
 

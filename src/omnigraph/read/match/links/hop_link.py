@@ -36,7 +36,17 @@ class HopLink:
         """The adjacency to follow from that end, the nodes with a loop, and whether the search runs backwards."""
         inverse = origin != self.traversal.left
         direction = FLIPPED[self.traversal.direction] if inverse else self.traversal.direction
-        return self.topology.csr(direction), self.topology.loops(), inverse
+        # A cheapest path never leads back to its start.
+        loops = (
+            None
+            if self.traversal.weight is None
+            else np.zeros(self.topology.sources.size, np.bool_)
+        )
+        return (
+            self.topology.csr(direction),
+            self.topology.loops() if loops is None else loops,
+            inverse,
+        )
 
     @property
     def text(self) -> str:
@@ -54,7 +64,7 @@ class HopLink:
         csr, _, _ = self._search(origin)
         everything, reached = float(csr.shape[1]), 1.0
         mean = max(1.0, len(csr.indices) / max(1, csr.shape[0]))
-        for _ in range(min(self.traversal.max_hops, _STEPS)):
+        for _ in range(min(self._most, _STEPS)):
             reached *= mean
             if reached >= everything:
                 return everything
@@ -66,6 +76,12 @@ class HopLink:
         one_type = self.traversal.left_type == self.traversal.right_type
         return one_type or self.traversal.min_hops == 1
 
+    @property
+    def _most(self) -> int:
+        """How many steps a search may take: no distance is larger than the number of nodes."""
+        most = self.traversal.max_hops
+        return self.topology.sources.size if most is None else most
+
     def _pairs(self, origin: str, codes: Codes) -> Iterator[tuple[Index, Codes]]:
         if not self._connects:
             return
@@ -73,7 +89,7 @@ class HopLink:
         if self.traversal.left_type != self.traversal.right_type:
             yield frontier.expand(csr, codes)
             return
-        low, high = self.traversal.min_hops, self.traversal.max_hops
+        low, high = self.traversal.min_hops, self._most
         yield from hops.reach(csr, codes, low, high, loops, inverse)
 
     def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:  # noqa: ARG002
@@ -119,7 +135,7 @@ class HopLink:
         same_type = self.traversal.left_type == self.traversal.right_type
         if not same_type and weights is not None:
             return frontier.pull(csr, weights)[at.listed()]
-        low, high = self.traversal.min_hops, self.traversal.max_hops
+        low, high = self.traversal.min_hops, self._most
         return hops.reach_count(csr, at.listed(), low, high, loops, inverse, weights)
 
     def _merged(

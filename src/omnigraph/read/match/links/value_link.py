@@ -10,52 +10,78 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from typing import Any, TypeGuard
 
 import numpy as np
 import pyarrow.compute as pc
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.describe import predicate_text
+from omnigraph.lang.query.plan_text import predicate_text
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.kernels.csr import Csr, csr_of
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, pieces, summed
 from omnigraph.read.values.column import Column, Space
+from omnigraph.read.values.expressions import column_of, type_of, variables_of
+from omnigraph.read.values.operands import Judge
 
 
-def joins_by_value(join: ir.Compare) -> bool:
-    """Whether a predicate is an equality of two properties that have one type.
+def joins_by_value(join: ir.Condition) -> TypeGuard[ir.Compare]:
+    """Whether a condition is an equality of two values, each of one variable, that have one type.
 
     Numbers of different types are equal by mathematical value, and no NaN equals another.
     """
-    left, right = join.left, join.right
-    if (
-        join.op != "="
-        or not isinstance(left, ir.PropertyOf)
-        or not isinstance(right, ir.PropertyOf)
-    ):
+    if not isinstance(join, ir.Compare) or join.op != "=":
         return False
-    return left.type.arrow_type() == right.type.arrow_type() and not left.type.is_float
+    sides = join.left, join.right
+    if isinstance(join.left, ir.NodeId) or isinstance(join.right, ir.NodeId):
+        return False
+    if any(len(variables_of(side)) != 1 for side in sides):
+        return False
+    left, right = map(type_of, sides)
+    return left.arrow_type() == right.arrow_type() and not left.is_float
 
 
-def value_link(join: ir.Compare, spaces: Mapping[str, Space]) -> ValueLink:
-    """The link of an equality that joins by value."""
-    left, right = join.left, join.right
-    assert isinstance(left, ir.PropertyOf)
-    assert isinstance(right, ir.PropertyOf)
-    columns = spaces[left.var].column(left.property), spaces[right.var].column(right.property)
-    return ValueLink(LinkEnds(left.var, right.var), *columns, text=predicate_text(join))
+def same_node(join: ir.Condition) -> TypeGuard[ir.Compare]:
+    """Whether a condition asks that two variables are one node."""
+    return (
+        isinstance(join, ir.Compare)
+        and join.op == "="
+        and isinstance(join.left, ir.NodeId)
+        and isinstance(join.right, ir.NodeId)
+    )
+
+
+def value_link(
+    join: ir.Compare, spaces: Mapping[str, Space], params: Mapping[str, Any], judge: Judge
+) -> ValueLink:
+    """The link of an equality that joins by value, or by being one node."""
+    (left,), (right,) = variables_of(join.left), variables_of(join.right)
+    ends, text = LinkEnds(left, right), predicate_text(join)
+    if same_node(join):
+        every = np.arange(spaces[left].size, dtype=np.int32)
+        return ValueLink(ends, every, every, len(every), text)
+    one, two = (
+        column_of(side, spaces[name], params, judge)
+        for side, name in ((join.left, left), (join.right, right))
+    )
+    return ValueLink(ends, one.codes, _translated(one, two), len(one.dictionary), text)
 
 
 class ValueLink:
-    """Codes of two variables whose property has the same value; null has none."""
+    """Codes of two variables that have the same value; null has none.
 
-    def __init__(self, ends: LinkEnds, left: Column, right: Column, text: str = "") -> None:
+    ``left`` and ``right`` are the numbers of the values by code, -1 for none, of which there are ``values``.
+    """
+
+    def __init__(
+        self, ends: LinkEnds, left: Codes, right: Codes, values: int, text: str = ""
+    ) -> None:
         self.ends = ends
         self.text = text
-        self.values = max(1, len(left.dictionary))
-        self._keys = {ends.left: left.codes, ends.right: _translated(left, right)}
+        self.values = max(1, values)
+        self._keys = {ends.left: left, ends.right: right}
         self._members: dict[str, Csr] = {}
 
     def _members_of(self, name: str) -> Csr:

@@ -15,16 +15,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from omnigraph import settings
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import Entity
+from omnigraph.lang.schema.catalog import Entity, NodeType
+from omnigraph.read.match.lookups.asked_ids import ids_asked
 from omnigraph.read.match.lookups.fetch import fetch
 from omnigraph.read.match.lookups.neighbourhood import TooWide
 from omnigraph.read.match.match_data import MatchData, WholeTables
-from omnigraph.read.match.pattern import Pattern, key_of, pattern_of
+from omnigraph.read.match.pattern import Pattern, inner_blocks, pattern_of
+from omnigraph.read.match.trees import has_block
 from omnigraph.read.view.view import View
 
 AccessPath = Literal["indexed", "csr"]
@@ -32,7 +35,7 @@ AccessPath = Literal["indexed", "csr"]
 
 def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> AccessPath:
     """The way to try first; look-ups give up when they find too much."""
-    pattern = pattern or pattern_of(plan.steps)
+    pattern = looked_at(plan, pattern or pattern_of(plan.steps))
     if plan.ranking is not None or any(_searches(one) for one in blocks(pattern)):
         return "csr"
     mode = settings.TRAVERSAL_MODE.get()
@@ -50,7 +53,8 @@ def open_match(
     """Open the data a match runs on: the part that look-ups find, or whole tables."""
     if choose_path(view, plan, pattern) == "indexed":
         with suppress(TooWide):
-            part = fetch(view, pattern, params, _Asked(view, plan, pattern, params))
+            found = looked_at(plan, pattern)
+            part = fetch(view, found, params, _Asked(view, plan, found, params))
             view.look_ups += 1
             return MatchData(part, params, view.thresholds.match)
     elif view.spent:
@@ -58,15 +62,36 @@ def open_match(
     return MatchData(WholeTables(view), params, view.thresholds.match)
 
 
+def looked_at(plan: ir.ReadPlan, pattern: Pattern) -> Pattern:
+    """The pattern with the blocks and searches of the output: what they look at has to be found as well."""
+    odd = [one for one in _shown(plan) if has_block(one) or _is_search(one)]
+    if not odd:
+        return pattern
+    return replace(
+        pattern, joins=(*pattern.joins, *(ir.IsNull(cast("ir.Expr", one)) for one in odd))
+    )
+
+
 def blocks(pattern: Pattern) -> Iterator[Pattern]:
-    """A pattern and the negated blocks within it."""
+    """A pattern and the blocks within it."""
     yield pattern
-    for negation in pattern.negations:
-        yield from blocks(negation.pattern)
+    for block in inner_blocks(pattern):
+        yield from blocks(block.pattern)
 
 
 def _searches(pattern: Pattern) -> bool:
-    return any(isinstance(test, ir.TextMatch) for tests in pattern.tests.values() for test in tests)
+    return any(map(_is_search, _conditions(pattern)))
+
+
+def _is_search(tree: ir.Output | ir.Condition) -> bool:
+    return isinstance(tree, ir.TextMatch) or any(map(_is_search, ir.parts_of(tree)))
+
+
+def _conditions(pattern: Pattern) -> Iterator[ir.Condition]:
+    for tests in pattern.tests.values():
+        yield from tests
+    yield from pattern.joins
+    yield from pattern.late
 
 
 def _price(view: View, pattern: Pattern) -> float:
@@ -74,8 +99,8 @@ def _price(view: View, pattern: Pattern) -> float:
     nodes: set[str] = set()
     edges: set[str] = set()
     for block in blocks(pattern):
-        nodes |= set(block.nodes.values())
-        edges |= {one.edge_type for one in block.traversals}
+        nodes |= {name for name in block.nodes.values() if not name.startswith("#")}
+        edges |= {name for one in block.traversals for name in one.edge_types}
     catalog, seconds = view.catalog, view.thresholds.match
     price = 0.0
     for name in nodes:
@@ -116,43 +141,52 @@ class _Asked:
         """The properties it looks at, by node type."""
         found: dict[str, set[str]] = {}
         for block in blocks(self._pattern):
-            tests = [test for tests in block.tests.values() for test in tests]
-            for one in _properties([*tests, *block.joins]):
-                if one.var in block.nodes:
-                    found.setdefault(block.nodes[one.var], set()).add(one.property)
-        for one in _shown(self._plan):
-            if one.var in self._pattern.nodes:
-                found.setdefault(self._pattern.nodes[one.var], set()).add(one.property)
+            looked_at: list[ir.Output | ir.Condition] = [*_conditions(block), *block.lists.values()]
+            if block is self._pattern:
+                looked_at += _shown(self._plan)
+            types = {**block.nodes, **block.optional_nodes}
+            types |= {name: path.left_type for name, path in block.paths.items()}
+            for var, name in _properties(looked_at):
+                if var in types:
+                    found.setdefault(types[var], set()).add(name)
         return found
 
     @cached_property
     def variables(self) -> set[str]:
         """The variables of which it needs more than the key it tests."""
-        found = {one.var for one in _shown(self._plan)}
+        found = {var for var, _ in _properties(_shown(self._plan))}
         for block in blocks(self._pattern):
-            found |= {one.var for one in _properties(block.joins)}
+            found |= {var for var, _ in _properties([*block.joins, *block.late])}
             for name, tests in block.tests.items():
                 rest = list(tests)
-                if name in block.nodes:
+                if name in block.nodes and not block.nodes[name].startswith("#"):
                     node = self._view.catalog.nodes[block.nodes[name]]
-                    by_key = [one for one in rest if key_of(node, one, self._params) is not None]
+                    by_key = [one for one in rest if self._is_id(node, one)]
                     rest = [one for one in rest if one not in by_key[:1]]
                 if rest:
                     found.add(name)
         return found
 
-
-def _properties(predicates: Iterable[ir.Predicate]) -> Iterator[ir.PropertyOf]:
-    for predicate in predicates:
-        if isinstance(predicate, ir.Compare):
-            for operand in (predicate.left, predicate.right):
-                if isinstance(operand, ir.PropertyOf):
-                    yield operand
+    def _is_id(self, node: NodeType, test: ir.Condition) -> bool:
+        asked = ids_asked(node, test, self._params)
+        return asked is not None and asked.exact
 
 
-def _shown(plan: ir.ReadPlan) -> Iterator[ir.PropertyOf]:
-    """The properties of the output and of its order."""
-    for expr in [*(column.expr for column in plan.columns), *(key.expr for key in plan.order)]:
-        operand = expr.arg if isinstance(expr, ir.Aggregate) else expr
-        if isinstance(operand, ir.PropertyOf):
-            yield operand
+def _properties(trees: Iterable[ir.Output | ir.Condition]) -> Iterator[tuple[str, str]]:
+    """The properties that expressions and conditions look at, each with its variable."""
+    for tree in trees:
+        match tree:
+            case ir.PropertyOf():
+                yield tree.var, tree.property
+            case ir.Shape():
+                yield from ((tree.var, name) for name, _ in tree.type.fields)
+            case ir.PathValue(what="nodes", property=str() as name):
+                yield tree.var, name
+            case _:
+                yield from _properties(ir.parts_of(tree))
+
+
+def _shown(plan: ir.ReadPlan) -> Iterator[ir.Output]:
+    """The expressions of the output and of its order."""
+    yield from (column.expr for column in plan.columns)
+    yield from (key.expr for key in plan.order if key.expr is not None)

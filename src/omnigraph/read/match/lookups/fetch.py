@@ -9,7 +9,7 @@ a step. A process that asks one selective question never numbers a whole table.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -17,12 +17,13 @@ import pyarrow as pa
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.read.match.lookups.asked_ids import ids_asked, is_asked_by_id, values_asked
 from omnigraph.read.match.lookups.neighbourhood import LookedAt, Neighbourhood, TooWide, read_where
-from omnigraph.read.match.pattern import Pattern, Traversal, key_of
+from omnigraph.read.match.pattern import OptionalBlock, Pattern, Traversal, inner_blocks
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.view import View
 from omnigraph.storage.filters import Condition
-from omnigraph.storage.tables.indexing.indexes import Coverage
+from omnigraph.storage.tables.indexing.table_indexes import Coverage
 
 
 def fetch(
@@ -59,7 +60,9 @@ class _Fetch:
 
     def run(self) -> None:
         for name, type_name in self.pattern.nodes.items():
-            if name not in self.candidates:
+            if type_name.startswith("#"):
+                self.candidates[name] = set()
+            elif name not in self.candidates:
                 found = self._anchor(name, type_name)
                 if found is not None:
                     self._found(name, found)
@@ -73,8 +76,11 @@ class _Fetch:
             self._follow(chosen)
         if not self.pattern.nodes.keys() <= self.candidates.keys():
             raise TooWide
-        for negation in self.pattern.negations:
-            _Fetch(self.part, negation.pattern, self.params, self.candidates).run()
+        for block in inner_blocks(self.pattern):
+            inner = _Fetch(self.part, block.pattern, self.params, self.candidates)
+            inner.run()
+            if isinstance(block, OptionalBlock):
+                self.candidates |= inner.candidates
 
     def _count(self, name: str) -> float:
         return len(self.candidates[name]) if name in self.candidates else float("inf")
@@ -94,35 +100,33 @@ class _Fetch:
         node = self.view.catalog.nodes[type_name]
         tests = self.pattern.tests.get(name, ())
         for test in tests:
-            key = key_of(node, test, self.params)
-            if key is not None:
-                return self._by_key(name, node, key)
+            asked = ids_asked(node, test, self.params)
+            if asked is not None and len(asked.ids) <= self.thresholds.frontier_ids:
+                return self._by_id(name, node, asked.ids)
         pinned = self.view.table(node)
         if pinned.row_count <= self.thresholds.few_rows and not self._is_near(name, node):
             with self.view.looking_up():
                 rows = pinned.table.read(self.part.wanted(pinned))
             return self._kept(pinned, rows)
         for test in tests:
-            condition = self._equality(node, test)
-            if condition is not None:
-                found = self._ids(node, condition)
-                if len(found) <= self.thresholds.frontier_ids:
-                    return found
+            found = self._by_index(node, test)
+            if found is not None and len(found) <= self.thresholds.frontier_ids:
+                return found
         return None
 
-    def _by_key(self, name: str, node: NodeType, key: str) -> set[str]:
-        """The node of a key. Its row is not read when a traversal will show whether the node exists.
+    def _by_id(self, name: str, node: NodeType, ids: Collection[str]) -> set[str]:
+        """The nodes of some ids. Their rows are not read when a traversal will show whether a node exists.
 
         A key without a node has no edges, so the match has no row. Inside a negation this is not
         enough: the match may have rows all the same, and other variables could get that id.
         """
         overlaid = self.part.overlaid_nodes(node.name)
         if overlaid is not None:
-            return {key} if overlaid.has(key) else set()
+            return {one for one in ids if overlaid.has(one)}
         joined = any(name in one.ends for one in self.pattern.traversals)
         if joined and self.outermost and name not in self.part.asked.variables:
-            return {key}
-        return self._ids(node, Condition("id", "=", key))
+            return set(ids)
+        return self._ids(node, _among("id", sorted(ids)))
 
     def _is_near(self, name: str, node: NodeType) -> bool:
         """Whether a variable of a type that is in memory will be reached from a key."""
@@ -134,22 +138,60 @@ class _Fetch:
         return name in near and self.part.overlaid_nodes(node.name) is not None
 
     def _has_key(self, name: str) -> bool:
+        if self.pattern.nodes[name].startswith("#"):
+            return False
         node = self.view.catalog.nodes[self.pattern.nodes[name]]
-        return any(key_of(node, one, self.params) for one in self.pattern.tests.get(name, ()))
+        return is_asked_by_id(node, self.pattern.tests.get(name, ()), self.params)
 
-    def _equality(self, node: NodeType, test: ir.Predicate) -> Condition | None:
-        """An equality with a value on an indexed property, under its name in the table."""
-        equality = ir.equality_of(test)
-        if equality is None:
+    def _by_index(self, node: NodeType, test: ir.Condition) -> set[str] | None:
+        """The nodes that a test may be satisfied by, when indexes find them."""
+        conditions = self._indexed(node, test)
+        if conditions is None:
             return None
-        tested, value = equality[0], ir.value_of(equality[1], self.params)
+        found: set[str] = set()
+        for condition in conditions:
+            found |= self._ids(node, condition)
+            if len(found) > self.thresholds.frontier_ids:
+                return None
+        return found
+
+    def _indexed(self, node: NodeType, test: ir.Condition) -> list[Condition] | None:
+        """Conditions on indexed columns one of which holds wherever the test does."""
+        match test:
+            case ir.Or():
+                found: list[Condition] = []
+                for part in test.parts:
+                    of_part = self._indexed(node, part)
+                    if of_part is None:
+                        return None
+                    found += of_part
+                return found
+            case ir.And():
+                parts = (self._indexed(node, part) for part in test.parts)
+                return next((part for part in parts if part is not None), None)
+            case ir.Compare():
+                asked = values_asked(test, self.params)
+                if asked is None or len(asked[1]) > self.thresholds.frontier_ids:
+                    return None
+                if not asked[1]:
+                    return []
+                condition = self._equality(node, *asked)
+                return None if condition is None else [condition]
+        return None
+
+    def _equality(
+        self, node: NodeType, tested: ir.PropertyOf | ir.NodeId, values: Sequence[Any]
+    ) -> Condition | None:
+        """That an indexed property is one of some values, under its name in the table."""
+        if isinstance(tested, ir.NodeId):
+            return _among("id", values)
         pinned = self.view.table(node)
         column = pinned.column_of(tested.property)
-        if value is None or column is None or tested.type.scalar.is_float:
+        if column is None or tested.type.is_list or tested.type.scalar.is_float:
             return None
         if pinned.coverage(tested.property, IndexKind.BTREE) is not Coverage.INDEXED:
             return None
-        return Condition(column, "=", value)
+        return _among(column, values)
 
     def _ids(self, node: NodeType, condition: Condition) -> set[str]:
         pinned = self.view.table(node)
@@ -169,7 +211,7 @@ class _Fetch:
     # -- where to go
 
     def _follow(self, traversal: Traversal) -> None:
-        if traversal.max_hops > self.thresholds.hops:
+        if traversal.max_hops is None or traversal.max_hops > self.thresholds.hops:
             raise TooWide
         start = min(sorted(traversal.ends), key=self._count)
         from_left = start == traversal.left
@@ -187,10 +229,11 @@ class _Fetch:
         reached = set(frontier) if same_type else set()
         for _ in range(hops):
             near: set[str] = set()
-            if outward or both:
-                near |= self._step(traversal.edge_type, "src", frontier)
-            if not outward or both:
-                near |= self._step(traversal.edge_type, "dst", frontier)
+            for edge_type in traversal.edge_types:
+                if outward or both:
+                    near |= self._step(edge_type, "src", frontier)
+                if not outward or both:
+                    near |= self._step(edge_type, "dst", frontier)
             frontier = near - reached if same_type else near
             reached |= near
         self._found(end, reached)
@@ -210,3 +253,10 @@ class _Fetch:
         for type_name, ends in ((edge.from_type, src), (edge.to_type, dst)):
             self.part.ids.setdefault(type_name, set()).update(ends)
         return set(dst if column == "src" else src)
+
+
+def _among(column: str, values: Sequence[Any]) -> Condition:
+    """That a column is one of some values: an equality where there is one."""
+    if len(values) == 1:
+        return Condition(column, "=", values[0])
+    return Condition(column, "in", values)

@@ -26,7 +26,7 @@ from omnigraph.read.view.nodes import NodeIds, NodeSpace
 from omnigraph.read.view.overlay import FoundEdges, KnownCodes, OverlaidNodes
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 from omnigraph.read.view.properties import Properties
-from omnigraph.read.view.topology import EdgeSpace, Topology
+from omnigraph.read.view.topology import OR, EdgeSpace, Topology, union, union_list
 from omnigraph.read.view.view import View
 from omnigraph.storage.filters import Condition, filter_expression
 
@@ -109,12 +109,14 @@ class Neighbourhood:
         ]
         return sorted({"id", *(name for name in names if name is not None)})
 
-    def topology(self, edge_type_name: str) -> Topology:
-        """The edges of a type that were found."""
-        if edge_type_name not in self._topologies:
-            edge = self.catalog.edges[edge_type_name]
-            self._topologies[edge_type_name] = self._topology(edge)
-        return self._topologies[edge_type_name]
+    def topology(self, edge_types: str) -> Topology:
+        """The edges of a type that were found; of several types, with ``OR`` between, as one."""
+        parts = []
+        for name in edge_types.split(OR):
+            if name not in self._topologies:
+                self._topologies[name] = self._topology(self.catalog.edges[name])
+            parts.append(self._topologies[name])
+        return parts[0] if len(parts) == 1 else union(parts, union_list(parts))
 
     def text_matches(
         self,

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.storage.filters import Pushdown
-from omnigraph.storage.tables.blobs.columns import BlobPlaces, blob_columns, plain_schema
+from omnigraph.storage.tables.blobs.blob_columns import BlobPlaces, blob_columns, plain_schema
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, INLINE, read_at
 from omnigraph.storage.tables.table import Table
 
@@ -149,7 +149,7 @@ def _sizes(descriptors: pa.Array) -> npt.NDArray[np.uint64]:
     import pyarrow.compute as pc
 
     kinds, sizes = (pc.struct_field(descriptors, part) for part in ("kind", "size"))
-    kept = pc.not_equal(kinds, pa.scalar(EXTERNAL, kinds.type))
-    managed = pc.if_else(kept, sizes, pa.scalar(0, sizes.type))
+    is_stored = pc.not_equal(kinds, pa.scalar(EXTERNAL, kinds.type))
+    managed = pc.if_else(is_stored, sizes, pa.scalar(0, sizes.type))
     found: npt.NDArray[np.uint64] = pc.fill_null(managed, 0).to_numpy(zero_copy_only=False)
     return found

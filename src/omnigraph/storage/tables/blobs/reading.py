@@ -12,7 +12,7 @@ from typing import Any
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables.blobs.columns import BlobPlaces
+from omnigraph.storage.tables.blobs.blob_columns import BlobPlaces
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_errors import lance_errors
 
@@ -57,12 +57,13 @@ def find_blob(table: Table, column: str, entity_id: str) -> FoundRow | None:
     if not rows:
         return None
     address = rows[0]["_rowaddr"]
-    return FoundRow(address, _facts(BlobPlaces(table), address, column, rows[0][column]))
+    return FoundRow(address, blob_facts(BlobPlaces(table), address, column, rows[0][column]))
 
 
-def _facts(
+def blob_facts(
     places: BlobPlaces, address: int, column: str, descriptor: dict[str, Any] | None
 ) -> BlobFacts | None:
+    """Return what Lance's description of a blob says of it; None for none."""
     if descriptor is None:
         return None
     if descriptor["kind"] == EXTERNAL:

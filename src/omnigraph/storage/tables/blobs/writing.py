@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, Self, TypeAlias
 from omnigraph.errors import InputError, StorageError
 from omnigraph.storage.local_files import open_real, path_of_record_file
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.storage.tables.blobs.columns import as_blobs, blob_columns
+from omnigraph.storage.tables.blobs.blob_columns import as_blobs, blob_columns
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.types import shown_place
 
@@ -206,16 +206,16 @@ class _Rest:
         writer = None
         try:
             for batch in self._batches:
-                kept = pc.not_equal(_needs(batch), _NOTHING_TO_TAKE_IN)
-                self._masks.append(kept)
-                if not pc.any(kept, min_count=0).as_py():
+                apart = pc.not_equal(_needs(batch), _NOTHING_TO_TAKE_IN)
+                self._masks.append(apart)
+                if not pc.any(apart, min_count=0).as_py():
                     yield batch
                     continue
                 if writer is None:
                     self.any = True
                     writer = pa.ipc.new_file(str(self._path), batch.schema)
-                writer.write_batch(batch.filter(kept))
-                yield batch.filter(pc.invert(kept))
+                writer.write_batch(batch.filter(apart))
+                yield batch.filter(pc.invert(apart))
         finally:
             if writer is not None:
                 writer.close()

@@ -24,6 +24,17 @@ if TYPE_CHECKING:
 _ALL_TERMS = 2**31 - 1
 
 
+# Words as a text has them, none left out.
+_UNCHANGED: dict[str, Any] = {
+    "base_tokenizer": TEXT_ANALYSIS["base_tokenizer"],
+    "max_token_length": None,
+    "lower_case": False,
+    "stem": False,
+    "remove_stop_words": False,
+    "ascii_folding": False,
+}
+
+
 class TooManyEdits(StorageError):
     """More edits were asked for than Lance's fuzzy search supports."""
 
@@ -31,6 +42,13 @@ class TooManyEdits(StorageError):
 def analysed(text: str) -> list[str]:
     """The terms of a text as the product's inverted indexes store them, repeats included."""
     return [token.text for token in lance().tokenize(text, **TEXT_ANALYSIS)]
+
+
+def placed(text: str) -> list[str | None]:
+    """What stands at each place of a text: a term, or None for a stop word or one that is too long."""
+    words = [token.text for token in lance().tokenize(text, **_UNCHANGED)]
+    # A word by itself has one term at most. In a text Lance counts places from the first term.
+    return [next(iter(analysed(word)), None) for word in words]
 
 
 def can_be_fuzzy(term: str) -> bool:
@@ -46,8 +64,9 @@ def text_hits(
     edits: int = 0,
     limit: int | None = None,
     indexed_only: bool = False,
+    every_term: bool = False,
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
-    """Row ids and scores of the rows that share a term with the query, best first.
+    """Row ids and scores of the rows that share a term with the query, or have all of them, best first.
 
     With ``edits`` the words of the query are terms, and a term within that many edits counts.
     ``IndexUnusable`` where the index cannot be searched; it is not used any more if that is its fault.
@@ -55,7 +74,16 @@ def text_hits(
     if not is_usable(table.ref, table.dataset, [column]):
         raise IndexUnusable(f"the text index on {column} of {table.ref} is damaged")
     try:
-        return _hits(table, column, query, edits, limit, indexed_only)
+        queries = lance_module("query")
+        operators = queries.FullTextOperator
+        match = queries.MatchQuery(
+            query,
+            column,
+            fuzziness=edits,
+            max_expansions=_ALL_TERMS,
+            operator=operators.AND if every_term else operators.OR,
+        )
+        return _hits(table, column, match, limit, indexed_only)
     except TooManyEdits:
         raise
     except StorageError as error:
@@ -64,11 +92,8 @@ def text_hits(
 
 
 def _hits(
-    table: Table, column: str, query: str, edits: int, limit: int | None, indexed_only: bool
+    table: Table, column: str, match: Any, limit: int | None, indexed_only: bool
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.float64]]:
-    match = lance_module("query").MatchQuery(
-        query, column, fuzziness=edits, max_expansions=_ALL_TERMS
-    )
     options: dict[str, Any] = {"fast_search": True} if indexed_only else {}
     with lance_errors(f"searching {column} of {table.ref}"):
         try:
@@ -82,9 +107,7 @@ def _hits(
             rows = aside(scanner.to_table, minds_signals=True)
         except (OSError, ValueError, RuntimeError) as error:
             if "automaton exceeds" in str(error):
-                raise TooManyEdits(
-                    f"terms {edits} edits away from `{query}` cannot be looked up"
-                ) from error
+                raise TooManyEdits("terms that many edits away cannot be looked up") from error
             raise
     scores = rows.column("_score").to_numpy().astype("float64")
     return rows.column("_rowid").to_numpy(), scores

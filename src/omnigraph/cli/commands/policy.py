@@ -1,0 +1,194 @@
+"""`omnigraph policy` and `omnigraph queries`: bundles and stored queries, looked at before they count."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from omnigraph.cli.call import Invocation
+from omnigraph.cli.output import note, put
+from omnigraph.cli.shared_options import UriArgument
+from omnigraph.cli.text_tables import put_table
+from omnigraph.display.text import counted
+from omnigraph.errors import BadRequest
+from omnigraph.policy.checker import Action
+from omnigraph.service.documents import Document
+
+if TYPE_CHECKING:
+    from omnigraph.lang.query.registry import Registry
+
+FAILED = 1
+FileOption = Annotated[
+    Path | None, typer.Option("--file", metavar="FILE", help="The bundle, a YAML file.")
+]
+QueriesOption = Annotated[
+    Path | None, typer.Option("--queries", metavar="DIR", help="A directory of .gq files.")
+]
+
+
+def _bundle_file(call: Invocation, file: Path | None) -> Path:
+    if file is None:
+        raise BadRequest(f"{call.command.name} needs a bundle; pass --file FILE")
+    return file
+
+
+def validate_policy(
+    call: Invocation,
+    file: FileOption = None,
+    show: Annotated[
+        bool, typer.Option("--cedar", help="Print the schema and policies it is compiled to.")
+    ] = False,
+) -> None:
+    """Check a bundle, and say everything that is wrong with it."""
+    from omnigraph.policy.bundle import read_bundle
+    from omnigraph.policy.cedar import CedarChecker, policies_text, schema_text
+
+    path = _bundle_file(call, file)
+    bundle = read_bundle(path)
+    CedarChecker(bundle)
+    document: Document = {
+        "name": path.name,
+        "kind": bundle.kind,
+        "actors": len(bundle.actors),
+        "rules": len(bundle.rules),
+    }
+    text = (
+        f"{path.name}: {counted(len(bundle.actors), 'actor')}, {counted(len(bundle.rules), 'rule')}"
+    )
+    if show:
+        document |= {"schema": schema_text(), "policies": policies_text(bundle)}
+        text = f"{text}\n\n{schema_text()}\n{policies_text(bundle)}"
+    call.answer(document, text)
+
+
+def run_policy_tests(
+    call: Invocation,
+    tests: Annotated[
+        Path, typer.Option("--tests", metavar="FILE", help="Questions and their answers, YAML.")
+    ],
+    file: FileOption = None,
+) -> None:
+    """Hold a bundle against questions and the answers that they should get."""
+    from omnigraph.policy.bundle import read_bundle
+    from omnigraph.policy.cedar import CedarChecker
+    from omnigraph.policy.expectations import read_expectations, unmet
+
+    checker = CedarChecker(read_bundle(_bundle_file(call, file)))
+    cases = read_expectations(tests)
+    wrong = unmet(checker, cases)
+    document = {
+        "ok": not wrong,
+        "cases": len(cases),
+        "mismatches": [
+            {
+                "id": one.expectation.id,
+                "expected": "allow" if one.expectation.allowed else "deny",
+                "got": "allow" if one.decision.allowed else "deny",
+                "message": one.decision.message,
+            }
+            for one in wrong
+        ],
+    }
+    call.answer(document, f"{len(cases) - len(wrong)} of {counted(len(cases), 'case')} as expected")
+    for one in wrong:
+        note(f"error: {one}")
+    if wrong:
+        raise typer.Exit(FAILED)
+
+
+def explain_policy(
+    call: Invocation,
+    actor: Annotated[str, typer.Option("--actor", metavar="NAME", help="Who asks.")],
+    action: Annotated[
+        Action, typer.Option("--action", metavar="ACTION", help="What for, such as `change`.")
+    ],
+    file: FileOption = None,
+    branch: Annotated[
+        str | None, typer.Option("--branch", metavar="NAME", help="The branch it starts from.")
+    ] = None,
+    target_branch: Annotated[
+        str | None, typer.Option("--target-branch", metavar="NAME", help="The branch it changes.")
+    ] = None,
+) -> None:
+    """Say what a bundle decides about one question, and by which rule."""
+    from omnigraph.policy.bundle import read_bundle
+    from omnigraph.policy.cedar import CedarChecker
+    from omnigraph.policy.expectations import question_of
+
+    question = question_of(actor.strip(), action, branch, target_branch)
+    checker = CedarChecker(read_bundle(_bundle_file(call, file)))
+    decision = checker.check(question)
+    document: Document = {
+        "decision": "allow" if decision.allowed else "deny",
+        "actor": question.actor,
+        "action": str(question.action),
+        "branch": question.branch,
+        "target_branch": question.target,
+        "matched_rule_id": decision.matched_rule_id,
+        "message": decision.message,
+    }
+    about = "".join(
+        f" {word} {name}"
+        for word, name in (("on", question.branch), ("to", question.target))
+        if name
+    )
+    text = f"{document['decision']}: {actor} {action}{about} ({decision.message})"
+    call.answer(document, text)
+
+
+def list_stored(call: Invocation, queries: QueriesOption = None) -> None:
+    """List the queries of a directory, with their parameters."""
+    from omnigraph.service.stored import described
+
+    document = {"queries": described(_registry(call, queries))}
+
+    def text() -> None:
+        put_table(
+            ("query", "kind", "parameters", "description"),
+            [
+                (
+                    entry["name"],
+                    "mutation" if entry["mutation"] else "read",
+                    ", ".join(f"{one['name']}: {one['type']}" for one in entry["params"]),
+                    entry.get("description", ""),
+                )
+                for entry in document["queries"]
+            ],
+        )
+
+    call.answer(document, text)
+
+
+def validate_stored(
+    call: Invocation, queries: QueriesOption = None, uri: UriArgument = None
+) -> None:
+    """Check the queries of a directory against the schema of a graph."""
+    from omnigraph.service.stored import validation
+
+    registry = _registry(call, queries)
+    with call.open(call.storage(uri)) as graph:
+        document = validation(graph, registry)
+
+    def text() -> None:
+        for breakage in document["breakages"]:
+            put(f"{breakage['query']}: {breakage['message']}")
+        for warning in document["warnings"]:
+            put(f"warning: {warning}")
+        put(
+            f"{counted(len(registry.queries), 'query', 'queries')}, {len(document['breakages'])} broken"
+        )
+
+    call.answer(document, text)
+    if not document["ok"]:
+        raise typer.Exit(FAILED)
+
+
+def _registry(call: Invocation, queries: Path | None) -> Registry:
+    from omnigraph.mcp.tools import BUILT_IN_NAMES
+    from omnigraph.service.stored import read_directory
+
+    if queries is None:
+        raise BadRequest(f"{call.command.name} needs a directory of queries; pass --queries DIR")
+    return read_directory(queries, BUILT_IN_NAMES)

@@ -1,0 +1,1 @@
+"""What a query gives: columns, aggregates and their keys, `having`, order and limits."""

@@ -1,0 +1,1 @@
+"""Expressions and conditions: literals, operands, functions, paths, text predicates and rankings."""

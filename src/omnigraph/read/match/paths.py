@@ -1,0 +1,222 @@
+"""What a path variable stands for: the path between the two ends of its traversal, found for rows that are listed.
+
+A path is determined by its ends, so a match never carries one: it keeps the ends, and their paths are searched when a value of
+them is asked for.
+
+    $a $p:knows{1,3} $b   rows a [0, 0], b [4, 7]   length($p)   ->   one search from 0, lengths [1, 3]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.errors import BadRequest
+from omnigraph.lang.query import ir
+from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
+from omnigraph.read.kernels.paths import Tree, cheapest_tree, edges_between, least_tree
+from omnigraph.read.match.pattern import Traversal
+from omnigraph.read.values.column import Space
+from omnigraph.read.view.topology import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Paths of pairs of ends: which there are, their nodes and edges one path after the other, and their costs."""
+
+    there: Mask
+    lengths: Index
+    """In edges; 0 where there is no path."""
+    nodes: Codes
+    edges: Codes
+    costs: Floats
+
+    @property
+    def node_offsets(self) -> npt.NDArray[np.int32]:
+        """Where the nodes of each path begin, and the end of the last."""
+        return _offsets(np.where(self.there, self.lengths + 1, 0))
+
+    @property
+    def edge_offsets(self) -> npt.NDArray[np.int32]:
+        """Where the edges of each path begin, and the end of the last."""
+        return _offsets(self.lengths)
+
+
+class PathSearch:
+    """Searches the paths of one traversal."""
+
+    def __init__(self, traversal: Traversal, topology: Topology) -> None:
+        self.traversal = traversal
+        self.topology = topology
+        self._loops = topology.loops() if traversal.left_type == traversal.right_type else None
+
+    def lengths(self, left: Codes, right: Codes) -> tuple[Index, Mask]:
+        """The number of edges between each pair, and which pairs are joined."""
+        lengths = np.zeros(len(left), np.int64)
+        there = np.zeros(len(left), np.bool_)
+        for rows, tree, _ in self._trees(left):
+            found = self._length(tree, right[rows])
+            lengths[rows] = np.maximum(found, 0)
+            there[rows] = found >= 0
+        return lengths, there
+
+    def costs(self, left: Codes, right: Codes) -> tuple[Floats, Mask]:
+        """The cost of the cheapest path between each pair, and which pairs are joined."""
+        costs = np.zeros(len(left))
+        there = np.zeros(len(left), np.bool_)
+        for rows, tree, found in self._trees(left):
+            there[rows] = self._length(tree, right[rows]) >= 0
+            costs[rows] = np.where(there[rows], found[right[rows]], 0.0)
+        return costs, there
+
+    def paths(self, left: Codes, right: Codes) -> Paths:
+        """The whole path between each pair."""
+        lengths = np.zeros(len(left), np.int64)
+        there = np.zeros(len(left), np.bool_)
+        costs = np.zeros(len(left))
+        ways: list[list[int]] = [[] for _ in range(len(left))]
+        for rows, tree, found in self._trees(left):
+            of_rows = self._length(tree, right[rows])
+            lengths[rows] = np.maximum(of_rows, 0)
+            there[rows] = of_rows >= 0
+            costs[rows] = np.where(there[rows], found[right[rows]], 0.0) if len(found) else 0.0
+            for row, length in zip(rows.tolist(), of_rows.tolist(), strict=True):
+                if length >= 0:
+                    way = tree.way_to(int(right[row]))
+                    # Where the last edge is a loop, the way to its node has one edge less.
+                    ways[row] = way if len(way) == length + 1 else [*way, way[-1]]
+        nodes = np.array([node for way in ways for node in way], np.int32)
+        return Paths(there, lengths, nodes, self._edges(nodes, lengths, there), costs)
+
+    def _trees(self, left: Codes) -> Iterator[tuple[Index, Tree, Floats]]:
+        """The rows of each start, and the paths from there."""
+        starts, which = np.unique(left, return_inverse=True)
+        order = np.argsort(which, kind="stable")
+        ends = np.cumsum(np.bincount(which, minlength=len(starts)))
+        for at, start in enumerate(starts.tolist()):
+            rows = order[(ends[at - 1] if at else 0) : ends[at]]
+            if self.traversal.weight is not None:
+                yield rows, *cheapest_tree(self._multi, self._weights, start)
+            else:
+                yield rows, least_tree(self._csr, start, self._most), np.zeros(0)
+
+    @property
+    def _csr(self) -> Any:
+        return self.topology.csr(self.traversal.direction)
+
+    @property
+    def _multi(self) -> Any:
+        return self.topology.multi(self.traversal.direction)
+
+    @property
+    def _weights(self) -> Floats:
+        assert self.traversal.weight is not None
+        return self.topology.edges.column(self.traversal.weight).numbers.astype(np.float64)
+
+    @property
+    def _most(self) -> int:
+        size = self.topology.csr(self.traversal.direction).shape[0]
+        most = self.traversal.max_hops
+        return size if most is None else min(most, size)
+
+    def _length(self, tree: Tree, right: Codes) -> Index:
+        """The edges of the path to each node; -1 where the traversal does not join it with the start."""
+        levels = tree.levels.take(right).astype(np.int64)
+        if self.traversal.weight is not None:
+            return np.where(levels >= 1, levels, -1)
+        least = self.traversal.min_hops
+        joined = levels >= least
+        found = np.where(joined, levels, -1)
+        if self._loops is not None and least >= 1:
+            looped = (levels == least - 1) & self._loops.take(right)
+            found = np.where(looped, levels + 1, found)
+        return found
+
+    def _edges(self, nodes: Codes, lengths: Index, there: Mask) -> Codes:
+        """The least edge between the nodes of each step, one path after the other."""
+        counts = np.where(there, lengths + 1, 0)
+        ends = np.cumsum(counts)
+        is_last = np.zeros(len(nodes), np.bool_)
+        is_last[ends[counts > 0] - 1] = True
+        at = np.flatnonzero(~is_last)
+        sources, targets = nodes.take(at), nodes.take(at + 1)
+        places, positions = edges_between(self._multi, sources, targets)
+        if self.traversal.weight is not None:
+            # Of parallel edges only the cheapest are on a cheapest path.
+            weights = self._weights.take(positions)
+            least = np.full(len(at), np.inf)
+            np.minimum.at(least, places, weights)
+            keep = weights == least.take(places)
+            places, positions = places[keep], positions[keep]
+        ranks = self.topology.edges.ranks(positions)
+        order = np.lexsort((ranks, places))
+        _, first = np.unique(places.take(order), return_index=True)
+        return positions.take(order.take(first))
+
+
+def path_array(kind: ir.PathValue, paths: Paths, nodes: Space, topology: Topology) -> pa.Array:
+    """What is asked of paths, one value for each."""
+    if kind.what == "nodes":
+        return _node_lists(kind.property, paths, nodes)
+    if kind.what == "edges":
+        return _edge_lists(kind, paths, topology)
+    assert isinstance(kind.type, ir.ObjectType)
+    fields = dict(kind.type.fields)
+    edges = fields["edges"]
+    whole = {
+        "nodes": _node_lists(None, paths, nodes),
+        "edges": _edge_lists(ir.PathValue(kind.var, "edges", edges), paths, topology),
+        "length": pa.array(paths.lengths),
+        "cost": pa.array(paths.costs),
+    }
+    chosen = [whole[name] for name in fields]
+    return pa.StructArray.from_arrays(chosen, list(fields), mask=pa.array(~paths.there))
+
+
+def _node_lists(name: str | None, paths: Paths, nodes: Space) -> pa.Array:
+    values = nodes.ids(paths.nodes) if name is None else nodes.values(name, paths.nodes)
+    return _listed(paths.node_offsets, values, paths.there)
+
+
+def _edge_lists(kind: ir.PathValue, paths: Paths, topology: Topology) -> pa.Array:
+    space = topology.edges
+    if kind.property is not None:
+        values = space.values(kind.property, paths.edges)
+        return _listed(paths.edge_offsets, values, paths.there)
+    assert isinstance(kind.type, ir.ObjectList)
+    columns = []
+    for name, inner in kind.type.item.fields:
+        if name == "type":
+            columns.append(space.type_names(paths.edges))
+        elif name in ("from", "to"):
+            ends = topology.src if name == "from" else topology.dst
+            of = topology.sources if name == "from" else topology.targets
+            columns.append(of.ids(ends.take(paths.edges)))
+        else:
+            columns.append(space.values(name, paths.edges).cast(inner.arrow_type()))
+    names = [name for name, _ in kind.type.item.fields]
+    return _listed(paths.edge_offsets, pa.StructArray.from_arrays(columns, names), paths.there)
+
+
+def _listed(offsets: npt.NDArray[np.int32], values: pa.Array, there: Mask) -> pa.Array:
+    return pa.ListArray.from_arrays(pa.array(offsets), values, mask=pa.array(~there))
+
+
+def _offsets(sizes: Index) -> npt.NDArray[np.int32]:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+
+
+def refuse_weights(weights: Floats, name: str) -> None:
+    """Refuse a search by weights of which one is negative or no number."""
+    wrong = np.flatnonzero(~(weights >= 0))
+    if len(wrong):
+        raise BadRequest(
+            f"a cheapest path needs weights that are not negative, and `{name}` is {weights[wrong[0]]} "
+            "somewhere; leave such edges out with a condition in brackets",
+            property=name,
+        )

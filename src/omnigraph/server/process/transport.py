@@ -1,0 +1,121 @@
+"""What a guarded connection stands on: how patient it is, what it has sent, and whether it moves."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import struct
+import termios
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from uvicorn.protocols.http.flow_control import FlowControl
+
+from omnigraph.server.limits import HEAD_BYTES
+
+LOOKS: Final = 6
+"""How often a transfer is looked at in the time over which its speed counts."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How much a connection may send before it is answered, and how long it may take."""
+
+    head_bytes: int = HEAD_BYTES
+    head_seconds: float = 10
+    pace_seconds: float = 30
+    bytes_per_second: int = 1024
+    idle_seconds: float = 75
+    linger_seconds: float = 30
+
+    @property
+    def least_bytes(self) -> float:
+        """What a transfer must have moved in the time over which its speed counts."""
+        return self.bytes_per_second * self.pace_seconds
+
+
+ORDINARY_PATIENCE: Final = Patience()
+
+
+class Pace:
+    """Whether a transfer moves: bytes are compared with those of some looks before."""
+
+    __slots__ = ("_least", "_marks")
+
+    def __init__(self, least: float) -> None:
+        self._least = least
+        self._marks: deque[int] = deque()
+
+    def is_too_slow(self, is_awaited: bool, moved: int) -> bool:
+        """Look at the bytes so far. Time counts only while the other side is awaited."""
+        if not is_awaited:
+            self._marks.clear()
+            return False
+        self._marks.append(moved)
+        return len(self._marks) > LOOKS and moved - self._marks.popleft() < self._least
+
+
+class CountedTransport:
+    """A transport that counts what is written, and closes without taking an answer away."""
+
+    def __init__(self, transport: asyncio.Transport, close: Callable[[], None]) -> None:
+        self._transport = transport
+        self._close = close
+        self.written = 0
+        self.is_ending = False
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, sooner or later."""
+        self.written += len(data)
+        self._transport.write(data)
+
+    def close(self) -> None:
+        """Close as the connection thinks best."""
+        self._close()
+
+    def close_now(self) -> None:
+        """Close when everything that was written is sent."""
+        self.is_ending = True
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Whether nothing more is to be written."""
+        return self.is_ending or self._transport.is_closing()
+
+    @property
+    def taken(self) -> int:
+        """How many bytes the other side has; those that wait here or in the system it has not."""
+        return self.written - self._transport.get_write_buffer_size() - _unsent(self._transport)
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether something waits here because the other side does not take it."""
+        return self._transport.get_write_buffer_size() > 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+def _unsent(transport: asyncio.Transport) -> int:
+    """How many bytes the system holds that the other side has not confirmed; 0 where it cannot say."""
+    socket = transport.get_extra_info("socket")
+    try:
+        answer = fcntl.ioctl(socket.fileno(), termios.TIOCOUTQ, b"\0" * 4)
+        return cast("int", struct.unpack("i", answer)[0])
+    except (AttributeError, OSError, ValueError):
+        return 0
+
+
+class RoomyFlow(FlowControl):
+    """Flow control that goes on reading only where there is room."""
+
+    def __init__(self, transport: asyncio.Transport, has_room: Callable[[], bool]) -> None:
+        super().__init__(transport)
+        self._has_room = has_room
+
+    def resume_reading(self) -> None:
+        """Read on, if there is room."""
+        if self.read_paused and self._has_room():
+            super().resume_reading()

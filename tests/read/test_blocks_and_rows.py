@@ -1,0 +1,98 @@
+"""Optional blocks inside each other, and rows of sources and lists as variables: small graphs, answers by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import ParamError
+
+SCHEMA = """
+node Person { name: String @key  tags: [String]? }
+edge Knows: Person -> Person
+edge Likes: Person -> Person
+edge Rated: Person -> Person { stars: I32 }
+"""
+RATED = [("ann", 5), ("bob", 3), ("cy", 4)]
+TOP = (
+    "query top($n: I64) { match { $p: Person } return { $p.name as name } order { name } limit $n }"
+)
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        tags = {"ann": ["x", "y"], "bob": [], "cy": None}
+        graph.load([{"type": "Person", "data": {"name": n, "tags": t}} for n, t in tags.items()])
+        graph.load(
+            [
+                {"edge": "Knows", "from": "ann", "to": "bob"},
+                {"edge": "Knows", "from": "bob", "to": "cy"},
+                {"edge": "Likes", "from": "bob", "to": "ann"},
+            ]
+        )
+        yield graph
+
+
+NESTED = "$a: Person  optional { $a knows $b  optional { $b likes $c } }"
+
+
+def test_an_optional_block_inside_another(graph):
+    text = (
+        f"match {{ {NESTED} }} return {{ $a.name as a, $b.name as b, $c.name as c }} order {{ a }}"
+    )
+    rows = [tuple(row.values()) for row in graph.query(text)]
+    assert rows == [("ann", "bob", "ann"), ("bob", "cy", None), ("cy", None, None)]
+
+
+def test_what_an_inner_block_did_not_find_is_not_counted(graph):
+    text = f"match {{ {NESTED} }} return {{ $a.name as a, count($b) as b, count($c) as c }} order {{ a }}"
+    rows = [tuple(row.values()) for row in graph.query(text)]
+    assert rows == [("ann", 1, 1), ("bob", 1, 0), ("cy", 0, 0)]
+
+
+def test_a_row_is_tested_for_null_and_counted(graph):
+    text = f"{TOP} match {{ $r: top(2)  $r is not null }} return {{ count($r) as n, count(distinct $r) as m }}"
+    assert graph.query(text).one() == {"n": 2, "m": 2}
+    assert not graph.query(
+        f"{TOP} match {{ $r: top(2)  $r is null }} return {{ $r.name as name }}"
+    ).rows
+
+
+def test_a_required_parameter_of_a_source_cannot_be_null(graph):
+    text = f"{TOP} ($n: I64?) match {{ $r: top($n) }} return {{ count(*) as n }}"
+    assert graph.query(text, {"n": 2}).scalar() == 2
+    with pytest.raises(ParamError, match="`n` of type I64 of the source `top` cannot be null"):
+        graph.query(text, {"n": None})
+
+
+def test_a_list_in_the_condition_of_an_edge(graph):
+    graph.load(
+        [{"edge": "Rated", "from": "ann", "to": to, "data": {"stars": n}} for to, n in RATED]
+    )
+    text = "match { $a rated[stars in [4, 5]] $b } return { $b.name as name } order { name }"
+    assert [row["name"] for row in graph.query(text)] == ["ann", "cy"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "match { $p: Person  for $t in $p.tags } return { $p.name as name, $t as tag }",
+        'match { $p: Person  for $t in $p.tags  $t = "x" } return { $p.name as name }',
+        f"{TOP} match {{ $r: top(2)  $p: Person {{ name: $r.name }} }} return {{ $p.name as name }}",
+        f'{TOP} match {{ $r: top(2)  $r.name = "ann" }} return {{ $r.name as name }}',
+        f"{TOP} match {{ $p: Person  exists {{ $r: top(2)  $r.name = $p.name }} }} return {{ count($p) as n }}",
+    ],
+)
+def test_sources_and_lists_are_explained_also_in_memory(graph, monkeypatch, text):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    cold = graph.explain(text)
+    graph.query("match { $p: Person  $p knows $q  $p likes $r } return { count(*) as n }")
+    warm = graph.explain(text)
+    assert [step.text for step in warm.steps] == [step.text for step in cold.steps]
+    if "top(" in text:
+        assert (
+            warm.order_unknown == "the rows of its sources and lists are not there before it runs"
+        )
+    else:
+        assert warm.order

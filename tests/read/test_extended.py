@@ -1,0 +1,165 @@
+"""The engine against the oracle on conditions, expressions and output: random queries, equal answers."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import omnigraph
+from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.graph import Graph
+from omnigraph.lang.query import compile_query, ir
+from omnigraph.lang.query.ir import NOW_PARAM, ReadPlan
+from omnigraph.read.execute import run_read
+from omnigraph.read.thresholds import MatchThresholds, Thresholds
+from omnigraph.types import from_arrow
+from tests.opened import fresh_reader, read_with
+from tests.oracle.interpreter import RefusedError
+from tests.oracle.interpreter import run as judge
+from tests.read.extended_queries import CATALOG, SCHEMA, made, plain_graph
+from tests.stored import fill
+
+QUERIES = 250
+SEEDS = [range(5), range(5, 10), range(10, 15)]
+PATTERNS = {
+    *("optional", "alternatives", "a condition on edges", "from zero hops", "an open bound"),
+    *("a path", "length of a path", "nodes of a path", "for", "exists", "optional in optional"),
+}
+FORMS = {
+    *("+", "-", "*", "/", "%", "minus", "abs", "floor", "ceil", "round", "length", "part"),
+    *("elapsed", "coalesce", "if", "concat", "lower", "upper", "trim", "substring", "replace"),
+    *("text", "floor of a date", "shift", "date", "datetime", "or", "and", "not", "contains"),
+    *("starts_with", "ends_with", "in", "is null", "a truth alone", "nodes compared"),
+    *("a condition as a value", "shape", "having", "offset", "distinct", "shape as a key"),
+    *("order by an expression", "a key that is an expression", "count(*)", "count(distinct)"),
+    *("collect()", "collect(distinct)", "aggregates in an expression", "anonymous"),
+}
+
+
+def queries(
+    rng: random.Random, count: int, forms: Counter[str], *, patterns: bool = False
+) -> Iterator[tuple[str, ReadPlan]]:
+    """Generated queries that compile; the forms of those that do not are not counted."""
+    done = 0
+    while done < count:
+        used: Counter[str] = Counter()
+        text = made(rng, used, patterns=patterns)
+        try:
+            plan = compile_query(CATALOG, text)
+        except OmniGraphError:
+            continue
+        assert isinstance(plan, ReadPlan)
+        done += 1
+        forms.update(used)
+        yield text, plan
+
+
+def stored(kind: ir.ValueType, column: pa.Array | pa.ChunkedArray) -> list[Any]:
+    """The values of a column, objects as dicts."""
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(kind, ir.ObjectType):
+        names = [name for name, _ in kind.fields]
+        assert [field.name for field in column.type] == names
+        fields = [stored(inner, column.field(name)) for name, inner in kind.fields]
+        rows = [dict(zip(names, values, strict=True)) for values in zip(*fields, strict=True)]
+        return [
+            row if valid.as_py() else None
+            for row, valid in zip(rows, column.is_valid(), strict=True)
+        ]
+    if isinstance(kind, ir.ObjectList):
+        items = stored(kind.item, column.values)
+        ends = zip(column.offsets.to_pylist(), column.offsets.to_pylist()[1:], strict=False)
+        return [items[start:end] for start, end in ends]
+    return from_arrow(kind.as_nullable(), column)
+
+
+def answer_of(graph: Graph, plan: ReadPlan) -> list[tuple[Any, ...]]:
+    """The engine's answer as stored values."""
+    reader = fresh_reader(graph)
+    table = run_read(reader.view(graph.snapshot(), graph.schema.catalog), plan, {NOW_PARAM: 0})
+    assert table.column_names == [column.name for column in plan.columns]
+    columns = [stored(column.type, table.column(at)) for at, column in enumerate(plan.columns)]
+    return [comparable(row) for row in zip(*columns, strict=True)]
+
+
+def comparable(value: Any) -> Any:
+    """A value that can be counted; sums of floats may differ in the last digits."""
+    if isinstance(value, dict):
+        return tuple((name, comparable(inner)) for name, inner in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(comparable(inner) for inner in value)
+    if isinstance(value, float):
+        if math.isnan(value):
+            return "NaN"
+        return float(f"{value:.9g}") + 0.0 if math.isfinite(value) else value
+    return value
+
+
+def expected_of(plan: ReadPlan, plain: Any) -> list[tuple[Any, ...]]:
+    """The oracle's answer."""
+    return [comparable(tuple(row.values())) for row in judge(plan, plain, {}, 0)]
+
+
+def check(graph: Graph, plain: Any, text: str, plan: ReadPlan) -> None:
+    """Compare as the language promises: rows in order, or as a bag, or any of them."""
+    try:
+        expected = expected_of(plan, plain)
+    except RefusedError:
+        with pytest.raises(BadRequest, match="overflow"):
+            answer_of(graph, plan)
+        return
+    actual = answer_of(graph, plan)
+    if plan.order or plan.is_aggregate or plan.distinct:
+        assert actual == expected, text
+    elif plan.limit is None and plan.offset is None:
+        assert Counter(actual) == Counter(expected), text
+    else:
+        everything = Counter(expected_of(replace(plan, limit=None, offset=None), plain))
+        assert len(actual) == len(expected), text
+        assert not Counter(actual) - everything, text
+
+
+@pytest.mark.parametrize("patterns", [False, True], ids=["terms", "patterns"])
+@pytest.mark.parametrize("seeds", SEEDS, ids=str)
+def test_engine_agrees_with_the_oracle(tmp_path, seeds, patterns, record_property):
+    forms: Counter[str] = Counter()
+    for seed in seeds:
+        rng = random.Random(f"{seed} {patterns}")
+        plain = plain_graph(rng)
+        with omnigraph.init(tmp_path / f"graph{seed}", SCHEMA) as graph:
+            fill(graph, plain)
+            for text, plan in queries(rng, QUERIES, forms, patterns=patterns):
+                check(graph, plain, text, plan)
+    record_property("forms", dict(forms))
+    assert not (PATTERNS if patterns else FORMS) - forms.keys(), "forms that no query had"
+
+
+@pytest.mark.parametrize(("mode", "few"), [("csr", 0), ("indexed", 0), ("indexed", 1024)])
+def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, mode, few):
+    """Without few rows, only a key or an index can start a look-up."""
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    rng = random.Random(f"{mode} {few}")
+    plain = plain_graph(rng)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        read_with(graph, Thresholds(match=MatchThresholds(few_rows=few)))
+        fill(graph, plain)
+        for text, plan in queries(rng, QUERIES, Counter(), patterns=True):
+            check(graph, plain, text, plan)
+
+
+def test_small_batches_change_nothing(tmp_path):
+    rng = random.Random(100)
+    plain = plain_graph(rng)
+    with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
+        read_with(graph, Thresholds(match=MatchThresholds(batch_rows=3)))
+        fill(graph, plain)
+        for text, plan in queries(rng, QUERIES, Counter(), patterns=True):
+            check(graph, plain, text, plan)
