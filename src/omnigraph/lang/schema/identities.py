@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from omnigraph.clock import new_ulid
 from omnigraph.errors import IdentityError
 from omnigraph.lang.schema.ir import MAX_ID, Ir, TypeIr
+from omnigraph.lang.schema.joins import dropped_since
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.shape import KINDS, Hint, Kind, PropertyShape, Shape, TypeShape
 from omnigraph.spans import Span
@@ -34,12 +35,40 @@ def inert_hints(shape: Shape) -> tuple[Diagnostic, ...]:
     return tuple(found)
 
 
-def evolve(accepted: Ir, shape: Shape) -> tuple[Ir, tuple[Diagnostic, ...]]:
-    """Build the IR of a changed source: identities follow names and hints, the rest get new ones."""
+@dataclass(frozen=True, slots=True)
+class Numbering:
+    """Where new ids come from: the graph's counter, which all its branches share.
+
+    ``next_id`` is the first free id. Ids below ``single_line_below`` were given while all branches had
+    one schema, which did not record what it dropped.
+    """
+
+    next_id: int
+    single_line_below: int = 0
+
+
+def evolve(
+    accepted: Ir, shape: Shape, numbering: Numbering | None = None
+) -> tuple[Ir, tuple[Diagnostic, ...]]:
+    """Build the IR of a changed source: identities follow names and hints, the rest get new ones.
+
+    Without a numbering the new ids go on where those of the accepted schema end. They are then
+    provisional: another branch may have given the same ones.
+    """
+    numbering = numbering or Numbering(accepted.next_identity_id)
     matcher = _Matcher(accepted, shape)
     matcher.match()
-    ir = _number(shape, accepted.schema_identity_domain, accepted.next_identity_id, matcher.matches)
-    return ir, tuple(matcher.diagnostics)
+    ir = _number(shape, accepted.schema_identity_domain, numbering.next_id, matcher.matches)
+    if ir.next_identity_id == numbering.next_id:
+        # It took no new id: what others took meanwhile is no change of this schema.
+        ir = replace(ir, next_identity_id=accepted.next_identity_id)
+    dropped = dropped_since(accepted, ir.ids, numbering.single_line_below)
+    return replace(ir, joined=accepted.joined, dropped=dropped), tuple(matcher.diagnostics)
+
+
+def new_ids(accepted: Ir, shape: Shape) -> int:
+    """How many ids a changed source needs that the accepted schema does not have."""
+    return evolve(accepted, shape)[0].next_identity_id - accepted.next_identity_id
 
 
 @dataclass(slots=True)

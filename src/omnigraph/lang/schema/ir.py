@@ -2,6 +2,8 @@
 
 Identities survive a rename: they are numbers from one counter and never reused. In JSON a reference
 holds both id and name, so that a stored record can be checked against itself.
+``joined`` says which ids mean the same element since a merge joined them, and ``dropped`` which ids
+this schema and those before it gave up; both are left out of the JSON while they are empty.
 ``position``, ``declared_directly`` and ``satisfies`` describe the accepted source and take no part
 in the comparison of two schemas.
 """
@@ -51,6 +53,14 @@ class TypeIr:
         """The accepted name."""
         return self.shape.name
 
+    @property
+    def ids(self) -> Iterator[int]:
+        """All its ids: its own, that of its table, and those of its properties."""
+        yield self.type_id
+        if self.table_incarnation_id is not None:
+            yield self.table_incarnation_id
+        yield from self.property_ids.values()
+
     def property_by_id(self, property_id: int) -> PropertyShape | None:
         """The property with that identity."""
         for prop in self.shape.properties:
@@ -65,13 +75,19 @@ class TypeIr:
 
 @dataclass(frozen=True, slots=True)
 class Ir:
-    """An accepted schema. Types are sorted by kind, then by name."""
+    """An accepted schema. Types are sorted by kind, then by name.
+
+    ``joined`` are pairs of an id and the one kept for it, by the first of both. ``dropped`` are ids of
+    elements that this schema or one before it dropped, those joined with them included.
+    """
 
     schema_identity_domain: str
     next_identity_id: int
     interfaces: tuple[TypeIr, ...] = ()
     nodes: tuple[TypeIr, ...] = ()
     edges: tuple[TypeIr, ...] = ()
+    joined: tuple[tuple[int, int], ...] = ()
+    dropped: tuple[int, ...] = ()
     _named: Mapping[tuple[Kind, str], TypeIr] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -90,6 +106,11 @@ class Ir:
     def type(self, kind: Kind, name: str) -> TypeIr | None:
         """The type of that kind and name."""
         return self._named.get((kind, name))
+
+    @property
+    def ids(self) -> frozenset[int]:
+        """The ids of all its types, tables and properties."""
+        return frozenset(number for type_ in self for number in type_.ids)
 
     def by_id(self) -> dict[int, TypeIr]:
         """All types by identity."""
@@ -114,6 +135,8 @@ class Ir:
                 section: [_type_json(self, type_) for type_ in self.of_kind(kind)]
                 for kind, section in SECTIONS.items()
             },
+            **({"joined": [list(pair) for pair in self.joined]} if self.joined else {}),
+            **({"dropped": list(self.dropped)} if self.dropped else {}),
         }
 
     @property

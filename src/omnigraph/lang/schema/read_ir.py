@@ -16,6 +16,7 @@ from typing import Any, NoReturn, TypeVar, cast
 
 from omnigraph.errors import IdentityError
 from omnigraph.lang.schema.ir import IR_VERSION, MAX_ID, SECTIONS, Ir, TypeIr
+from omnigraph.lang.schema.joins import Joins
 from omnigraph.lang.schema.shape import (
     ENDPOINT_ROLES,
     IMPLICIT_COLUMNS,
@@ -81,6 +82,8 @@ def _read(stored: object) -> Ir:
         types["interface"],
         types["node"],
         types["edge"],
+        joined=_ids(body, "joined", _join),
+        dropped=_ids(body, "dropped", _id),
     )
     _check_references(ir)
     _check_ids(ir)
@@ -245,6 +248,24 @@ def _sorted(
     return tuple(sorted(_items(body, member, read), key=order))
 
 
+def _ids(body: dict[str, Any], member: str, read: Callable[[object], Item]) -> tuple[Item, ...]:
+    """Read a list that is left out while it is empty; its entries are sorted and differ."""
+    if member not in body:
+        return ()
+    found: set[Any] = set(_items(body, member, read))
+    return tuple(sorted(found))
+
+
+def _id(value: object) -> int:
+    return _number({"an id": value}, "an id", MAX_ID)
+
+
+def _join(value: object) -> tuple[int, int]:
+    if not isinstance(value, list) or len(value) != 2:
+        _malformed(f"a join is a pair of ids, got {brief(value)}")
+    return _id(value[0]), _id(value[1])
+
+
 # Checking
 
 
@@ -289,15 +310,22 @@ def _check_ids(ir: Ir) -> None:
         if (type_.kind, type_.name) in names:
             _malformed(f"{type_.kind} {type_.name} is stored twice")
         names.add((type_.kind, type_.name))
-        own = [type_.type_id, *type_.property_ids.values()]
-        if type_.table_incarnation_id is not None:
-            own.append(type_.table_incarnation_id)
-        for identity in own:
+        for identity in type_.ids:
             if not 0 < identity < ir.next_identity_id:
                 _malformed(f"id {identity} of {type_.name} is not below next_identity_id")
             if identity in seen:
                 _malformed(f"id {identity} of {type_.name} is used twice")
             seen.add(identity)
+    for identity in (*ir.dropped, *(number for pair in ir.joined for number in pair)):
+        if not 0 < identity < ir.next_identity_id:
+            _malformed(f"id {identity} is not below next_identity_id")
+    for identity in ir.dropped:
+        if identity in seen:
+            _malformed(f"id {identity} is both declared and dropped")
+    declared = Counter(Joins(ir).one(identity) for identity in seen) if ir.joined else Counter()
+    for identity, count in declared.items():
+        if count > 1:
+            _malformed(f"id {identity} is joined with another one that is declared, too")
 
 
 def _difference(stored: Any, written: Any, path: str) -> str | None:
