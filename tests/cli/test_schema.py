@@ -90,3 +90,18 @@ def test_a_refused_apply_exits_1_and_changes_nothing(omnigraph, place):
     assert body.json["conflict"] == {"code": "schema_conflict", "branches": ["other"]}
     assert source_of(place) == START
     assert omnigraph("schema", "apply", "g").exit == 2
+
+
+def test_show_clean_leaves_out_the_hints_that_did_their_work(omnigraph, place):
+    start(place)
+    renamed = START.replace("note: String?", 'remark: String? @rename_from("note")')
+    argv = write(place, renamed)
+    assert omnigraph("schema", "apply", *argv).exit == 0
+    assert omnigraph("schema", "show", "g").stdout.strip() == renamed.strip()
+    clean = START.replace("note: String?", "remark: String?")
+    assert omnigraph("schema", "show", "g", "--clean").stdout.strip() == clean.strip()
+    assert omnigraph("schema", "show", "g", "--clean", "--json").json == {"schema_source": clean}
+    for text in (renamed, clean):
+        again = omnigraph("schema", "plan", *write(place, text))
+        assert again.stdout == "the schema is the accepted one; there is nothing to do\n"
+        assert "warning" not in again.stderr

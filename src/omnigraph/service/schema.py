@@ -30,6 +30,13 @@ def show_schema(session: Session) -> Document:
     return {"schema_source": session.schema.source}
 
 
+def without_rename_hints(document: Document) -> Document:
+    """Return the answer of ``show_schema`` without the rename hints of its source."""
+    from omnigraph.lang.schema.syntax.hints import without_hints
+
+    return {**document, "schema_source": without_hints(document["schema_source"])}
+
+
 def plan_schema(session: Session, request: NewSchemaRequest, uri: str) -> Document:
     """Return the steps to a new schema; nothing is changed.
 

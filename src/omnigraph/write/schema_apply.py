@@ -185,7 +185,13 @@ class _Accepted:
         return cls(row, ir, catalog)
 
     def plan(self, request: SchemaRequest) -> MigrationPlan:
-        return plan(self.ir, request.source, request.allow_data_loss, request.filename)
+        return plan(
+            self.ir,
+            request.source,
+            request.allow_data_loss,
+            request.filename,
+            accepted_source=self.row.source,
+        )
 
 
 def _warnings(found: MigrationPlan) -> tuple[str, ...]:

@@ -57,10 +57,18 @@ def init(
     call.answer(document, f"initialized {address.uri}", f"the graph at {address.uri} is made")
 
 
-def show_schema(call: Invocation, uri: UriArgument = None) -> None:
+def show_schema(
+    call: Invocation,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Leave out rename hints, which did their work.")
+    ] = False,
+    uri: UriArgument = None,
+) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
     with call.reach(call.address(uri)) as side:
         document = side.ask("schema", wire.NoParameters())
+    if clean:
+        document = service.without_rename_hints(document)
     call.answer(document, document["schema_source"])
 
 

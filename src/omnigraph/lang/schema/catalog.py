@@ -19,7 +19,7 @@ from omnigraph.lang.schema.shape import (
     Embed,
     Range,
 )
-from omnigraph.types import TEXT, Member, PropType, tuple_id_column
+from omnigraph.types import TEXT, Member, PropType, to_arrow, tuple_id_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,13 +31,25 @@ ENDS = ("src", "dst")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One effective property of a type, with its stable identity."""
+    """One effective property of a type, with its stable identity.
+
+    ``default`` is the stored value that a record or an insert gets where it leaves the property out, a
+    list as a tuple; None without one.
+    """
 
     name: str
     type: PropType
     property_id: int
     annotations: tuple[Annotation, ...] = ()
     embed: Embed | None = None
+    default: Any = None
+
+    def default_column(self, rows: int) -> pa.Array:
+        """The default once for each row."""
+        import pyarrow as pa
+
+        (value,) = to_arrow(self.type, [self.default])
+        return pa.repeat(value, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,19 @@ class EntityType:
     def blob_properties(self) -> tuple[str, ...]:
         """Names of the Blob properties, in property order."""
         return tuple(name for name, prop in self.properties.items() if prop.type.is_blob)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The `@default` values by property, as they are stored; a list is a tuple."""
+        found = ((name, prop.default) for name, prop in self.properties.items())
+        return {name: value for name, value in found if value is not None}
+
+    def with_defaults(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A new row of these stored values: properties that are not among them get their defaults.
+
+        A null among the values is a value. Writers of whole columns take ``Property.default_column``.
+        """
+        return {**self.defaults, **values}
 
     @property
     def embeds(self) -> Mapping[str, Embed]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.lang.schema.defaults import default_value
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.shape import Check, Group, Range
 from omnigraph.lang.schema.syntax.ast import GroupKind
@@ -71,6 +72,7 @@ def _properties(type_: TypeIr) -> Mapping[str, Property]:
             type_.property_ids[prop.name],
             prop.annotations,
             prop.embed,
+            default_value(prop.type, prop.annotations),
         )
         for prop in type_.shape.properties
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.lang.schema.annotations import METADATA
+from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import (
     DROP_EDGE,
@@ -44,6 +45,9 @@ from omnigraph.lang.schema.shape import (
     constraint_order,
 )
 from omnigraph.types import PropType
+
+_METADATA = (*METADATA, DEFAULT)
+"""The annotations that may change without touching a row."""
 
 
 def compare(accepted: Ir, target: Ir, mode: Mode) -> tuple[SchemaStep, ...]:
@@ -135,8 +139,8 @@ class _Comparison:
         before: tuple[Annotation, ...],
         after: tuple[Annotation, ...],
     ) -> Iterator[SchemaStep]:
-        rest = {each for each in before if each.name not in METADATA}
-        changed = rest ^ {each for each in after if each.name not in METADATA}
+        rest = {each for each in before if each.name not in _METADATA}
+        changed = rest ^ {each for each in after if each.name not in _METADATA}
         if changed:
             words = ", ".join(sorted({f"`@{each.name}`" for each in changed}))
             yield UnsupportedChange(entity, f"the annotations of {label} cannot change: {words}")
@@ -331,7 +335,7 @@ def _type_id(ir: Ir, kind: str, name: str) -> int | None:
 
 
 def _metadata(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
-    return tuple(each for each in annotations if each.name in METADATA)
+    return tuple(each for each in annotations if each.name in _METADATA)
 
 
 def _is_wider(before: Cardinality, after: Cardinality) -> bool:

@@ -13,6 +13,7 @@ from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare
 from omnigraph.lang.schema.migrate.steps import SchemaStep, UnsupportedChange
 from omnigraph.lang.schema.shape import Shape
+from omnigraph.lang.schema.syntax.hints import hints_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +56,15 @@ def plan(
     desired: str | Shape,
     allow_data_loss: bool = False,
     filename: str | None = None,
+    accepted_source: str | None = None,
 ) -> MigrationPlan:
-    """Plan the change from the accepted schema to a source text or its shape. Writes nothing."""
+    """Plan the change from the accepted schema to a source text or its shape. Writes nothing.
+
+    Rename hints that ``accepted_source`` has as well were used up, and get no diagnostic.
+    """
     shape = compile_schema(desired, filename).shape if isinstance(desired, str) else desired
-    target, diagnostics = evolve(accepted, shape)
+    used = () if accepted_source is None else hints_in(accepted_source)
+    target, diagnostics = evolve(accepted, shape, used=used)
     steps = compare(accepted, target, "hard" if allow_data_loss else "soft")
     if not steps and accepted.shape.shape_hash != shape.shape_hash:
         steps = (UnsupportedChange("schema", "the schema changed in a way no step describes"),)

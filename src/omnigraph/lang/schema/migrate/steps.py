@@ -8,6 +8,7 @@ from typing import Any, ClassVar, Literal
 
 from omnigraph.lang.schema.lint import CODES, REQUIRED_PROPERTY_ADDED, TYPE_CHANGED
 from omnigraph.lang.schema.shape import Kind
+from omnigraph.lang.source import escape
 
 Mode = Literal["soft", "hard"]
 
@@ -175,14 +176,22 @@ class UpdateTypeMetadata(SchemaStep):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePropertyMetadata(SchemaStep):
-    """The description of a property changes; lists the new ones."""
+    """The description or the default of a property changes; lists the new ones."""
 
     kind = "update_property_metadata"
-    sentence = "update the description of {step.type_name}.{step.property_name}"
     type_kind: Kind
     type_name: str
     property_name: str
     annotations: tuple[dict[str, Any], ...]
+
+    def describe(self) -> str:
+        """The step in words, with what the property has from then on."""
+        name = f"{self.type_name}.{self.property_name}"
+        values = {one["name"]: one.get("value", "") for one in self.annotations}
+        if not values:
+            return f"remove the description and the default of {name}"
+        shown = [f"{word} {escape(values[word])}" for word in sorted(values)]
+        return f"give {name} the {' and the '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True)
