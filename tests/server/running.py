@@ -7,6 +7,7 @@ so that a test can hold it, look inside, and give it less patience.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -233,11 +234,30 @@ class Served:
         """A new connection."""
         return socket.create_connection((self.host, self.port), timeout=LONG)
 
+    def pass_time(self, seconds: float, *, steps: int = 1) -> None:
+        """Put the server's clock on by so many seconds, and let everything that is due then happen.
+
+        What looks again and again does so once in every step. Of a server with much patience, a test decides
+        so how much time passes, however busy the machine is.
+        """
+        for _ in range(steps):
+            passing = _pass(seconds / steps)
+            asyncio.run_coroutine_threadsafe(passing, self.server._loop).result(LONG)
+
     def wait(self) -> bool:
         """Wait for its end; return whether all work had ended."""
         self.thread.join(LONG)
         assert not self.thread.is_alive()
         return self.ended[0]
+
+
+async def _pass(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    ahead = loop.time() - time.monotonic() + seconds
+    loop.time = lambda: time.monotonic() + ahead
+    # One turn of the loop finds what is due, the next ones see what that brought about.
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 @contextmanager
