@@ -1,6 +1,6 @@
 """Schema changes: plan the steps from the accepted schema to a new source, and apply them.
 
-1. Finish what dead writers left, and plan.
+1. Finish what dead writers left, plan, and take ids for what is new from the graph's counter.
 2. Take every lock of `main`, check everything again, and plan again.
 3. Stage what the tables need, commit the tables and publish them together with the new schema.
 4. Write the mirror files, release the locks, and remove what a hard drop left behind.
@@ -29,11 +29,13 @@ from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.steps import SchemaStep, read_step
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
+from omnigraph.manifest.history.identity_counter import take_ids
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
@@ -184,13 +186,14 @@ class _Accepted:
         check_contract(catalog, state.head)
         return cls(row, ir, catalog)
 
-    def plan(self, request: SchemaRequest) -> MigrationPlan:
+    def plan(self, request: SchemaRequest, numbering: Numbering | None = None) -> MigrationPlan:
         return plan(
             self.ir,
             request.source,
             request.allow_data_loss,
             request.filename,
             accepted_source=self.row.source,
+            numbering=numbering,
         )
 
 
@@ -207,6 +210,7 @@ class _Apply:
         self.workspace = workspace
         self.request = request
         self.started = stamp_us()
+        self.numbering: Numbering | None = None
 
     def run(self) -> SchemaApplied:
         """Plan, take the locks, check and plan again, commit, and tidy up."""
@@ -218,6 +222,10 @@ class _Apply:
             return SchemaApplied(False, version, (), None, _warnings(found))
         self._refuse_branches()
         found.require_supported()
+        if count := found.new_ids(accepted.ir):
+            # Before the locks of the branch: the counter is on `main`, whatever branch this is.
+            self.numbering = take_ids(self.workspace, count)
+            found = accepted.plan(self.request, self.numbering)
         expected = self._table_changes(before, accepted, found)
         self._refuse_tagged(expected)
         # Planning took a while. Only what happens from here on counts as a change while waiting.
@@ -291,7 +299,7 @@ class _Apply:
         accepted = _Accepted.read(self.workspace, state)
         self._refuse_branches()
         settle_mirrors(self.workspace.store, accepted.row)
-        found = accepted.plan(self.request)
+        found = accepted.plan(self.request, self.numbering)
         found.require_supported()
         changes = self._table_changes(state, accepted, found)
         self._refuse_tagged(changes)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest import rows
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.row_reads import former_keys
@@ -49,7 +50,7 @@ def table_changes(
     added = [new[number] for number in sorted(new.keys() - old.keys())]
     used = _names_used(workspace, state) if added else set()
     return TableChanges(
-        created=tuple((entity, _new_table(entity, used)) for entity in added),
+        created=tuple((entity, _new_table(entity, state.name, used)) for entity in added),
         columns=tuple(columns),
         renamed={
             number: new[number].table_key
@@ -92,12 +93,12 @@ def _by_incarnation(catalog: Catalog) -> dict[int, Entity]:
     return {entity.table_incarnation_id: entity for entity in entities}
 
 
-def _new_table(entity: Entity, used: set[str]) -> TableState:
+def _new_table(entity: Entity, branch: str, used: set[str]) -> TableState:
     kind: layout.TableKind = "edge" if isinstance(entity, EdgeType) else "node"
     number = entity.table_incarnation_id
-    location = layout.table_location(
-        kind, entity.name, str(number), used_before=entity.table_key in used
-    )
+    # Two branches may add types of one name; only on `main` is it known that no other has it.
+    taken = branch != MAIN or entity.table_key in used
+    location = layout.table_location(kind, entity.name, str(number), used_before=taken)
     return TableState(entity.table_key, number, location, 1, None, 0)
 
 

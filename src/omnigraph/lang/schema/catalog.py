@@ -43,6 +43,8 @@ class Property:
     annotations: tuple[Annotation, ...] = ()
     embed: Embed | None = None
     default: Any = None
+    joined_ids: tuple[int, ...] = ()
+    """Other ids that mean this property, since a merge joined them."""
 
     def default_column(self, rows: int) -> pa.Array:
         """The default once for each row."""
@@ -77,6 +79,13 @@ class EntityType:
     index: tuple[tuple[str, ...], ...] = ()
     annotations: tuple[Annotation, ...] = ()
     declared_index: tuple[tuple[str, ...], ...] = ()
+    joined_incarnations: tuple[int, ...] = ()
+    """Other tables that were of this type, on branches whose type a merge joined with it."""
+
+    @property
+    def incarnations(self) -> tuple[int, ...]:
+        """Every table that may hold rows of this type, its own first."""
+        return (self.table_incarnation_id, *self.joined_incarnations)
 
     @property
     def blob_properties(self) -> tuple[str, ...]:

@@ -72,11 +72,6 @@ def evolve(
     return replace(ir, joined=accepted.joined, dropped=dropped), tuple(matcher.diagnostics)
 
 
-def new_ids(accepted: Ir, shape: Shape) -> int:
-    """How many ids a changed source needs that the accepted schema does not have."""
-    return evolve(accepted, shape)[0].next_identity_id - accepted.next_identity_id
-
-
 @dataclass(slots=True)
 class _Matches:
     """The accepted declarations that continue to exist, and the ids of their properties."""

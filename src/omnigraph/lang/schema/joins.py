@@ -29,6 +29,10 @@ class Joins:
         """All ids that mean the same element as this one, itself included."""
         return self._members.get(self.one(number), frozenset((number,)))
 
+    def others(self, number: int) -> tuple[int, ...]:
+        """The other ids that mean the same element, sorted."""
+        return tuple(sorted(self.all(number) - {number}))
+
     def join(self, left: int, right: int) -> None:
         """Let two ids, and all that are joined with them, mean one element."""
         members = self.all(left) | self.all(right)
