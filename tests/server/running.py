@@ -19,7 +19,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -49,6 +50,7 @@ class ForkedProcess:
         self, launcher: Launcher, argv: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path
     ) -> None:
         self._launcher = launcher
+        self._code: int | None = None
         printed = log.with_suffix(".stdout")
         os.mkfifo(printed)
         # Without waiting for the one who writes, whom the next line starts.
@@ -58,8 +60,9 @@ class ForkedProcess:
         self.stdout = os.fdopen(reading, encoding="utf-8")
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
-        os.kill(self.pid, number)
+        """Send it a signal, unless its end is known."""
+        if self._code is None:
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""
@@ -68,10 +71,11 @@ class ForkedProcess:
     def wait(self, timeout: float) -> int:
         """Wait for its end, and return the exit code."""
         deadline = time.monotonic() + timeout
-        while (code := self._launcher.poll(self.pid)) is None:
-            assert time.monotonic() < deadline, "the server does not end"
+        while self._code is None:
+            self._code = self._launcher.poll(self.pid)
+            assert self._code is not None or time.monotonic() < deadline, "the server does not end"
             time.sleep(0.005)
-        return code
+        return self._code
 
 
 @dataclass
@@ -182,8 +186,13 @@ def run_server(
     *flags: str | os.PathLike[str],
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    launcher: Launcher | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a server that is expected to refuse to start, and return what it said."""
+    """Run a server that is expected to refuse to start, and return what it said; ``launcher`` may fork it."""
+    if launcher is not None:
+        env = clean_environment(**(environ or {}))
+        ended = launcher.run_server([*map(os.fspath, flags)], cwd or Path.cwd(), env, LONG)
+        return subprocess.CompletedProcess(flags, ended.exit, ended.stdout, ended.stderr)
     return subprocess.run(
         [*COMMAND, *map(os.fspath, flags)],
         capture_output=True,
@@ -242,7 +251,8 @@ class Served:
         """
         for _ in range(steps):
             passing = _pass(seconds / steps)
-            asyncio.run_coroutine_threadsafe(passing, self.server._loop).result(LONG)
+            with suppress(CancelledError):  # it ended meanwhile
+                asyncio.run_coroutine_threadsafe(passing, self.server._loop).result(LONG)
 
     def wait(self) -> bool:
         """Wait for its end; return whether all work had ended."""
