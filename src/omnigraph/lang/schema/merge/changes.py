@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from omnigraph.lang.schema.annotations import METADATA
+from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.attributes import is_wider
 from omnigraph.lang.schema.merge.by_identity import PropertyView, TypeView
 from omnigraph.lang.schema.shape import Annotation
 
-DEFAULT = "default"
 NOTES = (*METADATA, DEFAULT)
 """The annotations with a text that each side may change."""
 

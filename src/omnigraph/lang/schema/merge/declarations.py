@@ -6,8 +6,8 @@ import json
 from decimal import Decimal
 from typing import Any, cast
 
+from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.by_identity import Member, Rule
-from omnigraph.lang.schema.merge.changes import DEFAULT
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
 from omnigraph.lang.schema.shape import Annotation
 from omnigraph.lang.schema.syntax import ast

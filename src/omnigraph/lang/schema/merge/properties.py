@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.attributes import merge_set, merge_type, merge_value
 from omnigraph.lang.schema.merge.by_identity import Binding, PropertyView, TypeView
 from omnigraph.lang.schema.merge.changes import (
-    DEFAULT,
     definition_notes,
     note,
     property_changes,

@@ -26,7 +26,7 @@ from omnigraph.lang.source import Source
 _TOKEN = re.compile(
     r'(?P<trivia>\s+|//[^\n]*|/\*[\s\S]*?\*/)|"[^"\\]*(?:\\.[^"\\]*)*"|\w+|.', re.DOTALL
 )
-_REST_OF_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*[^\n]*?\*/[ \t]*(?=\n|$))?\n?")
+_REST_OF_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/[ \t]*(?=\n|$))?\n?")
 
 
 @dataclass(frozen=True, slots=True)
