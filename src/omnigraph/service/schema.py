@@ -37,12 +37,19 @@ def without_rename_hints(document: Document) -> Document:
     return {**document, "schema_source": without_hints(document["schema_source"])}
 
 
-def plan_schema(session: Session, request: NewSchemaRequest, uri: str) -> Document:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest(NewSchemaRequest):
+    """A new schema, which is only planned. With ``check`` all stored rows are judged by its new rules."""
+
+    check: bool = False
+
+
+def plan_schema(session: Session, request: PlanRequest, uri: str) -> Document:
     """Return the steps to a new schema; nothing is changed.
 
     ``warnings`` are there if the plan destroys data or has rename hints that do nothing.
     """
-    plan = session.schema.plan(request.schema_source, request.allow_data_loss)
+    plan = session.schema.plan(request.schema_source, request.allow_data_loss, check=request.check)
     document = {"uri": uri, **plan.to_json()}
     return {**document, "warnings": list(plan.warnings)} if plan.warnings else document
 

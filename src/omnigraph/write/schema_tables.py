@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest import rows
@@ -20,6 +21,9 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
 from omnigraph.storage.columns.stage_schema import ColumnChanges
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,9 +69,17 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
     """Return what happens to the columns of a type that exists before and after."""
     before = {prop.property_id: prop for prop in old.properties.values()}
     after = {prop.property_id: prop for prop in new.properties.values()}
-    in_both = before.keys() & after.keys()
+    widened = _widened(old, new)
+    cleared = _cleared(old, new)
+    stays = sorted(before.keys() & after.keys() - widened - cleared)
     # Reading the schema costs an import of Arrow, which most schema changes of no column do without.
-    stored = table_schema(new) if after.keys() - before.keys() else None
+    stored = table_schema(new) if (after.keys() - before.keys()) | widened | cleared else None
+
+    def fields(numbers: set[int]) -> dict[str, pa.Field]:
+        if stored is None:
+            return {}
+        return {before[number].name: stored.field(after[number].name) for number in sorted(numbers)}
+
     return ColumnChanges(
         added=tuple(
             stored.field(prop.name)
@@ -76,16 +88,47 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
         ),
         renamed={
             before[number].name: after[number].name
-            for number in sorted(in_both)
+            for number in stays
             if before[number].name != after[number].name
         },
         relaxed=tuple(
             before[number].name
-            for number in sorted(in_both)
+            for number in stays
             if after[number].type.nullable and not before[number].type.nullable
         ),
         dropped=tuple(prop.name for number, prop in before.items() if number not in after),
+        widened=fields(widened),
+        cleared=fields(cleared),
     )
+
+
+def _widened(old: Entity, new: Entity) -> set[int]:
+    """The ids of the properties whose values are stored in a larger type from now on."""
+    before = {prop.property_id: prop.type.scalar for prop in old.properties.values()}
+    return {
+        prop.property_id
+        for prop in new.properties.values()
+        if before.get(prop.property_id, prop.type.scalar) != prop.type.scalar
+    }
+
+
+def _cleared(old: Entity, new: Entity) -> set[int]:
+    """The ids of the vectors that are made of another text or by another model from now on."""
+    before = _bindings(old)
+    return {
+        number
+        for number, binding in _bindings(new).items()
+        if number in before and binding != before[number]
+    }
+
+
+def _bindings(entity: Entity) -> dict[int, tuple[int, str | None]]:
+    """What vectors are made of, by their ids: the id of the text, and the model."""
+    properties = entity.properties
+    return {
+        properties[name].property_id: (properties[embed.source].property_id, embed.model)
+        for name, embed in entity.embeds.items()
+    }
 
 
 def _by_incarnation(catalog: Catalog) -> dict[int, Entity]:

@@ -7,7 +7,8 @@ from omnigraph.lang.schema import compile_schema, create, plan
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.lint import CODES, Severity, Tier
 from omnigraph.lang.schema.migrate import steps as all_steps
-from omnigraph.lang.schema.migrate.steps import SchemaStep, read_step
+from omnigraph.lang.schema.migrate.read_steps import read_step
+from omnigraph.lang.schema.migrate.steps import SchemaStep
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 

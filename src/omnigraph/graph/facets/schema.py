@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.errors import BadRequest
+from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.caches import AcceptedSchema
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.lang.schema.catalog import Catalog
@@ -58,24 +58,29 @@ class Schema(Facet):
         """
         from omnigraph.lang.schema.syntax.hints import without_hints
 
-        if not isinstance(clean, bool):
-            raise BadRequest(f"clean is True or False, not {clean!r}")
+        check_flag("clean", clean)
         accepted = self._accepted()
         source = accepted.row.source
         return ShownSchema(
             without_hints(source) if clean else source, accepted.row.ir_hash, accepted.catalog
         )
 
-    def plan(self, schema: str | Path, allow_data_loss: bool = False) -> SchemaPlan:
+    def plan(
+        self, schema: str | Path, allow_data_loss: bool = False, *, check: bool = False
+    ) -> SchemaPlan:
         """Return the steps from the accepted schema to a new one; nothing is written.
 
         ``schema`` is source text, or a ``Path`` to a file. With ``allow_data_loss`` drops are hard.
+        With ``check`` all stored rows are judged by the new rules, as ``apply`` does it: those that
+        break one are ``SchemaViolation``.
         """
         from omnigraph.write.schema_apply import plan_schema
 
         self._state.ensure_open()
         self._access.ask(Action.READ)
-        return plan_schema(self._state.workspace, _request(schema, allow_data_loss))
+        check_flag("check", check)
+        request = _request(schema, allow_data_loss)
+        return plan_schema(self._state.workspace, request, check=check)
 
     def apply(
         self,
@@ -116,8 +121,8 @@ def _request(
     from omnigraph.commit.replays import WriteRequest
     from omnigraph.write.schema_apply import SchemaRequest
 
-    if not isinstance(allow_data_loss, bool):
-        raise BadRequest(f"allow_data_loss is True or False, not {allow_data_loss!r}")
     source, filename = read_source(schema)
     asked = WriteRequest.checked("schema_apply", operation_id, message)
-    return SchemaRequest(source, filename, allow_data_loss, actor_id, asked)
+    return SchemaRequest(
+        source, filename, check_flag("allow_data_loss", allow_data_loss), actor_id, asked
+    )
