@@ -264,4 +264,4 @@ def violation_of(broken: Sequence[BrokenRule]) -> SchemaViolation:
 def _text(one: BrokenRule) -> str:
     what = "source node" if one.rule.startswith("@card") else "row"
     named = ", ".join(one.row_ids[:_NAMED]) + (", …" if one.rows > _NAMED else "")
-    return f"{one.element} breaks {one.rule} in {counted(one.rows, what)} ({named})"
+    return f"{one.rule} of {one.element} is broken by {counted(one.rows, what)} ({named})"
