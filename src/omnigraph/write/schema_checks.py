@@ -7,6 +7,7 @@ from omnigraph.errors import SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.migrate.data_steps import ChangeEmbed
 from omnigraph.lang.schema.migrate.migration import MigrationPlan
+from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableIdentity
 from omnigraph.manifest.workspace import Workspace
@@ -16,7 +17,7 @@ from omnigraph.validate.new_rules import broken_rules, new_rules, violation_of
 
 
 class RowChecks:
-    """Judges the stored rows of a branch against plans, and remembers which tables passed which plan.
+    """Judges the stored rows of a branch against a plan, and remembers which tables passed it.
 
     So a check before the locks are taken counts under them as well, for every table that did not move.
     """
@@ -24,7 +25,8 @@ class RowChecks:
     def __init__(self, workspace: Workspace, *, allow_data_loss: bool) -> None:
         self.workspace = workspace
         self.allow_data_loss = allow_data_loss
-        self._passed: set[tuple[TableIdentity, str]] = set()
+        self._steps: tuple[SchemaStep, ...] = ()
+        self._passed: set[TableIdentity] = set()
 
     def run(
         self, state: BranchState, found: MigrationPlan, accepted: Catalog, target: Catalog
@@ -34,19 +36,18 @@ class RowChecks:
         ``SchemaConflict`` where vectors would be lost without consent.
         """
         pins = {table.incarnation: table for table in state.head.tables.values()}
-        plan_hash = found.target_ir.ir_hash
+        if self._steps != found.steps:
+            self._steps, self._passed = found.steps, set()
         asked = [
             rule
             for rule in new_rules(found.steps, target)
             if (pin := pins.get(rule.entity.table_incarnation_id)) is not None
-            and (pin.identity, plan_hash) not in self._passed
+            and pin.identity not in self._passed
         ]
         broken = broken_rules(asked, accepted, target, pins, self.workspace.pinned)
         if broken:
             raise violation_of(broken)
-        self._passed |= {
-            (pins[rule.entity.table_incarnation_id].identity, plan_hash) for rule in asked
-        }
+        self._passed |= {pins[rule.entity.table_incarnation_id].identity for rule in asked}
         if not self.allow_data_loss:
             self._refuse_lost_vectors(state, found, accepted, target)
 
