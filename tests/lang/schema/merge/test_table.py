@@ -6,7 +6,7 @@ from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.joins import Joins
 from omnigraph.lang.schema.merge.conflicts import in_order
 from tests.lang.schema.merge.table import BASE, THEN
-from tests.lang.schema.merge.table_rows import CASES
+from tests.lang.schema.merge.table_everyday import CASES
 from tests.lang.schema.merge.three_schemas import edited, graph, merge, mirrored
 
 
