@@ -1,7 +1,6 @@
 """The everyday changes of schema.md 11.3 when two schemas meet (schema-branches.md 4.1)."""
 
 from tests.lang.schema.merge.table import (
-    THEN,
     add,
     broken,
     case,
@@ -140,12 +139,6 @@ case(
     source=(add("Ship", "built: I32? @default(1)"),),
     target=(add("Ship", "built: I32?"),),
     merged=(add("Ship", "built: I32? @default(1)"),),
-)
-case(
-    "add a required property with a default",
-    source=(add("Ship", "built: I32 @default(1)"),),
-    target=(add("Ship", "owner: String?"),),
-    merged=(add("Ship", "built: I32 @default(1)"), add("Ship", "owner: String?")),
 )
 case(
     "add the same property, required by one",
@@ -405,14 +398,4 @@ case(
     source=(drop(REMARK), drop("@index(remark)")),
     target=(into(REMARK, "remark: String?"),),
     merged=(drop(REMARK), drop("@index(remark)")),
-)
-case(
-    "a required property that lost its default cannot be added",
-    source=(
-        add("Ship", "built: I32 @default(1)"),
-        THEN,
-        ("built: I32 @default(1)", "built: I32"),
-    ),
-    target=(),
-    conflicts=(broken("node:Ship.built"),),
 )

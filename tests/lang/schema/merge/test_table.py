@@ -98,3 +98,17 @@ def check_ids(merged, source, target):
 
 def test_there_are_enough_cases():
     assert len(CASES) >= 150
+
+
+def test_what_no_step_leads_to_is_invalid():
+    """A required property that lost its default has no value for the rows of the other side."""
+    base = graph(BASE)
+    added = edited(BASE, [("// +Ship", "built: I32 @default(1)\n    // +Ship")])
+    feature = base.branch("feature").apply(added)
+    feature.apply(edited(added, [(" @default(1)", "")]))
+    (conflict,) = merge(base, feature, base.branch("main")).conflicts
+    assert (conflict.kind, conflict.element) == ("schema_invalid", "node:Ship.built")
+    assert conflict.detail["rule"] == "OG-MF-103"
+    assert "node:Ship.built" in conflict.message
+    # The other way round nothing is missing: the rows of the feature have the value.
+    assert merge(base, base.branch("main"), feature).schema.ir == feature.ir
