@@ -63,7 +63,7 @@ TERMS = [
 OUTPUTS = [
     (
         "match { $a: Person  $b: Person  optional { $b $w:<knows> by since $a } } "
-        "return { $a, $b } order { cost($w) desc, $a } limit 6"
+        "return { $a, $b } order { cost($w) desc } limit 6"
     ),
     "match { $p: Person  for $a in $p.tags } return { $p, $a as t } order { $p.active }",
     "match { $p: Person } return { $p.nick as k, count(*) as n, avg($p.height) as a } order { k desc }",
