@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 import omnigraph as og
-from tests.cli.running import Launcher
 from tests.server.running import RunningServer, start_server
 
 SCHEMA = """
@@ -45,16 +44,12 @@ def own_people(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(tmp_path: Path, launcher: Launcher) -> Iterator[Callable[..., RunningServer]]:
-    """Start real servers, as many as the test wants; arguments are those of ``start_server``.
-
-    ``fresh``: in a new interpreter, where the start or the end of the process is what is tested.
-    """
+def start(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
+    """Start real servers, as many as the test wants; arguments are those of ``start_server``."""
     with ExitStack() as running:
 
-        def starting(*flags: Any, fresh: bool = False, **more: Any) -> RunningServer:
+        def starting(*flags: Any, **more: Any) -> RunningServer:
             log = tmp_path / f"server-{len(list(tmp_path.glob('server-*.log')))}.log"
-            given = {"log": log, "launcher": None if fresh else launcher, **more}
-            return running.enter_context(start_server(*flags, **given))
+            return running.enter_context(start_server(*flags, **{"log": log, **more}))
 
         yield starting

@@ -27,22 +27,17 @@ from tests.conformance.expectations import only_known
 from tests.server.running import COMMAND, RunningServer, start_server
 
 CLUSTERS = "clusters are not built yet"
-WORKERS = "servers of several processes are not built yet"
 EXPLORER = "the explorer is not built yet"
 #: Every case that is left out, and why.
 LEFT_OUT = {
     "boot-cluster-refuses-bindings": CLUSTERS,
-    "boot-worker-cannot-open": WORKERS,
-    "boot-workers-drain": WORKERS,
     "http-explorer-page-headers": EXPLORER,
     "http-schema-apply-cluster-mode": CLUSTERS,
     "http-stored-query-deny-equals-unknown": CLUSTERS,
-    "http-two-workers-see-each-others-writes": WORKERS,
 }
 #: What each reason looks like in a case: so that no case is left out for a reason it does not have.
 SIGNS = {
     CLUSTERS: ("cluster",),
-    WORKERS: ("--workers",),
     EXPLORER: ("/ui",),
 }
 HTTP_KEYS = [*CASE_KEYS, "request", "steps", "parallel", "signal", "error"]
@@ -138,9 +133,6 @@ class ServedCase(Running):
     def boot(self) -> Result:
         """Start a server that ends, by itself or by the signal of the case."""
         body = self.case.body
-        if self.launcher is not None and "signal" not in body:
-            env = environment(self.place / "home", body.get("env"))
-            return self.launcher.run_server(body["argv"], self.place, env, PATIENCE)
         argv = [*COMMAND, *body["argv"]]
         process = subprocess.Popen(
             argv,

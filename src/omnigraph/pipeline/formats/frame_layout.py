@@ -119,11 +119,10 @@ class Layout:
                 yield f'there are two columns "{column}"'
         if self.patch:
             return
-        there = {*times, *entity.defaults}
         needed = [*self.end_columns, *required_names(entity)]
-        needed += [v for v, s in required_embeds(entity).items() if s not in there]
+        needed += [v for v, s in required_embeds(entity).items() if s not in times]
         for column in needed:
-            if column not in there:
+            if column not in times:
                 yield f'the required column "{column}" is missing'
 
 

@@ -12,19 +12,18 @@ from __future__ import annotations
 
 import importlib.util
 import logging
-import os
-import shutil
 import sys
-import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack, suppress
-from functools import partial
-from typing import TYPE_CHECKING, Final, NoReturn
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import OmniGraphError
 
 if TYPE_CHECKING:
+    import socket
+
     from omnigraph.server.hosts import Authority
+    from omnigraph.server.process.channel import HandedDown
     from omnigraph.server.process.options import Options
     from omnigraph.server.process.serving import Signals
 
@@ -69,9 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Options, signals: Signals) -> int:
-    from omnigraph.server.process.boot import booted, check_access, listening
+    from omnigraph.server.process.boot_data import check_access, read_boot_data
+    from omnigraph.server.process.channel import HandedDown
     from omnigraph.server.process.options import refuse_what_is_not_there_yet
-    from omnigraph.server.process.serving import GraphServer, take_turns_often
+    from omnigraph.server.process.ports import listening
     from omnigraph.server.tokens import tokens_from_environment
 
     tokens = tokens_from_environment()
@@ -79,28 +79,26 @@ def _run(options: Options, signals: Signals) -> int:
         check_access(options, tokens)
     refuse_what_is_not_there_yet(options)
     check_access(options, tokens)
-    take_turns_often()
-    with ExitStack() as cleanup:
-        listener, bound = cleanup.enter_context(listening(options, is_open=tokens is None))
-        state = cleanup.enter_context(booted(options, tokens, bound))
-        forget_spool = partial(shutil.rmtree, state.spool_directory, ignore_errors=True)
-        signals.at_last(forget_spool)
-        from omnigraph.server.app import create_app
+    data = read_boot_data(options, tokens)
+    with listening(options, is_open=data.is_open) as (listener, bound):
+        if options.workers == 1:
+            from omnigraph.server.process.running import run
 
-        app = create_app(state)
-        server = GraphServer(app, state, app.engine.lanes, options.ending)
+            return run(options, data, listener, bound, signals, lambda: _announce(bound))
+        return _run_workers(HandedDown(options, data, bound), listener, signals)
 
-        def ready() -> None:
-            signals.drain_with(server.drain)
-            _announce(bound)
 
-        is_done = server.run_on(listener, ready)
-        logger.info("ended")
-        if not (is_done and _is_over(cleanup.pop_all().close, options.ending.publishing)):
-            # Threads that still work would keep the process. What they leave is recovered.
-            forget_spool()
-            _leave(0)
-    return 0
+def _run_workers(given: HandedDown, listener: socket.socket, signals: Signals) -> int:
+    from omnigraph.server.process.parent import Parent
+    from omnigraph.server.process.ports import Port
+
+    def ready() -> None:
+        signals.drain_with(parent.drain)
+        _announce(given.bound)
+
+    parent = Parent(given, Port(listener), ready)
+    signals.at_last(parent.end_at_once)
+    return parent.run()
 
 
 def _announce(bound: Authority) -> None:
@@ -109,19 +107,6 @@ def _announce(bound: Authority) -> None:
     with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or there is no stdout
         sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={bound}\n")
         sys.stdout.flush()
-
-
-def _is_over(work: Callable[[], object], seconds: float) -> bool:
-    """Do some work, and wait for it, but not for ever."""
-    thread = threading.Thread(target=work, daemon=True)
-    thread.start()
-    thread.join(seconds)
-    return not thread.is_alive()
-
-
-def _leave(code: int) -> NoReturn:
-    logging.shutdown()
-    os._exit(code)
 
 
 def _complain(text: str, code: int) -> int:

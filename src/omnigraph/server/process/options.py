@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 from omnigraph import settings
+from omnigraph.cores import usable_cores
 from omnigraph.errors import BadRequest
 from omnigraph.server.hosts import Authority, Network, parse_allowed_host, parse_proxy
 from omnigraph.server.process.serving import Ending
@@ -24,6 +25,8 @@ from omnigraph.version import version_text
 PROGRAM: Final = "omnigraph-server"
 DEFAULT_ID: Final = "default"
 """The id of a graph that is served alone."""
+
+MOST_WORKERS: Final = 256
 
 _BINDINGS: Final = ("--policy", "--server-policy", "--queries")
 _NOT_YET: Final = {
@@ -55,6 +58,7 @@ class Options:
     server_policy: Path | None
     queries: Mapping[str, Path]
     agents: bool
+    workers: int
     not_yet: tuple[str, ...]
 
     @property
@@ -91,7 +95,7 @@ def _checked(given: argparse.Namespace) -> Options:
         for flag in _BINDINGS:
             if _is_given(given, flag):
                 raise Misuse(f"{flag} cannot stand beside --cluster, which declares its own")
-    _check_workers(settings.SERVER_WORKERS.get() if given.workers is None else given.workers)
+    workers = settings.SERVER_WORKERS.get() if given.workers is None else given.workers
     host, port = _address(settings.SERVER_BIND.get() if given.bind is None else given.bind)
     return Options(
         graphs=graphs,
@@ -105,6 +109,7 @@ def _checked(given: argparse.Namespace) -> Options:
         server_policy=None if given.server_policy is None else Path(given.server_policy),
         queries=_bound("--queries", given.queries, graphs, shared=False),
         agents=not given.no_mcp,
+        workers=_workers(workers.strip()),
         not_yet=tuple(used),
     )
 
@@ -182,14 +187,12 @@ def _graph_id(text: str, flag: str) -> str:
     return text
 
 
-def _check_workers(text: str) -> None:
-    if text != "auto" and (not text.isascii() or not text.isdigit() or int(text) < 1):
-        raise Misuse(f"--workers is {text[:20]!r}; give a number, 1 or more, or auto")
-    if text == "auto" or int(text) != 1:
-        raise Misuse(
-            f"--workers {text} is not in this release; leave it out, and start several servers on "
-            "ports of their own"
-        )
+def _workers(text: str) -> int:
+    if text == "auto":
+        return usable_cores()
+    if not text.isascii() or not text.isdigit() or not 1 <= int(text[:9]) <= MOST_WORKERS:
+        raise Misuse(f"--workers is {text[:20]!r}; give a number from 1 to {MOST_WORKERS}, or auto")
+    return int(text)
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -259,7 +262,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="believe X-Forwarded-Proto, -Host and -Prefix from here",
     )
-    add("--workers", metavar="N", help="how many processes serve (1)")
+    add(
+        "--workers",
+        metavar="N",
+        help="how many processes serve (1); auto: as many as there are cores",
+    )
     add(
         "--drain-timeout",
         metavar="S",

@@ -69,6 +69,16 @@ class Drained(Protocol):
     draining: bool
 
 
+class Asking(Protocol):
+    """Who asks a process that serves to end."""
+
+    def drain_with(self, drain: Callable[[], None]) -> None:
+        """Say how to drain, from now on."""
+
+    def at_last(self, clean: Callable[[], None]) -> None:
+        """Say what to do before the process is ended at once."""
+
+
 class Signals:
     """The signals that end a process: the first one asks for it, the second one does it."""
 

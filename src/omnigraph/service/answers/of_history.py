@@ -139,5 +139,4 @@ class SchemaPlanAnswer(TypedDict):
     supported: bool
     step_count: int
     steps: list[StepOutput]
-    checked: NotRequired[bool]
     warnings: NotRequired[list[str]]
