@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -29,6 +30,9 @@ settings.load_profile("calm")
 # A run in the background of a shell ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Eighteen thousand tests stay until the end: looking whether they are garbage takes a third of the collection.
+gc.disable()
 
 KEYS_OF_PROVIDERS = {"OPENROUTER_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY"}
 """A test with one of them would send its texts away and have them billed."""
@@ -75,6 +79,18 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     """In the process that reports for its workers: see how evenly they were busy."""
     note_end(report)
+
+
+def pytest_collection_finish() -> None:
+    """From here on garbage is looked for, among what the tests make."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
+
+
+def pytest_unconfigure() -> None:
+    """All objects may go again: libraries complain of those that are left at the end of the process."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -48,7 +48,8 @@ OF_THE_PROCESS = {
 
 OF_A_HANDLE = {
     "graph/caches.py self._schemas": "the hash of the schema",
-    "graph/caches.py self._plans": "the text, valid for one catalog object",
+    "graph/caches.py self._checked": "the name of a branch, valid for one head object",
+    "graph/caches.py self._plans": "a catalog object, which is kept with the plan, and the text",
     "read/view/byte_cache.py self._entries": "the keys below",
     "read/view/view.py self._views": "the commit id, which is unique for ever",
 }

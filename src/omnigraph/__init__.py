@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from omnigraph.graph import open as open
     from omnigraph.graph.facets.blobs import BlobFile as BlobFile
     from omnigraph.graph.facets.blobs import BlobStat as BlobStat
+    from omnigraph.graph.facets.schema import ShownSchema as ShownSchema
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
@@ -130,6 +131,7 @@ __all__ = [
     "SchemaPlan",
     "SchemaStep",
     "Session",
+    "ShownSchema",
     "Snapshot",
     "Status",
     "TableState",
@@ -153,6 +155,7 @@ _HOMES = {
     "BaselineResult": "omnigraph.changes.feed.poll",
     "BlobFile": "omnigraph.graph.facets.blobs",
     "BlobStat": "omnigraph.graph.facets.blobs",
+    "ShownSchema": "omnigraph.graph.facets.schema",
     "BlobWritten": "omnigraph.write.blobs",
     "BranchCreated": "omnigraph.manifest.refs",
     "Cancel": "omnigraph.cancel",

@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +98,19 @@ class Launcher:
             "stderr": str(stderr),
         }
         return self._ask({"do": "start", **request})
+
+    def run_server(
+        self, argv: Sequence[str], cwd: Path, env: Mapping[str, str], seconds: float
+    ) -> Result:
+        """Start a server that ends by itself, and wait for that; it is killed after so many seconds."""
+        out, err = (self._scratch / name for name in ("server-stdout", "server-stderr"))
+        pid = self.start(argv, cwd, env, out, err)
+        deadline = time.monotonic() + seconds
+        while (code := self.poll(pid)) is None:
+            if time.monotonic() > deadline:
+                os.kill(pid, signal.SIGKILL)
+            time.sleep(0.005)
+        return Result(argv, code, out.read_text("utf-8"), err.read_text("utf-8"))
 
     def poll(self, pid: int) -> int | None:
         """Return the exit code of a server that has ended; None while it runs."""

@@ -26,7 +26,7 @@ def source_of(place):
 
 def test_a_plan_shows_steps_with_code_and_tier_and_changes_nothing(omnigraph, place):
     start(place)
-    argv = write(place, "node Person { name: String @key  age: I64?  note: String?  tall: F64 }")
+    argv = write(place, "node Person { name: String @key  age: F32?  note: String?  tall: F64 }")
     shown = omnigraph("schema", "plan", *argv)
     assert shown.exit == 0
     head, first, second = shown.stdout.splitlines()
@@ -76,12 +76,12 @@ def test_a_drop_warns_and_is_hard_only_with_consent(omnigraph, place):
 
 def test_a_refused_apply_exits_1_and_changes_nothing(omnigraph, place):
     start(place)
-    argv = write(place, START.replace("age: I32?", "age: I64?"))
+    argv = write(place, START.replace("age: I32?", "age: String?"))
     refused = omnigraph("schema", "apply", *argv)
     assert (refused.exit, refused.stdout) == (1, "")
     assert "error: [OG-MF-106] " in refused.stderr
     assert refused.stderr.endswith(
-        "; add a property of the new type, fill it, and drop the old one\n"
+        "; add a property of the new type, fill it by a mutation, and drop the old one\n"
     )
     omnigraph("branch", "create", "other", "--uri", "g")
     argv = write(place, START.replace("age: I32?", "age: I32?  city: String?"))
@@ -90,3 +90,39 @@ def test_a_refused_apply_exits_1_and_changes_nothing(omnigraph, place):
     assert body.json["conflict"] == {"code": "schema_conflict", "branches": ["other"]}
     assert source_of(place) == START
     assert omnigraph("schema", "apply", "g").exit == 2
+
+
+def test_a_plan_is_checked_against_the_rows_that_are_there(omnigraph, place):
+    start(place)
+    with og.open(place / "g") as graph:
+        graph.load([{"type": "Person", "data": {"name": "ann"}}])
+    argv = write(place, START.replace("age: I32?", "age: I32"))
+    assert omnigraph("schema", "plan", *argv).stdout == "1 step\n  make Person.age required\n"
+    broken = omnigraph("schema", "plan", *argv, "--check", "--json")
+    assert broken.exit == 1
+    assert (broken.json["kind"], broken.json["code"]) == ("schema_violation", "conflict")
+    assert broken.json["schema_violation"] == [
+        {"element": "node:Person.age", "rule": "required", "rows": 1, "row_ids": ["ann"]}
+    ]
+    with og.open(place / "g") as graph:
+        graph.load([{"type": "Person", "data": {"name": "ann", "age": 3}}])
+    kept = omnigraph("schema", "plan", *argv, "--check")
+    assert kept.stdout == (
+        "1 step; every stored row keeps the new rules\n  make Person.age required\n"
+    )
+    assert source_of(place) == START
+
+
+def test_show_clean_leaves_out_the_hints_that_did_their_work(omnigraph, place):
+    start(place)
+    renamed = START.replace("note: String?", 'remark: String? @rename_from("note")')
+    argv = write(place, renamed)
+    assert omnigraph("schema", "apply", *argv).exit == 0
+    assert omnigraph("schema", "show", "g").stdout.strip() == renamed.strip()
+    clean = START.replace("note: String?", "remark: String?")
+    assert omnigraph("schema", "show", "g", "--clean").stdout.strip() == clean.strip()
+    assert omnigraph("schema", "show", "g", "--clean", "--json").json == {"schema_source": clean}
+    for text in (renamed, clean):
+        again = omnigraph("schema", "plan", *write(place, text))
+        assert again.stdout == "the schema is the accepted one; there is nothing to do\n"
+        assert "warning" not in again.stderr

@@ -9,8 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.cli.running import Launcher
-
 COMMIT = "01J00000000000000000000000"
 HEAD = {
     "kind": "metadata",
@@ -72,13 +70,6 @@ def answering(answer):
         yield "http://{}:{}/graphs/g".format(*listener.getsockname())
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
-
-
-@pytest.fixture(scope="module")
-def launcher(tmp_path_factory):
-    launcher = Launcher(tmp_path_factory.mktemp("launcher"))
-    yield launcher
-    launcher.stop()
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "jsonl", "kv"])

@@ -75,6 +75,20 @@ MAY_NAME = {
 }
 
 
+# Functions that read Lance's numbers of columns, and why none of them compares those of two branches or of
+# versions far apart: two branches give one number to different columns, and Lance gives freed ones again.
+MAY_NUMBER = {
+    ("storage/tables/table.py", "field_ids"): "hands those of one version to the next one",
+    (
+        "read/view/row_changes.py",
+        "_field_ids",
+    ): "of two versions with one transaction between them, by the ids of their properties",
+    ("storage/tables/staging.py", "_field_ids"): "all columns of the version a transaction is for",
+    ("storage/tables/blobs/blob_columns.py", "_fields"): "columns and data files of one version",
+    ("storage/columns/without_columns.py", "_numbers"): "columns and data files of one version",
+}
+
+
 def functions(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef):
@@ -99,6 +113,29 @@ def names_a_branch(node: ast.AST) -> bool:
     return False
 
 
+def numbers_columns(node: ast.AST) -> bool:
+    """Whether Lance's number of a column is asked for."""
+    return any(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and not call.args
+        and call.func.attr in {"id", "field_ids"}
+        for call in ast.walk(node)
+    )
+
+
+def reads_indexes_of_two(node: ast.AST) -> bool:
+    """Whether the indexes of two tables, or of two versions of one, are listed in one function."""
+    listed = {
+        ast.unparse(call.args[0] if call.args else call.func).partition(".")[0]
+        for call in ast.walk(node)
+        if isinstance(call, ast.Call)
+        and getattr(call.func, "attr", getattr(call.func, "id", None))
+        in {"describe_indices", "list_indexes", "index_parts", "indexes"}
+    }
+    return len(listed) > 1
+
+
 def found(wrong, words) -> set[tuple[str, str]]:
     """The functions with something wrong in them; only files with one of the words are parsed."""
     return {
@@ -112,6 +149,15 @@ def found(wrong, words) -> set[tuple[str, str]]:
 
 def test_version_numbers_are_compared_only_where_it_is_right():
     assert found(compares_numbers, NUMBERS) == set(MAY_COMPARE)
+
+
+def test_numbers_of_columns_are_read_only_within_a_version():
+    assert found(numbers_columns, {".id()", ".field_ids()"}) == set(MAY_NUMBER)
+
+
+def test_indexes_of_two_states_are_never_compared():
+    words = {"describe_indices", "list_indexes", "index_parts", ".indexes()"}
+    assert found(reads_indexes_of_two, words) == set()
 
 
 def test_branches_are_opened_by_their_identifier():
@@ -131,3 +177,10 @@ def test_the_guard_sees_branches_without_identifiers(text):
     assert names_a_branch(ast.parse(text))
     for fine in ("ref.on(None, 3)", "ref.on(b, 3, i)", "ref.on(b, branch_id=i)", "ref.at(3)"):
         assert not names_a_branch(ast.parse(fine))
+
+
+def test_the_guard_sees_numbers_of_columns_and_indexes_of_two_tables():
+    assert numbers_columns(ast.parse("a.field('x').id() == b.field('x').id()"))
+    assert not numbers_columns(ast.parse("id(a) == id(b)"))
+    assert reads_indexes_of_two(ast.parse("list_indexes(before) == list_indexes(after)"))
+    assert not reads_indexes_of_two(ast.parse("list_indexes(table) + list_indexes(table)"))

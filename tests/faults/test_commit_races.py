@@ -38,10 +38,11 @@ from tests.faults.commit_workers import (
 from tests.graphs import graph_of
 from tests.manifest.publishing import SCHEMA
 from tests.opened import workspace_of
+from tests.sampling import runs_all
 from tests.storage.processes import run_processes, talk_to
 
 PROCESSES = 8
-TIMES = 50
+TIMES = 50 if runs_all() else 16
 OVERLAPPING = [[PERSON, TEAM], [TEAM, MEMBER_OF], [PERSON, MEMBER_OF], [PERSON, TEAM, MEMBER_OF]]
 
 

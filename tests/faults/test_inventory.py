@@ -11,7 +11,16 @@ from tests.storage.processes import run_processes
 
 COMMITS = ("publish.", "recovery.", "attempt.")
 """Points that the model of the protocol (`model/`) must pass; its own test says that it passes all."""
-ELSEWHERE = ("init.", "branch.", "tag.", "purge.", "cleanup.", "stream.", "relocate.")
+ELSEWHERE = (
+    "init.",
+    "branch.",
+    "identities.",
+    "tag.",
+    "purge.",
+    "cleanup.",
+    "stream.",
+    "relocate.",
+)
 """Points of what is no commit of tables, and so not in the model."""
 
 

@@ -12,10 +12,11 @@ from omnigraph.manifest.row_reads import read_table_states
 from tests.faults.publish_workers import create_branches, publish_and_die, publish_many
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, new_graph
 from tests.opened import workspace_of
+from tests.sampling import runs_all
 from tests.storage.processes import run_processes
 
 PROCESSES = 8
-TIMES = 50
+TIMES = 50 if runs_all() else 16
 
 
 def check_branch(graph: Graph, branch: str, told: list[tuple[str, str]], inherited: int) -> None:

@@ -32,8 +32,8 @@ from tests.write.writing import ends, nodes, run, state
 
 # A busy machine takes seconds for a turn, and there are eight before it.
 PATIENT = {"OMNIGRAPH_LOCK_WAIT_MS": "600000"}
-# A tenth of what `./dev faults --all` does: 1,600 mutations take minutes on a busy machine.
-PROCESSES, TIMES = 8, 200 if runs_all() else 20
+# A twentieth of what `./dev faults --all` does: 1,600 mutations take minutes on a busy machine.
+PROCESSES, TIMES = 8, 200 if runs_all() else 10
 # A load that is large beside single rows; 1,000,000 shows the same and takes minutes.
 LOAD_ROWS = int(os.environ.get("QUEUEING_LOAD_ROWS", "100_000" if runs_all() else "20_000"))
 
@@ -59,7 +59,7 @@ def test_eight_processes_write_single_rows_to_one_table(graph, record_property, 
 
 def test_small_writers_beside_a_large_load(graph, record_property):
     """The load is pinned before they write and commits after: it lost, and runs again."""
-    times = 40 if runs_all() else 15
+    times = 40 if runs_all() else 10
     put_tokens(graph, times // 5)
     graph.load([{"type": "Item", "data": {"name": f"row-{at}", "n": -1}} for at in range(100)])
     names = [f"p{at}" for at in range(PROCESSES)]

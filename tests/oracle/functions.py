@@ -163,7 +163,11 @@ def _in_years(value: int, is_date: bool) -> int | None:
 def _elapsed(types: list[PropType], start: int, end: int, unit: str) -> int:
     if unit in ("year", "month"):
         sign = 1 if end >= start else -1
-        count = 0
+        # No month has more than 31 days, no year more than 366: so many have passed at least.
+        longest = (366 if unit == "year" else 31) * (
+            1 if types[0].scalar is Scalar.DATE else DAY_MS
+        )
+        count = abs(end - start) // longest
         while True:
             moved = _shift(types, start, sign * (count + 1), unit)
             if moved is None or (moved > end if sign > 0 else moved < end):

@@ -41,6 +41,16 @@ node Every {
 }
 node Strict { must: String  count: I64 }
 node Doc { body: String?  vec: Vector(2) @embed(body) }
+node Filled {
+    s: String @default("some")
+    i32: I32? @default(-7)
+    f32: F32 @default(0.1)
+    kind: enum(a, b)? @default(b)
+    day: Date? @default("2024-02-29")
+    ls: [String]? @default(["x", "y"])
+    data: I64? @default(1)
+}
+node Told { body: String? @default("hello")  vec: Vector(2) @embed(body) }
 edge Knows: Person -> Person { since: Date? }
 node Dock { no: I32 @key }
 node Buoy { no: U64 @key }

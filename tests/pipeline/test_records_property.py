@@ -94,6 +94,25 @@ def many_values(draw):
 
 
 @st.composite
+def filled(draw):
+    """A record that leaves out what has a default, sets it to null, or gives it, or has odd keys."""
+    names = ["s", "i32", "f32", "kind", "day", "ls", "data"]
+    given = draw(st.lists(st.sampled_from(names), unique=True))
+    known = {**PLAUSIBLE, "data": INTEGERS}
+    data = {name: draw(st.none() | known[name]) for name in given}
+    line = draw(spelled({"type": "Filled", "data": data}))
+    return line.replace(
+        b'"i32"', draw(st.sampled_from([b'"i32"', b'"i32"', b'"\\u0069\\u003332"']))
+    )
+
+
+@st.composite
+def told(draw):
+    data = st.fixed_dictionaries({}, optional={"body": st.none() | TEXT, "vec": st.none()})
+    return draw(spelled({"type": "Told", "data": draw(data)}))
+
+
+@st.composite
 def any_shape(draw):
     keys = st.sampled_from(["type", "edge", "from", "to", "data", "id", "x"])
     values = st.sampled_from(["Every", "Person", "Knows", "knows", "Nobody", "Doc", "Strict"]) | ANY
@@ -144,6 +163,12 @@ def test_single_values(lines):
     st.lists(many_values() | any_shape() | edges() | DOCS | STRICT | JUNK, min_size=1, max_size=12)
 )
 def test_mixtures_of_good_and_bad_records(lines):
+    read(*lines)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(filled() | told(), min_size=1, max_size=8))
+def test_records_of_types_with_defaults(lines):
     read(*lines)
 
 

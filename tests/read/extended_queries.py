@@ -11,28 +11,80 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from omnigraph.lang.schema import compile_schema
-from tests.oracle.graph import Graph
+from tests.oracle.graph import Graph, Values
 from tests.read import queries
 from tests.read.queries import ENDS, NUMBERS, TEXTS, TIMES, WORDS, Query
 
-SCHEMA = queries.SCHEMA + "edge Follows: Person -> Person { since: I32?  note: String? }\n"
+SCHEMA = (
+    queries.SCHEMA + "edge Follows: Person -> Person { since: I32?  note: String?  km: F64? }\n"
+)
 CATALOG = compile_schema(SCHEMA).catalog
+KILOMETRES = [None, 0.0, 0.25, 1.0, 1.0, 2.0]
 
 
-def plain_graph(rng: random.Random) -> Graph:
-    """A small graph of ``queries`` with a second edge type between persons."""
-    graph = queries.plain_graph(rng)
+def plain_graph(rng: random.Random, persons: int = 8, edges: int = 14) -> Graph:
+    """A small graph of ``queries`` with a second edge type between persons, whose weights may be negative."""
+    graph = queries.plain_graph(rng, persons, edges)
     people = list(graph.nodes["Person"])
+    for name in people:
+        if rng.random() < 0.4:
+            graph.nodes["Person"][name] = person(rng, name)
+    kilometres = [*KILOMETRES, -1.0] if rng.random() < 0.2 else KILOMETRES
     graph.edges["Follows"] = [
         (
             f"Follows{at:03d}",
             rng.choice(people),
             rng.choice(people),
-            {"since": rng.choice([None, 1, 30]), "note": rng.choice([None, *WORDS])},
+            {
+                "since": rng.choice([None, 1, 30]),
+                "note": rng.choice([None, *WORDS]),
+                "km": rng.choice(kilometres),
+            },
         )
-        for at in range(rng.randint(0, 8) if people else 0)
+        for at in range(rng.randint(0, edges) if people else 0)
     ]
     return graph
+
+
+AGED = """
+query aged($least: I64, $most: I64?) {
+  match { $s: Person  $s.age >= $least  not $s.age > $most }
+  return { $s as who, $s.age as n, $s.nick as word } order { n desc } limit 4
+}"""
+DEGREES = """
+query degrees() {
+  match { $s: Person  optional { $s knows $t } }
+  return { $s as who, count($t) as n, min($t.nick) as word }
+}"""
+CHOSEN = """
+query chosen($words: [String], $size: I64) {
+  for $w in $words match { $s: Person { name: $w } }
+  return { $s as who, length($w) as n, $w as word } limit $size
+}"""
+
+
+def person(rng: random.Random, name: str) -> Values:
+    """One with values that functions tell apart."""
+    seen = rng.choice([-1, -86_400_001, 951_827_696_789])  # before 1970; a 29 February at noon
+    return {
+        **queries.person(rng, name),
+        "seen": seen,
+        "born": seen // 86_400_000,
+        "tags": rng.choice([["b", "a", "b"], ["ann", "ann"], ["z", "", "a"], []]),
+        "nick": rng.choice(["\tAnn\u00a0", "banana", "nann", "Straße", "ΑΣ", "Bob", "a", "b"]),
+    }
+
+
+SOURCES = {
+    "aged": (AGED, ["0, 30", "1", "-5, 1"]),
+    "degrees": (DEGREES, [""]),
+    "chosen": (CHOSEN, ['["ann0", "z1", "ann0"], 2', "[], 3", '["Bob1", "cy0", "2"], 9']),
+}
+"""Queries that others range over, with arguments for them; all have a node, a number and a text."""
+LISTS: dict[str, list[list[object]]] = {
+    "[String]": [["ann", "z", "ann"], [], ["", "Bob"]],
+    "[I64]": [[1, 30, 1], [0]],
+}
 
 
 UNITS = ["year", "month", "day"]
@@ -49,6 +101,14 @@ class ExtendedQuery(Query):
     """Whether optional blocks, alternatives, paths and lists may come, too."""
     paths: list[str] = field(default_factory=list)
     elements: list[str] = field(default_factory=list)
+    weighed: list[str] = field(default_factory=list)
+    """Paths with a cost."""
+    rows: list[str] = field(default_factory=list)
+    """Variables of sources."""
+    before: dict[str, str] = field(default_factory=dict)
+    """The texts of the sources, by name."""
+    given: dict[str, tuple[str, object]] = field(default_factory=dict)
+    """The parameters of the query: type and value."""
 
     def used(self, form: str, text: str) -> str:
         """Count a form."""
@@ -65,10 +125,18 @@ class ExtendedQuery(Query):
             text = self.whole()
         else:
             text = super().text()
+        declared = ", ".join(f"${name}: {kind}" for name, (kind, _) in self.given.items())
+        inside = text.removeprefix("query q() {").rstrip().removesuffix("}").strip()
+        sources = "\n".join(self.before.values())
         if self.rng.random() < 0.2:
-            inside = text.removeprefix("query q() {").rstrip().removesuffix("}")
-            return self.used("anonymous", inside.strip())
-        return text
+            return self.used("anonymous", f"{sources}\n({declared})\n{inside}".strip())
+        return f"{sources}\nquery q({declared}) {{\n  {inside}\n}}".strip()
+
+    def param(self, kind: str, value: object) -> str:
+        """A parameter that is given this value."""
+        name = f"q{len(self.given)}"
+        self.given[name] = (kind, value)
+        return f"${name}"
 
     def whole(self) -> str:
         """The text of a query whose clauses are there."""
@@ -81,23 +149,38 @@ class ExtendedQuery(Query):
     def optional_blocks(self) -> None:
         """Some optional blocks, and conditions on what they introduce."""
         for _ in range(self.rng.randint(0, 2)):
-            inner = self.inner(0)
-            clauses = [inner.clause(1) for _ in range(self.rng.randint(1, 2))]
+            inner, first = self.attached()
+            clauses = [first, *(inner.clause(1) for _ in range(self.rng.randint(0, 1)))]
             if self.rng.random() < 0.25:
                 clauses.append(self.used("optional in optional", inner.nested()))
             self.clauses.append(self.used("optional", f"optional {{ {'  '.join(clauses)} }}"))
-            self.nodes, self.edges, self.taken = inner.nodes, inner.edges, inner.taken
-            self.paths, self.elements = inner.paths, inner.elements
+            self.take(inner)
         if self.rng.random() < 0.4:
             self.clauses.append(f"and {self.condition()}")
+
+    def attached(self) -> tuple[ExtendedQuery, str]:
+        """A block and its first clause: something new at a node that is known, most of the time."""
+        while True:
+            inner = self.inner(0)
+            first = inner.traversal()
+            is_new = len(inner.nodes) > len(self.nodes) or len(inner.paths) > len(self.paths)
+            if is_new and any(f"${name}" in first.split() for name in self.nodes):
+                return inner, first
+            if self.rng.random() < 0.1:
+                return inner, inner.clause(1)
 
     def nested(self) -> str:
         """An optional block inside of this one, which then knows its variables."""
         within = self.inner(1)
         text = f"optional {{ {within.traversal()} }}"
-        self.nodes, self.edges, self.taken = within.nodes, within.edges, within.taken
-        self.paths, self.elements = within.paths, within.elements
+        self.take(within)
         return text
+
+    def take(self, inner: ExtendedQuery) -> None:
+        """Know the variables of an optional block."""
+        self.nodes, self.edges, self.taken = inner.nodes, inner.edges, inner.taken
+        self.paths, self.elements = inner.paths, inner.elements
+        self.weighed, self.rows = inner.weighed, inner.rows
 
     def inner(self, depth: int) -> ExtendedQuery:
         """A block that knows the variables so far."""
@@ -110,6 +193,10 @@ class ExtendedQuery(Query):
             patterns=self.patterns,
             paths=list(self.paths),
             elements=list(self.elements),
+            weighed=list(self.weighed),
+            rows=list(self.rows),
+            before=self.before,
+            given=self.given,
         )
 
     def clause(self, depth: int) -> str:
@@ -118,8 +205,24 @@ class ExtendedQuery(Query):
         if self.patterns and people and self.rng.random() < 0.1:
             name = self.fresh("g")
             self.elements.append(name)
+            if self.rng.random() < 0.4:
+                param = self.param("[String]", self.rng.choice(LISTS["[String]"]))
+                return self.used("for over a parameter", f"for ${name} in {param}")
             return self.used("for", f"for ${name} in ${self.rng.choice(people)}.tags")
+        if self.patterns and people and self.rng.random() < 0.1:
+            return self.source(people)
         return super().clause(depth)
+
+    def source(self, people: list[str]) -> str:
+        """Rows of another query, by themselves or with the node that they hand over."""
+        name, var = self.rng.choice(list(SOURCES)), self.fresh("r")
+        text, arguments = SOURCES[name]
+        self.before[name] = text
+        self.rows.append(var)
+        clause = self.used("source", f"${var}: {name}({self.rng.choice(arguments)})")
+        if self.rng.random() < 0.6:
+            clause += self.used("node of a source", f"  ${self.rng.choice(people)} = ${var}.who")
+        return clause
 
     def traversal(self) -> str:
         """A traversal; where patterns are wanted, of any form."""
@@ -146,7 +249,15 @@ class ExtendedQuery(Query):
                 self.paths.append(name)
                 shown = self.used("a path", f"${name}:{shown}")
             shown += bounds
-        elif kinds == ("Person", "Person") and kind < 0.65:
+        elif kinds == ("Person", "Person") and kind < 0.62:
+            weight = "km" if word == "follows" and rng.random() < 0.7 else "since"
+            name = self.fresh("w")
+            self.paths.append(name)
+            self.weighed.append(name)
+            if weight == "km" and rng.random() < 0.5:
+                shown = self.used("weights under a condition", f"{word}[km >= 0.0]")
+            shown = self.used("by", f"${name}:{shown} by {weight}")
+        elif kinds == ("Person", "Person") and kind < 0.75:
             name = self.fresh("e")
             self.edges[name] = "knows"
             shown = f"${name}:{shown}"
@@ -157,16 +268,23 @@ class ExtendedQuery(Query):
         rng, kind = self.rng, self.rng.random()
         if self.paths and rng.random() < 0.3:
             return self.used("length of a path", f"length(${rng.choice(self.paths)})")
+        if self.weighed and rng.random() < 0.3:
+            return self.used("cost of a path", f"cost(${rng.choice(self.weighed)})")
+        if self.rows and rng.random() < 0.3:
+            return f"${rng.choice(self.rows)}.n"
         if depth > 2 or kind < 0.35:
             known = self.property_of(NUMBERS)
-            plain = rng.choice(["0", "1", "2", "30", "0.5", "-3", "7.25", "9007199254740993"])
+            plain = rng.choice(
+                ["0", "1", "2", "30", "0.5", "0.1", "-3", "7.25", "9007199254740993"]
+            )
             return known if known and rng.random() < 0.8 else plain
         if kind < 0.6:
             op = rng.choice(["+", "-", "*", "/"])
             both = f"{self.number(depth + 1)} {op} {self.number(depth + 1)}"
             return self.used(op, f"({both})" if rng.random() < 0.7 else both)
         if kind < 0.65:
-            return self.used("%", f"{self.integer()} % {rng.choice(['2', '7', '0', '-3'])}")
+            op = rng.choice("%%/")
+            return self.used(op, f"{self.integer()} {op} {rng.choice(['2', '7', '0', '-3'])}")
         if kind < 0.7:
             return self.used("minus", f"-({self.number(depth + 1)})")
         if kind < 0.8:
@@ -197,6 +315,8 @@ class ExtendedQuery(Query):
         rng, kind = self.rng, self.rng.random()
         if self.elements and rng.random() < 0.3:
             return f"${rng.choice(self.elements)}"
+        if self.rows and rng.random() < 0.2:
+            return f"${rng.choice(self.rows)}.word"
         if depth > 2 or kind < 0.45:
             known = self.property_of(TEXTS)
             plain = f'"{rng.choice([*WORDS, "Straße", "ΑΣ", " b "])}"'
@@ -208,13 +328,15 @@ class ExtendedQuery(Query):
             name = rng.choice(["lower", "upper", "trim"])
             return self.used(name, f"{name}({inside})")
         if kind < 0.82:
-            bounds = rng.choice(["0", "1", "2, 1", "0, 2", "1, 0", "-1"])
+            bounds = rng.choice(["0", "1", "2, 1", "0, 2", "1, 0", "-1", "1, 2"])
             return self.used("substring", f"substring({inside}, {bounds})")
         if kind < 0.88:
             old = rng.choice(["n", "", "nn", "é"])
             return self.used("replace", f'replace({inside}, "{old}", "{rng.choice(["", "ß"])}")')
         if kind < 0.94:
-            return self.used("text", f"text({rng.choice([self.number(depth + 1), self.day()])})")
+            some = [self.number(depth + 1), self.moment(), f"({self.condition(depth + 1)})"]
+            some.append(self.property_of({"height", "weight", "share"}) or "2.0")
+            return self.used("text", f"text({rng.choice(some)})")
         return self.used("coalesce", f"coalesce({inside}, {self.string(depth + 1)})")
 
     def day(self) -> str:
@@ -228,7 +350,7 @@ class ExtendedQuery(Query):
             unit = rng.choice([*UNITS, "week"])
             return self.used("floor of a date", f'floor({day}, "{unit}")')
         if kind < 0.9:
-            count = rng.choice(["1", "-1", "13", "400", "99999999", self.integer()])
+            count = rng.choice(["1", "-1", "13", "400", "4000000", "99999999", self.integer()])
             return self.used("shift", f'shift({day}, {count}, "{rng.choice([*UNITS, "week"])}")')
         seen = self.property_of({"seen"})
         return self.used("date", f"date({seen})") if seen else day
@@ -244,7 +366,9 @@ class ExtendedQuery(Query):
         if kind < 0.6:
             return self.used("floor of a date", f'floor({seen}, "{self.rng.choice(CLOCK)}")')
         if kind < 0.8:
-            return self.used("shift", f'shift({seen}, 1000, "{self.rng.choice(CLOCK)}")')
+            return self.used(
+                "shift", f'shift({seen}, 1000, "{self.rng.choice([*CLOCK, "month"])}")'
+            )
         return self.used("datetime", f"datetime({self.day()})")
 
     # -- conditions
@@ -278,7 +402,8 @@ class ExtendedQuery(Query):
             return f"{self.string(depth + 1)} {op} {self.string(depth + 1)}"
         if kind < 0.52:
             words = rng.choice(["contains", "starts_with", "ends_with"])
-            return self.used(words, f"{self.string(depth + 1)} {words} {self.string(depth + 1)}")
+            other = self.string(depth + 1) if rng.random() < 0.4 else f'"{rng.choice("anBb")}"'
+            return self.used(words, f"{self.string(depth + 1)} {words} {other}")
         if kind < 0.58:
             return f"{self.day()} {op} {self.day()}"
         if kind < 0.68:
@@ -323,7 +448,10 @@ class ExtendedQuery(Query):
         if kind < 0.85:
             return f"({self.condition(1)})"
         if self.paths and kind < 0.92:
-            return self.used("nodes of a path", f"nodes(${self.rng.choice(self.paths)})")
+            path = self.rng.choice(self.paths)
+            if self.rng.random() < 0.5:
+                return self.used("edges of a path", f"edges(${path})")
+            return self.used("nodes of a path", f"nodes(${path})")
         return super().item()
 
     def listed(self) -> tuple[str, str]:
@@ -361,7 +489,12 @@ class ExtendedQuery(Query):
 
     def slice(self) -> str:
         """`limit` and `offset`, now and then."""
-        text = f" limit {self.rng.randint(0, 6)}" if self.rng.random() < 0.4 else ""
+        text = ""
+        if self.rng.random() < 0.4:
+            count = self.rng.randint(0, 6)
+            asked = self.rng.random() < 0.2
+            shown = self.used("limit of a parameter", self.param("I64", count)) if asked else count
+            text = f" limit {shown}"
         if self.rng.random() < 0.25:
             text += self.used("offset", f" offset {self.rng.randint(0, 4)}")
         return text
@@ -416,12 +549,14 @@ class ExtendedQuery(Query):
         return f"{function}({inside})"
 
 
-def made(rng: random.Random, forms: Counter[str], *, patterns: bool = False) -> str:
-    """The text of one query; its forms are added to the counts."""
+def made(
+    rng: random.Random, forms: Counter[str], *, patterns: bool = False
+) -> tuple[str, dict[str, object]]:
+    """The text of one query and values for its parameters; its forms are added to the counts."""
     query = ExtendedQuery(rng, patterns=patterns)
     text = query.text()
     if "return { @distinct" in text:
         text = text.replace("return { @distinct", "return distinct {")
         forms["distinct"] += 1
     forms.update(query.forms)
-    return text
+    return text, {name: value for name, (_, value) in query.given.items()}

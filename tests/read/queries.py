@@ -61,7 +61,7 @@ def plain_graph(rng: random.Random, persons: int = 8, edges: int = 14) -> Graph:
     graph = Graph({name: {} for name in CATALOG.nodes}, {name: [] for name in CATALOG.edges})
     for at in range(rng.randint(0, persons)):
         name = f"{rng.choice(WORDS)}{at}"
-        graph.nodes["Person"][name] = _person(rng, name)
+        graph.nodes["Person"][name] = person(rng, name)
     for at in range(rng.randint(0, 4)):
         code = rng.choice([-1, 1]) * at * 10
         graph.nodes["City"][str(code)] = {
@@ -93,7 +93,8 @@ def _maybe(rng: random.Random, choices: list[object]) -> object:
     return None if rng.random() < 0.3 else rng.choice(choices)
 
 
-def _person(rng: random.Random, name: str) -> Values:
+def person(rng: random.Random, name: str) -> Values:
+    """The properties of a person."""
     return {
         "name": name,
         "age": _maybe(rng, [0, 1, 30, 31, 40, -5]),

@@ -38,7 +38,20 @@ CATALOG = compile_schema(SCHEMA).catalog
 
 ENDS = {"cites": ("Doc", "Doc"), "has": ("Doc", "Tag"), "like": ("Tag", "Tag")}
 TYPES = {"cites": "Cites", "has": "Has", "like": "Like"}
-WORDS = ["run", "running", "runs", "tower", "towers", "hello", "helo", "café", "cafe", "the", "x1"]
+WORDS = [
+    "run",
+    "running",
+    "runs",
+    "tower",
+    "towers",
+    "hello",
+    "helo",
+    "halo",
+    "café",
+    "cafe",
+    "the",
+    "x1",
+]
 REFS = ["a", "b", "c'", 'd"', "é", "Z", "🙂", "a b"]
 VALUES: dict[str, list[Any]] = {
     "num": [0, 1, 2, -3],
@@ -361,6 +374,8 @@ class Query:
         limit = f" limit {rng.randint(0, 6)}"
         if ranking.startswith("bm25") and rng.random() < 0.5:
             limit = ""
+        if rng.random() < (0.6 if ranking.startswith("rrf") else 0.2):
+            limit += f" offset {rng.randint(1, 3)}"
         return ", ".join(items), f" order {{ {', '.join(keys)} }}{limit}"
 
     def items(self) -> list[str]:

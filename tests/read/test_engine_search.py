@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 import omnigraph
+from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.thresholds import DEFAULTS, MatchThresholds, Thresholds
 from omnigraph.read.view.view import Reader
 from tests.opened import workspace_of
-from tests.read.judging_helpers import check, queries
+from tests.read.fixed_queries import SEARCHES
+from tests.read.judging_helpers import NOW, check, compiled, queries
 from tests.read.search_queries import CATALOG, SCHEMA, plain_graph
 from tests.stored import fill
 
@@ -31,6 +33,10 @@ def compare_many(
         for query, plan, params in queries(rng, QUERIES):
             view = reader.view(graph.snapshot(), CATALOG)
             check(view, plain, plan, params, f"seed {seed}: {query.arranged(query.clauses)}")
+        for text in SEARCHES:
+            plan = compiled(text)
+            assert plan is not None
+            check(view, plain, plan, {NOW_PARAM: NOW}, f"seed {seed}: {text}")
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -48,7 +48,7 @@ def test_columns_change_and_are_dropped_for_good(ref):
         renamed={"a": "b", "b": "a"},
         dropped=("x",),
     )
-    rewrite = rewrite_without(table, ["x"])
+    rewrite = rewrite_without(table, ColumnChanges(dropped=("x",)))
     for stage in (*plan_columns(table, changes).stages(), rewrite):
         table = commit_staged(stage(table))
     assert list_branches(ref) == {}

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import omnigraph as og
+from tests.cli.running import Launcher
 from tests.server.running import RunningServer, start_server
 
 SCHEMA = """
@@ -44,12 +45,16 @@ def own_people(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[..., RunningServer]]:
-    """Start real servers, as many as the test wants; arguments are those of ``start_server``."""
+def start(tmp_path: Path, launcher: Launcher) -> Iterator[Callable[..., RunningServer]]:
+    """Start real servers, as many as the test wants; arguments are those of ``start_server``.
+
+    ``fresh``: in a new interpreter, where the start or the end of the process is what is tested.
+    """
     with ExitStack() as running:
 
-        def starting(*flags: Any, **more: Any) -> RunningServer:
+        def starting(*flags: Any, fresh: bool = False, **more: Any) -> RunningServer:
             log = tmp_path / f"server-{len(list(tmp_path.glob('server-*.log')))}.log"
-            return running.enter_context(start_server(*flags, **{"log": log, **more}))
+            given = {"log": log, "launcher": None if fresh else launcher, **more}
+            return running.enter_context(start_server(*flags, **given))
 
         yield starting

@@ -7,6 +7,7 @@ so that a test can hold it, look inside, and give it less patience.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import queue
@@ -18,7 +19,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from concurrent.futures import CancelledError
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -48,6 +50,7 @@ class ForkedProcess:
         self, launcher: Launcher, argv: Sequence[str], cwd: Path, env: Mapping[str, str], log: Path
     ) -> None:
         self._launcher = launcher
+        self._code: int | None = None
         printed = log.with_suffix(".stdout")
         os.mkfifo(printed)
         # Without waiting for the one who writes, whom the next line starts.
@@ -57,8 +60,9 @@ class ForkedProcess:
         self.stdout = os.fdopen(reading, encoding="utf-8")
 
     def send_signal(self, number: int) -> None:
-        """Send it a signal."""
-        os.kill(self.pid, number)
+        """Send it a signal, unless its end is known."""
+        if self._code is None:
+            os.kill(self.pid, number)
 
     def kill(self) -> None:
         """End it at once."""
@@ -67,10 +71,11 @@ class ForkedProcess:
     def wait(self, timeout: float) -> int:
         """Wait for its end, and return the exit code."""
         deadline = time.monotonic() + timeout
-        while (code := self._launcher.poll(self.pid)) is None:
-            assert time.monotonic() < deadline, "the server does not end"
+        while self._code is None:
+            self._code = self._launcher.poll(self.pid)
+            assert self._code is not None or time.monotonic() < deadline, "the server does not end"
             time.sleep(0.005)
-        return code
+        return self._code
 
 
 @dataclass
@@ -181,8 +186,13 @@ def run_server(
     *flags: str | os.PathLike[str],
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
+    launcher: Launcher | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a server that is expected to refuse to start, and return what it said."""
+    """Run a server that is expected to refuse to start, and return what it said; ``launcher`` may fork it."""
+    if launcher is not None:
+        env = clean_environment(**(environ or {}))
+        ended = launcher.run_server([*map(os.fspath, flags)], cwd or Path.cwd(), env, LONG)
+        return subprocess.CompletedProcess(flags, ended.exit, ended.stdout, ended.stderr)
     return subprocess.run(
         [*COMMAND, *map(os.fspath, flags)],
         capture_output=True,
@@ -233,11 +243,31 @@ class Served:
         """A new connection."""
         return socket.create_connection((self.host, self.port), timeout=LONG)
 
+    def pass_time(self, seconds: float, *, steps: int = 1) -> None:
+        """Put the server's clock on by so many seconds, and let everything that is due then happen.
+
+        What looks again and again does so once in every step. Of a server with much patience, a test decides
+        so how much time passes, however busy the machine is.
+        """
+        for _ in range(steps):
+            passing = _pass(seconds / steps)
+            with suppress(CancelledError):  # it ended meanwhile
+                asyncio.run_coroutine_threadsafe(passing, self.server._loop).result(LONG)
+
     def wait(self) -> bool:
         """Wait for its end; return whether all work had ended."""
         self.thread.join(LONG)
         assert not self.thread.is_alive()
         return self.ended[0]
+
+
+async def _pass(seconds: float) -> None:
+    loop = asyncio.get_running_loop()
+    ahead = loop.time() - time.monotonic() + seconds
+    loop.time = lambda: time.monotonic() + ahead
+    # One turn of the loop finds what is due, the next ones see what that brought about.
+    for _ in range(4):
+        await asyncio.sleep(0)
 
 
 @contextmanager

@@ -133,6 +133,9 @@ class ServedCase(Running):
     def boot(self) -> Result:
         """Start a server that ends, by itself or by the signal of the case."""
         body = self.case.body
+        if self.launcher is not None and "signal" not in body:
+            env = environment(self.place / "home", body.get("env"))
+            return self.launcher.run_server(body["argv"], self.place, env, PATIENCE)
         argv = [*COMMAND, *body["argv"]]
         process = subprocess.Popen(
             argv,

@@ -44,15 +44,15 @@ class TestRefusals:
             ((), {"OMNIGRAPH_SERVER_BEARER_TOKENS_FILE": "none.json"}, 1, ["none.json"]),
         ],
     )
-    def test_with_a_store(self, people, flags, environ, code, words):
+    def test_with_a_store(self, launcher, people, flags, environ, code, words):
         flags = (*flags, "--bind", "127.0.0.1:0") if "--bind" not in flags else flags
-        ended = run_server("--store", people, *flags, environ=environ)
+        ended = run_server("--store", people, *flags, environ=environ, launcher=launcher)
         assert (ended.returncode, ended.stdout) == (code, "")
         assert all(word in ended.stderr for word in words), ended.stderr
         assert "Traceback" not in ended.stderr
 
-    def test_nothing_to_serve(self):
-        ended = run_server("--bind", "127.0.0.1:0")
+    def test_nothing_to_serve(self, launcher):
+        ended = run_server("--bind", "127.0.0.1:0", launcher=launcher)
         assert (ended.returncode, ended.stdout) == (2, "")
         assert "--cluster" in ended.stderr
 
@@ -63,15 +63,25 @@ class TestRefusals:
         assert "Traceback" not in ended.stderr
         assert list(tmp_path.iterdir()) == []
 
-    def test_one_of_several_graphs_is_not_there(self, people, tmp_path):
-        ended = run_server("--graph", f"a={people}", "--graph", "b=none.omni", *OPEN, cwd=tmp_path)
+    def test_one_of_several_graphs_is_not_there(self, launcher, people, tmp_path):
+        ended = run_server(
+            "--graph",
+            f"a={people}",
+            "--graph",
+            "b=none.omni",
+            *OPEN,
+            cwd=tmp_path,
+            launcher=launcher,
+        )
         assert (ended.returncode, ended.stdout) == (1, "")
         assert "none.omni" in ended.stderr
 
-    def test_a_port_that_is_taken(self, people):
+    def test_a_port_that_is_taken(self, launcher, people):
         with socket.create_server(("127.0.0.1", 0)) as taken:
             address = f"127.0.0.1:{taken.getsockname()[1]}"
-            ended = run_server("--store", people, "--unauthenticated", "--bind", address)
+            ended = run_server(
+                "--store", people, "--unauthenticated", "--bind", address, launcher=launcher
+            )
         assert (ended.returncode, ended.stdout) == (1, "")
         assert address in ended.stderr
         assert "--bind" in ended.stderr
@@ -85,7 +95,7 @@ class TestRefusals:
 
 class TestStarting:
     def test_it_tells_its_address_once_and_serves(self, people, start):
-        server = start("--store", people, "--unauthenticated")
+        server = start("--store", people, "--unauthenticated", fresh=True)
         assert get(server, "/healthz").json()["status"] == "ok"
         assert get(server, "/graphs").json() == {
             "graphs": [{"graph_id": "default", "uri": f"{server.base}/graphs/default"}]
@@ -141,6 +151,7 @@ class TestStarting:
                 "OMNIGRAPH_SERVER_BEARER_TOKEN": other,
                 "OMNIGRAPH_LOG": "debug",
             },
+            fresh=True,
         )
         path = "/graphs/default/branches"
         codes = [
@@ -273,7 +284,8 @@ class TestGraphs:
     def test_the_spool_directory_is_private_and_goes_with_the_server(self, people, start, tmp_path):
         place = tmp_path / "spools"
         place.mkdir()
-        server = start("--store", people, "--unauthenticated", environ={"TMPDIR": str(place)})
+        environ = {"TMPDIR": str(place)}
+        server = start("--store", people, "--unauthenticated", environ=environ, fresh=True)
         (spool,) = place.glob("omnigraph-spool-*")
         assert stat.S_IMODE(spool.stat().st_mode) == 0o700
         assert server.stop(signal.SIGINT) == 0

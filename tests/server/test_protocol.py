@@ -22,16 +22,20 @@ import pytest
 
 from omnigraph.server.handling.sending import AT_ONCE
 from omnigraph.server.process.transport import CountedTransport, Patience
-from tests.server.running import LONG, in_thread
+from tests.server.running import LONG, Served, in_thread
 
 QUICK = Patience(
     head_seconds=0.4, pace_seconds=0.6, bytes_per_second=500, idle_seconds=0.4, linger_seconds=0.4
 )
 """So little that a test need not wait: for clients who are closed, however late they are."""
 PACED = Patience(
-    head_seconds=LONG, pace_seconds=1.5, bytes_per_second=500, idle_seconds=LONG, linger_seconds=0.4
+    head_seconds=100 * LONG,
+    pace_seconds=LONG,
+    bytes_per_second=6,
+    idle_seconds=100 * LONG,
+    linger_seconds=0.4,
 )
-"""For clients who are slow but get through: a busy machine may halt them for a second."""
+"""More than any machine loses: here time passes when the test says so (`Served.pass_time`)."""
 
 PIECE = b"x" * 65_536
 
@@ -272,6 +276,16 @@ def head_of(size: int) -> bytes:
     return get("/echo", "X-Long: " + "a" * (size - len(empty)))
 
 
+def pass_time_until(served: Served, happens: Callable[[], bool]) -> None:
+    """Let time pass until something happens; fail if it does not."""
+    for _ in range(1000):
+        if happens():
+            return
+        served.pass_time(PACED.pace_seconds / 20)
+        time.sleep(0.002)  # for what the system does with the bytes
+    pytest.fail("it did not happen")
+
+
 class TestHeads:
     def test_the_largest_head_is_taken(self, client):
         client.send(head_of(32_768))
@@ -350,17 +364,23 @@ class TestHeads:
 
     def test_while_another_request_is_answered_it_may_wait(self, app):
         """Its time begins with that answer: here the answer comes when most of a turn is over."""
-        patience = replace(QUICK, idle_seconds=LONG, head_seconds=3)
+        patience = replace(PACED, head_seconds=LONG)
         with in_thread(app, patience=patience) as served, served.connect() as connection:
             client = Client(connection)
             client.send(get("/held"), b"GET /ec")
             app.begun.acquire()
-            time.sleep(patience.head_seconds * 1.9)
+            served.pass_time(patience.head_seconds)
+            served.pass_time(patience.head_seconds * 0.8)
             app.go_on.set()
             assert client.reply().body == b"held"
-            time.sleep(patience.head_seconds * 0.3)
+            served.pass_time(patience.head_seconds * 0.4)
             client.send(b"ho HTTP/1.1\r\nHost: x\r\n\r\n")
             assert client.reply().status == 200
+            client.send(b"GET /ec")
+            served.pass_time(patience.head_seconds * 0.4)
+            assert client.is_open()
+            served.pass_time(patience.head_seconds * 0.7)
+            assert client.is_closed()
 
 
 FAULTY = {
@@ -458,12 +478,16 @@ class TestSlowClients:
         assert hasty.is_closed()
 
     def test_also_after_an_answer(self, app):
-        patience = replace(QUICK, head_seconds=LONG, idle_seconds=2)
+        patience = replace(PACED, idle_seconds=LONG)
         with in_thread(app, patience=patience) as served, served.connect() as connection:
             client = Client(connection)
-            client.send(get("/echo"))
-            assert client.reply().status == 200
-            connection.settimeout(LONG / 4)
+            for _ in range(2):
+                served.pass_time(patience.idle_seconds * 0.7)
+                client.send(get("/echo"))
+                assert client.reply().status == 200
+            served.pass_time(patience.idle_seconds * 0.7)
+            assert client.is_open()
+            served.pass_time(patience.idle_seconds * 0.4)
             assert client.is_closed()
 
     def test_by_default_they_wait_longer_than_balancers(self):
@@ -475,18 +499,23 @@ class TestSlowClients:
             idle_seconds=75,
         )
 
-    def test_a_body_that_hardly_comes_is_cut_and_the_request_told(self, slow, app):
+    def test_a_body_that_hardly_comes_is_cut_and_the_request_told(self, patient, slow, app):
         slow.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n")
         with suppress(ConnectionError):
-            slow.dribble()
-        assert app.gone.acquire(timeout=LONG)
-
-    def test_a_body_that_stops_is_cut(self, slow, app):
-        slow.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", PIECE)
+            for _ in range(60):
+                slow.send(b"a")
+                patient.pass_time(PACED.pace_seconds / 20)
         assert slow.is_closed()
         assert app.gone.acquire(timeout=LONG)
 
-    def test_a_body_that_comes_slowly_is_taken(self, slow):
+    def test_a_body_that_stops_is_cut(self, patient, slow, app):
+        slow.send(b"POST /echo HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n", PIECE)
+        app.begun.acquire()
+        patient.pass_time(PACED.pace_seconds * 3, steps=30)
+        assert slow.is_closed()
+        assert app.gone.acquire(timeout=LONG)
+
+    def test_a_body_that_comes_slowly_is_taken(self, patient, slow):
         """For several times the time that counts, and ten times the speed that must be."""
         pieces = 60
         slow.send(
@@ -494,26 +523,20 @@ class TestSlowClients:
         )
         for _ in range(pieces):
             slow.send(b"a" * 400)
-            time.sleep(PACED.pace_seconds / 20)
+            patient.pass_time(PACED.pace_seconds / 20)
         assert slow.reply().body == str(pieces * 400).encode()
 
-    def test_an_answer_that_nobody_takes_is_cut_and_its_producer_told(self, slow, app):
+    def test_an_answer_that_nobody_takes_is_cut_and_its_producer_told(self, patient, slow, app):
         slow.send(get("/stream"))
-        assert app.gone.acquire(timeout=LONG)
-        produced = app.sent
-        time.sleep(0.2)
-        assert app.sent == produced
-        assert produced < 64 << 20
+        pass_time_until(patient, lambda: app.gone.acquire(timeout=0.01))
+        assert app.sent < 64 << 20
         assert not slow.rest().endswith(b"0\r\n\r\n")
 
     def test_a_whole_answer_that_nobody_takes(self, patient, app):
         with patient.connect() as connection:
             connection.sendall(get("/megabyte"))
             app.begun.acquire()
-            deadline = time.monotonic() + LONG
-            while patient.server.server_state.connections and time.monotonic() < deadline:
-                time.sleep(0.02)
-        assert not patient.server.server_state.connections
+            pass_time_until(patient, lambda: not patient.server.server_state.connections)
 
     def test_an_answer_that_is_taken_slowly_is_sent(self, patient):
         with patient.connect() as connection:
@@ -521,30 +544,33 @@ class TestSlowClients:
             size = 0
             while size < 16 << 20:
                 size += len(connection.recv(200_000))
-                time.sleep(PACED.pace_seconds / 40)
+                patient.pass_time(PACED.pace_seconds / 40)
         assert size >= 16 << 20
 
-    def test_a_request_that_computes_is_not_slow(self, slow, app):
+    def test_a_request_that_computes_is_not_slow(self, patient, slow, app):
         slow.send(get("/held"))
         app.begun.acquire()
-        time.sleep(PACED.pace_seconds * 2)
+        patient.pass_time(PACED.pace_seconds * 3, steps=30)
         app.go_on.set()
         assert slow.reply().body == b"held"
 
-    def test_a_body_that_we_do_not_take_is_not_slow(self, slow, app):
+    def test_a_body_that_we_do_not_take_is_not_slow(self, patient, slow, app):
         sender = threading.Thread(target=slow.send, args=[post("/later", b"z" * (8 << 20))])
         sender.start()
         app.begun.acquire()
-        time.sleep(PACED.pace_seconds * 2)
+        (protocol,) = patient.server.server_state.connections
+        while not protocol.flow.read_paused:
+            time.sleep(0.001)
+        patient.pass_time(PACED.pace_seconds * 3, steps=30)
         app.go_on.set()
         assert slow.reply().body == str(8 << 20).encode()
         sender.join()
 
-    def test_a_body_that_we_did_not_ask_for_yet_is_not_slow(self, slow, app):
+    def test_a_body_that_we_did_not_ask_for_yet_is_not_slow(self, patient, slow, app):
         whole = post("/later", b"abc", "Expect: 100-continue")
         slow.send(whole[:-3])
         app.begun.acquire()
-        time.sleep(PACED.pace_seconds * 2)
+        patient.pass_time(PACED.pace_seconds * 3, steps=30)
         assert slow.is_open()
         app.go_on.set()
         assert slow.reply().status == 100

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import sys
 import threading
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -84,13 +86,12 @@ class TestDraining:
             assert served.wait()
 
     def test_in_the_delay_connections_are_served_and_afterwards_refused(self, app):
-        with in_thread(app, ending=Ending(delay=4, timeout=LONG)) as served:
+        with in_thread(app, ending=Ending(delay=LONG, timeout=LONG)) as served:
             with served.connect() as idle:
                 served.server.drain()
                 while not served.state.draining:
                     time.sleep(0.01)
-                # Longer than a server needs to close without a delay.
-                time.sleep(0.5)
+                served.pass_time(LONG / 2, steps=10)
                 for connection in (idle, served.connect()):
                     with connection:
                         client = Client(connection)
@@ -98,6 +99,8 @@ class TestDraining:
                         reply = client.reply()
                         assert (reply.status, reply.headers["connection"]) == (200, "close")
                         assert client.is_closed()
+            assert served.thread.is_alive()
+            served.pass_time(LONG)
             assert served.wait()
             with pytest.raises(ConnectionRefusedError):
                 served.connect()
@@ -219,12 +222,19 @@ def paused(own_people, start, tmp_path):
                 "OMNIGRAPH_FAILPOINTS": f"mutation.{moment}=pause:{tmp_path / 'pause'}",
                 "TMPDIR": str(tmp_path),
             },
+            fresh=True,
         )
         thread, got = ask(server, "/graphs/default/mutate", {"query": INSERT})
         pause.wait_until_reached()
         return server, pause, thread, got
 
     return starting
+
+
+def cpu_seconds(server):
+    """What a server has computed so far: one that only waits computes next to nothing."""
+    spent = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(spent[11]) + int(spent[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def names(root):
@@ -293,8 +303,10 @@ class TestSignals:
             graph.load(many)
         server = start("--store", own_people, "--unauthenticated", "--drain-timeout", "0")
         thread, got = ask(server, "/graphs/default/query", {"query": ENDLESS})
-        time.sleep(3)
-        assert thread.is_alive(), got
+        begun = cpu_seconds(server)
+        while cpu_seconds(server) < begun + 1:
+            assert thread.is_alive(), got
+            time.sleep(0.01)
         assert server.stop() == 0
         thread.join(LONG)
         assert isinstance(got[0], httpx2.TransportError) or got[0].status_code >= 400
@@ -316,6 +328,7 @@ class TestSignals:
                         "OMNIGRAPH_FAILPOINTS": f"recovery.sidecar_list=pause:{tmp_path / 'pause'}"
                     },
                     started=codes.append,
+                    fresh=True,
                 )
 
         thread = threading.Thread(target=boot)

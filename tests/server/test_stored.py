@@ -89,7 +89,7 @@ def test_a_schema_of_another_process_breaks_only_what_does_not_fit(place, start)
     assert server.stop() == 0
 
 
-def test_everything_wrong_with_a_directory_is_said_at_the_start(place):
+def test_everything_wrong_with_a_directory_is_said_at_the_start(place, launcher):
     directory = write(
         place.parent,
         {
@@ -99,14 +99,15 @@ def test_everything_wrong_with_a_directory_is_said_at_the_start(place):
             "torn": "query torn( {",
         },
     )
-    refused = run_server("--store", place, "--queries", directory, "--unauthenticated")
+    flags = ("--store", place, "--queries", directory, "--unauthenticated")
+    refused = run_server(*flags, launcher=launcher)
     assert refused.returncode == 1
     assert "torn.gq" in refused.stderr
     assert "`people`" in refused.stderr
     assert "`status`" in refused.stderr
     for name in ("again", "status", "torn"):
         (directory / f"{name}.gq").unlink()
-    refused = run_server("--store", place, "--queries", directory, "--unauthenticated")
+    refused = run_server(*flags, launcher=launcher)
     assert refused.returncode == 1
     assert "`ghosts`: ghosts.gq, line 1" in refused.stderr
     assert "Ghost" in refused.stderr
@@ -114,7 +115,7 @@ def test_everything_wrong_with_a_directory_is_said_at_the_start(place):
 
 
 @pytest.fixture(scope="module")
-def http(tmp_path_factory: pytest.TempPathFactory):
+def http(tmp_path_factory: pytest.TempPathFactory, launcher):
     place = tmp_path_factory.mktemp("stored")
     with og.init(place / "g", PERSON + CITY) as graph:
         graph.load([{"type": "Person", "data": {"name": "ada", "age": 36}}])
@@ -126,7 +127,7 @@ def http(tmp_path_factory: pytest.TempPathFactory):
         "--unauthenticated",
         "--no-mcp",
     )
-    with start_server(*flags, log=place / "log") as server:
+    with start_server(*flags, log=place / "log", launcher=launcher) as server:
         yield Http(server.host, server.port)
 
 

@@ -104,11 +104,11 @@ def test_an_entity(graph, ids):
 def test_schemas(graph):
     assert schema.show_schema(graph) == {"schema_source": SCHEMA}
     wider = SCHEMA.replace("since: I32?", "since: I32?  how: String?")
-    request = schema.NewSchemaRequest(schema_source=wider)
+    request = schema.PlanRequest(schema_source=wider)
     document = schema.plan_schema(graph, request, "u")
     assert list(document) == ["uri", "supported", "step_count", "steps"]
     assert [step["kind"] for step in document["steps"]] == ["add_property"]
-    smaller = schema.NewSchemaRequest(schema_source=SCHEMA.replace("age: I32?", ""))
+    smaller = schema.PlanRequest(schema_source=SCHEMA.replace("age: I32?", ""))
     assert schema.plan_schema(graph, smaller, "u")["warnings"] != []
 
 
@@ -279,7 +279,7 @@ def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
                 at, states.EntityRequest(kind="node", type="Person", id="ann")
             ),
             schema.show_schema,
-            lambda at: schema.plan_schema(at, schema.NewSchemaRequest(schema_source=SCHEMA), "u"),
+            lambda at: schema.plan_schema(at, schema.PlanRequest(schema_source=SCHEMA), "u"),
             lambda at: query.lint(at, query.LintRequest(source=text), "u"),
             lambda at: history.history(at, history.HistoryRequest()),
             lambda at: history.list_commits(at, history.CommitsRequest()),

@@ -38,10 +38,11 @@ node P {
   ok: Bool?
   day: Date?
   f: F64?
+  grade: I32 @default(3)
   @range(n, 0..9)
 }
 node Q { t: String  n: I32? }
-edge K: P -> P @card(0..3) { n: I32?  day: Date?  @unique(src, dst) }
+edge K: P -> P @card(0..3) { n: I32?  day: Date? @default("2024-02-29")  @unique(src, dst) }
 """
 START = [
     *({"type": "P", "data": {"name": f"p{n}", "kind": "x", "mail": f"m{n}"}} for n in range(4)),
@@ -51,7 +52,7 @@ START = [
 ]
 TYPES = {
     "name": pa.string(), "kind": pa.string(), "mail": pa.string(), "n": pa.int64(),
-    "big": pa.decimal128(20, 0), "ok": pa.bool_(), "day": pa.date32(), "f": pa.float64(),
+    "big": pa.decimal128(20, 0), "ok": pa.bool_(), "day": pa.date32(), "f": pa.float64(), "grade": pa.int64(),
     "t": pa.string(), "id": pa.string(), "a": pa.string(), "b": pa.string(),
 }  # fmt: skip
 MADE = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
@@ -96,13 +97,14 @@ def _people(rnd, count, mode, *, messy):
         "big": [rnd.choice([None, 0, 2**64 - 1]) for _ in range(count)],
         "ok": [rnd.choice([None, True, False]) for _ in range(count)],
         "f": [rnd.choice([None, 0.5, -1e300]) for _ in range(count)],
+        "grade": [rnd.choice([1, 2, None] if messy else [1, 2]) for _ in range(count)],
     }
     if mode == "patch" and messy:
         del columns["kind"]  # those who are there have one
     return {
         name: columns[name]
         for name in columns
-        if name == "kind" or rnd.random() < 0.8 or name == "name"
+        if name == "kind" or rnd.random() < (0.5 if name == "grade" else 0.8) or name == "name"
     }
 
 

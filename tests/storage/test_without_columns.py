@@ -89,8 +89,8 @@ def changes_since(table, version):
 
 def hard_drop(table, *names):
     changes = ColumnChanges(dropped=names, renamed={"n": "number"})
-    indexes = index_stages(table, changes)
-    rewrite = rewrite_without(table, names)
+    indexes = index_stages(table, changes, rewritten=True)
+    rewrite = rewrite_without(table, changes)
     for stage in (*plan_columns(table, changes).stages(), rewrite):
         table = commit_staged(stage(table))
     for stage in indexes:
@@ -169,10 +169,21 @@ def test_a_fragment_of_many_batches_stays_one_fragment(tmp_path):
 
 def test_nothing_is_rewritten_where_no_file_has_the_column(tmp_path):
     table = create_table(TableRef(str(tmp_path / "t")), schema())
-    assert rewrite_without(table, ["secret"]) is None
+    assert rewrite_without(table, ColumnChanges(dropped=("secret",))) is None
     table = commit_staged(stage_append(table, rows("ab").drop_columns(["secret"])))
-    assert rewrite_without(table, ["secret"]) is None
-    assert rewrite_without(table, ["secret", "list"]) is not None
+    assert rewrite_without(table, ColumnChanges(dropped=("secret",))) is None
+    assert (
+        rewrite_without(
+            table,
+            ColumnChanges(
+                dropped=(
+                    "secret",
+                    "list",
+                )
+            ),
+        )
+        is not None
+    )
 
 
 def test_only_fragments_with_the_column_are_written_again(tmp_path):
@@ -206,7 +217,7 @@ def test_a_rewrite_that_fails_removes_the_fragments_it_finished(tmp_path, monkey
 
     monkeypatch.setattr(without_columns.RowStamps, "put_on", fail_the_second_time)
     with pytest.raises(StorageError, match="the disk is full"):
-        rewrite_without(table, ["secret"])
+        rewrite_without(table, ColumnChanges(dropped=("secret",)))
     left = set(Path(table.ref.uri, "data").iterdir()) - set(files)
     # The one being written when it failed is left for cleanup.
     assert len(left) == 1
@@ -260,7 +271,7 @@ def test_blobs_of_every_kind_are_copied_byte_for_byte(tmp_path, space):
 
 
 def hard_drop_plain(table, name):
-    rewrite = rewrite_without(table, [name])
+    rewrite = rewrite_without(table, ColumnChanges(dropped=(name,)))
     for stage in (*plan_columns(table, ColumnChanges(dropped=(name,))).stages(), rewrite):
         table = commit_staged(stage(table))
     return table

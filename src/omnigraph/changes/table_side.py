@@ -229,7 +229,7 @@ def state_of(snapshot: Snapshot, entity: Entity) -> TableState | None:
     """The table of a type at a snapshot, whatever its name was then; None where it has none."""
     kind = "node" if isinstance(entity, NodeType) else "edge"
     for key, state in snapshot.tables.items():
-        if state.incarnation == entity.table_incarnation_id and key.startswith(f"{kind}:"):
+        if state.incarnation in entity.incarnations and key.startswith(f"{kind}:"):
             return state
     return None
 

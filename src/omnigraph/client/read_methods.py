@@ -329,9 +329,16 @@ class ReadMethods(Asking[D]):
         """Return the accepted schema as it was written."""
         return self.send(self.core.prepare("schema", wire.NoParameters()))
 
-    def schema_plan(self, schema_source: str, *, allow_data_loss: bool = False) -> D:
-        """Return the steps to a new schema; nothing is changed."""
-        body = wire.SchemaPlanBody(schema_source=schema_source, allow_data_loss=allow_data_loss)
+    def schema_plan(
+        self, schema_source: str, *, allow_data_loss: bool = False, check: bool = False
+    ) -> D:
+        """Return the steps to a new schema; nothing is changed.
+
+        With ``check`` all stored rows are judged by its new rules.
+        """
+        body = wire.SchemaPlanBody(
+            schema_source=schema_source, allow_data_loss=allow_data_loss, check=check
+        )
         return self.send(self.core.prepare("schema_plan", body, source=schema_source))
 
     def permissions(self, checks: Iterable[Mapping[str, Any]]) -> D:

@@ -15,8 +15,8 @@ from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import Head, SchemaRow
 from omnigraph.manifest.schema_row import check_contract, read_accepted
 
-MAX_SCHEMAS = 4
-"""How many schemas a handle remembers; a branch may still have an older one than another."""
+MAX_SCHEMAS = 128
+"""How many schemas a handle remembers: every branch may have one of its own."""
 MAX_PLANS = 256
 MAX_TEXT = 2_000_000
 """The limit for all cached texts together, in characters. A plan takes ten times its text."""
@@ -42,7 +42,7 @@ class AcceptedSchemas:
         self._manifest = manifest
         self._lock = threading.Lock()
         self._schemas: OrderedDict[str, AcceptedSchema] = OrderedDict()
-        self._checked: Head | None = None
+        self._checked: OrderedDict[str, Head] = OrderedDict()
 
     def of(self, branch: str) -> AcceptedSchema:
         """Return the schema that is accepted for a branch now."""
@@ -64,14 +64,20 @@ class AcceptedSchemas:
                     self._schemas.popitem(last=False)
             self._schemas.move_to_end(wanted)
         # Every read comes here, mostly with the state of the read before.
-        if self._checked is not state.head:
+        if self._checked.get(state.name) is not state.head:
             check_contract(known.catalog, state.head)
-            self._checked = state.head
+            with self._lock:
+                self._checked[state.name] = state.head
+                if len(self._checked) > MAX_SCHEMAS:
+                    self._checked.popitem(last=False)
         return known
 
 
+_PlanKey = tuple[int, str, str | None, QueryKind]
+
+
 class PlanCache:
-    """The cached plans of one handle, by text and name; safe to share between threads.
+    """The cached plans of one handle, by schema, text and name; safe to share between threads.
 
     Errors are not cached, because they name the file, and the next call may name another one.
     """
@@ -79,9 +85,7 @@ class PlanCache:
     def __init__(self, max_plans: int = MAX_PLANS, max_text: int = MAX_TEXT) -> None:
         self._max_plans = max_plans
         self._max_text = max_text
-        self._plans: OrderedDict[tuple[str, str | None, QueryKind], tuple[Catalog, Plan]] = (
-            OrderedDict()
-        )
+        self._plans: OrderedDict[_PlanKey, tuple[Catalog, Plan]] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
@@ -102,16 +106,19 @@ class PlanCache:
     def _plan(
         self, want: QueryKind, catalog: Catalog, text: str, name: str | None, filename: str | None
     ) -> Plan:
-        """Return a cached plan of this very catalog, or compile one and drop the oldest if too many."""
+        """Return a cached plan of this very catalog, or compile one and drop the oldest if too many.
+
+        The plan keeps its catalog, so no other catalog has the same number meanwhile.
+        """
         if not isinstance(name, str | None):
             raise BadRequest(
                 f"a query is named by a text, not by a Python {type(name).__name__}; parameters are a "
                 "dict, and a state of the graph is given as `at=`"
             )
-        key = (text, name, want)
+        key = (id(catalog), text, name, want)
         with self._lock:
             known = self._plans.get(key)
-            if known is not None and known[0] is catalog:
+            if known is not None:
                 self._plans.move_to_end(key)
                 return known[1]
         plan = compile_query(catalog, text, name, want, filename)
@@ -121,6 +128,6 @@ class PlanCache:
             self._plans[key] = (catalog, plan)
             self._plans.move_to_end(key)
             while len(self._plans) > self._max_plans or self._size > self._max_text:
-                (dropped, _, _), _ = self._plans.popitem(last=False)
+                (_, dropped, _, _), _ = self._plans.popitem(last=False)
                 self._size -= len(dropped)
         return plan

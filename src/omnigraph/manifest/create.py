@@ -116,7 +116,8 @@ def create_manifest(
         tables=dict(sorted(states.items())),
     )
     shape = rows.arrow_schema(INTERNAL_SCHEMA_VERSION)
-    first = [rows.schema_row(schema)]  # in the first place, where readers look for it
+    # In the first two places, where readers look for them.
+    first = [rows.schema_row(schema), rows.identities_row(schema.ir["next_identity_id"])]
     first += [rows.table_row(state) for state in states.values()]
     first += [rows.version_row(state) for state in states.values()]
     first += [rows.commit_row(commit), rows.head_row(head)]

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from omnigraph.errors import NewerFormat, StorageError
 from omnigraph.manifest import rows
-from omnigraph.manifest.row_reads import read_head_row
+from omnigraph.manifest.row_reads import read_head_row, read_identities_text, read_schema_text
 from omnigraph.manifest.rows import INTERNAL_VERSION_KEY, WRITTEN_BY_KEY, GraphCommit, format_stamp
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.inline_residual import set_field_metadata, set_schema_metadata
@@ -99,4 +99,25 @@ def with_depths(records: Iterable[GraphCommit]) -> dict[str, GraphCommit]:
     return {name: replace(record, depth=depths[name]) for name, record in known.items()}
 
 
-STEPS: Mapping[int, Callable[[Table], Table]] = {0: _annotate_primary_key, 1: _record_depths}
+def _count_identities(table: Table) -> Table:
+    """Step 2 to 3: write the counter that all branches take the ids of types and properties from.
+
+    Only `main` has it. All ids so far were given on one line of schemas, which did not record what it
+    dropped; the row says up to where. The head is written again, so that a publish that comes in between
+    wins, and raises ``RowCollision`` here.
+    """
+    if table.ref.branch is not None or read_identities_text(table) is not None:
+        return table
+    accepted = read_schema_text(table)
+    if accepted is None:
+        raise StorageError("the manifest has no schema row; restore the graph from a copy")
+    number = rows.read_schema(accepted).ir["next_identity_id"]
+    changed = [rows.identities_row(number, number), rows.head_row(read_head_row(table))]
+    return merge_insert_exclusive(table, rows.to_table(changed, table.schema))
+
+
+STEPS: Mapping[int, Callable[[Table], Table]] = {
+    0: _annotate_primary_key,
+    1: _record_depths,
+    2: _count_identities,
+}

@@ -1,8 +1,8 @@
 """Read rows of `__manifest` from one version of it: the head, the schema, the snapshot that table rows add up to.
 
 Every publish rewrites the head row, so it lies in the newest fragment. The schema row is the first one of
-the graph, and an update leaves a row its row id, so it is found by that. Both cost the same however long
-the history is.
+the graph and the counter of identities the second, and an update leaves a row its row id, so they are found
+by that. All cost the same however long the history is.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ FEW_ROWS = 256
 """Fragments of the manifest of up to this number of rows are read whole."""
 FIRST_ROW_ID = 0
 """The row id of the first row of a table."""
+SECOND_ROW_ID = 1
 
 
 def read_head_row(table: Table) -> Head:
@@ -41,11 +42,21 @@ def read_schema_text(table: Table) -> str | None:
     It is the first row of a graph, and an update leaves a row its row id, on every branch. In a graph of
     an older release it is another one, and is searched for.
     """
+    return _read_at(table, FIRST_ROW_ID, rows.SCHEMA_ID)
+
+
+def read_identities_text(table: Table) -> str | None:
+    """Return the metadata of the counter of identities, likewise; None in a graph of an older format."""
+    return _read_at(table, SECOND_ROW_ID, rows.IDENTITIES_ID)
+
+
+def _read_at(table: Table, row_id: int, object_id: str) -> str | None:
+    """Return the metadata of an object that is mostly found at a row id, and else searched for."""
     import pyarrow as pa
 
-    first = table.find(pa.array([FIRST_ROW_ID], pa.uint64()), ["object_id", "metadata"])
-    found = [row["metadata"] for row in first.to_pylist() if row["object_id"] == rows.SCHEMA_ID]
-    found = found or read_metadata(table, "object_id", rows.SCHEMA_ID)
+    there = table.find(pa.array([row_id], pa.uint64()), ["object_id", "metadata"])
+    found = [row["metadata"] for row in there.to_pylist() if row["object_id"] == object_id]
+    found = found or read_metadata(table, "object_id", object_id)
     return found[0] if found else None
 
 

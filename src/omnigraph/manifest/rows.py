@@ -1,6 +1,6 @@
 """The rows of `__manifest`, and the values they stand for.
 
-One dataset holds eight kinds of rows (`object_type`). The head row of a branch carries its newest
+One dataset holds nine kinds of rows (`object_type`). The head row of a branch carries its newest
 commit and the pins of the whole snapshot, so opening a snapshot reads one row, however long the
 history is. The `table_version` rows say the same, one published version at a time.
 
@@ -9,6 +9,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
   object_id      object_type     holds
   head           graph_head      commit C2, pins {node:Person: version 2}
   schema         schema          the accepted schema
+  identities     identities      the next free id of a type or property (on `main` only)
   table:7        table           key node:Person, its location
   version:7@@v=1 table_version   12 rows
   version:7@@v=2 table_version   13 rows
@@ -40,6 +41,7 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 HEAD_ID = "head"
 SCHEMA_ID = "schema"
+IDENTITIES_ID = "identities"
 
 TABLE = "table"
 TABLE_VERSION = "table_version"
@@ -47,6 +49,7 @@ TABLE_TOMBSTONE = "table_tombstone"
 GRAPH_COMMIT = "graph_commit"
 GRAPH_HEAD = "graph_head"
 SCHEMA = "schema"
+IDENTITIES = "identities"
 TAG = "tag"
 STREAM = "stream"
 DEPTH_COLUMN = "row_count"
@@ -408,6 +411,17 @@ def schema_row(schema: SchemaRow) -> Row:
         "ir_hash": schema.ir_hash,
     }
     return Row(SCHEMA_ID, SCHEMA, metadata=dump(document))
+
+
+def identities_row(next_id: int, single_line_below: int = 0) -> Row:
+    """Return the row of the counter that ids of types and properties are taken from.
+
+    Ids below ``single_line_below`` were given while all branches had one schema.
+    """
+    document = {"next": next_id}
+    if single_line_below:
+        document["single_line_below"] = single_line_below
+    return Row(IDENTITIES_ID, IDENTITIES, metadata=dump(document))
 
 
 def _commit_document(commit: GraphCommit) -> dict[str, Any]:

@@ -48,6 +48,9 @@ def groups_wanted(plan: ir.ReadPlan, pattern: Pattern, *, wide: bool = False) ->
 def rows_kept(plan: ir.ReadPlan) -> frozenset[str]:
     """The variables whose codes the rows of a list need."""
     kept = {name for column in plan.columns for name in variables_of(column.expr)}
+    # An expression may look at more than named variables: the path of an optional block at whether it matched.
+    keys = [key.expr for key in plan.order if key.expr is not None]
+    kept |= {name for key in keys for name in variables_of(key)}
     if plan.order or plan.ranking is not None:
         # Ties are broken by the ids of every named variable.
         kept |= {variable.name for variable in plan.variables if variable.kind != "path"}

@@ -462,7 +462,7 @@ def plan_schema(call: Call, request: wire.SchemaPlanBody) -> Document:
     """Return the steps to a new schema; nothing is changed."""
     from omnigraph.service import schema as service
 
-    return service.plan_schema(call.session, _as(service.NewSchemaRequest, request), call.uri)
+    return service.plan_schema(call.session, _as(service.PlanRequest, request), call.uri)
 
 
 def apply_schema(call: Call, request: wire.SchemaApplyBody) -> Document:

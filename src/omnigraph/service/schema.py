@@ -30,12 +30,26 @@ def show_schema(session: Session) -> Document:
     return {"schema_source": session.schema.source}
 
 
-def plan_schema(session: Session, request: NewSchemaRequest, uri: str) -> Document:
+def without_rename_hints(document: Document) -> Document:
+    """Return the answer of ``show_schema`` without the rename hints of its source."""
+    from omnigraph.lang.schema.syntax.hints import without_hints
+
+    return {**document, "schema_source": without_hints(document["schema_source"])}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest(NewSchemaRequest):
+    """A new schema, which is only planned. With ``check`` all stored rows are judged by its new rules."""
+
+    check: bool = False
+
+
+def plan_schema(session: Session, request: PlanRequest, uri: str) -> Document:
     """Return the steps to a new schema; nothing is changed.
 
     ``warnings`` are there if the plan destroys data or has rename hints that do nothing.
     """
-    plan = session.schema.plan(request.schema_source, request.allow_data_loss)
+    plan = session.schema.plan(request.schema_source, request.allow_data_loss, check=request.check)
     document = {"uri": uri, **plan.to_json()}
     return {**document, "warnings": list(plan.warnings)} if plan.warnings else document
 

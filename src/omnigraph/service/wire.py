@@ -340,14 +340,20 @@ class RevertBody(ConflictFields, kw_only=True, frozen=True):
     message: str | None = None
 
 
-class SchemaPlanBody(Wire, kw_only=True, frozen=True):
+class _NewSchema(Wire, kw_only=True, frozen=True):
     """A new schema. With ``allow_data_loss`` what it drops is removed from disk."""
 
     schema_source: str
     allow_data_loss: bool = False
 
 
-class SchemaApplyBody(SchemaPlanBody, kw_only=True, frozen=True):
+class SchemaPlanBody(_NewSchema, kw_only=True, frozen=True):
+    """A new schema, which is only planned. With ``check`` all stored rows are judged by its new rules."""
+
+    check: bool = False
+
+
+class SchemaApplyBody(_NewSchema, kw_only=True, frozen=True):
     """A new schema, which the graph gets."""
 
     message: str | None = None

@@ -21,8 +21,17 @@ Mask = Any
 def row_violations(entity: Entity, rows: pa.Table, limit: int | None = SHOWN) -> list[Violation]:
     """Return the broken row rules, at most ``limit`` rows per rule, in the order of the rows."""
     found: list[Violation] = []
+    places = rows.select([name for name in ("id", ORDER) if name in rows.column_names])
+    for prop, column, (kind, bad, text) in judged_rules(entity, rows):
+        found += _violations(
+            entity, prop, column, places, kind=kind, bad=bad, text=text, limit=limit
+        )
+    return sorted(found, key=lambda violation: violation.record or 0)
+
+
+def judged_rules(entity: Entity, rows: pa.Table) -> Iterator[tuple[Property, pa.Array, Rule]]:
+    """Yield every row rule of the columns that are there, with the mask of the rows that break it."""
     there = set(rows.column_names)
-    places = rows.select([name for name in ("id", ORDER) if name in there])
     bounds, checks = _by_property(entity)
     for prop in entity.properties.values():
         is_free = prop.type.nullable and prop.type.enum_values is None
@@ -32,11 +41,7 @@ def row_violations(entity: Entity, rows: pa.Table, limit: int | None = SHOWN) ->
             continue
         column = rows.column(prop.name).combine_chunks()
         rules = _rules(entity, prop, column, bounds.get(prop.name, ()), checks.get(prop.name, ()))
-        for kind, bad, text in rules:
-            found += _violations(
-                entity, prop, column, places, kind=kind, bad=bad, text=text, limit=limit
-            )
-    return sorted(found, key=lambda violation: violation.record or 0)
+        yield from ((prop, column, rule) for rule in rules)
 
 
 def _by_property(

@@ -94,18 +94,42 @@ def winning_rows() -> str:
     )
 
 
+def repeated_tuples(members: Sequence[str], *also: str) -> str:
+    """Select the tuples of values that several incoming rows have; a tuple with a null member is exempt."""
+    names = ", ".join(_q(name) for name in members)
+    present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
+    chosen = ", ".join([names, *also])
+    return f"SELECT {chosen} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1"
+
+
 def unique_within(members: Sequence[str], limit: int | None = SHOWN) -> str:
     """Find incoming rows that share one tuple of values; a tuple with a null member is exempt."""
-    names = ", ".join(_q(name) for name in members)
     values = ", ".join(f"g.{_q(name)} AS v{at}" for at, name in enumerate(members))
-    present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
+    ends = "MIN(`0rec`) AS `0first`", "MAX(`0rec`) AS `0last`"
     return (
         # Only the ids of the few repeated tuples are fetched: comparing all ids takes longer.
-        f"WITH repeated AS (SELECT {names}, MIN(`0rec`) AS `0first`, MAX(`0rec`) AS `0last` FROM pend "
-        f"WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1) "
+        f"WITH repeated AS ({repeated_tuples(members, *ends)}) "
         f"SELECT f.id AS other_id, l.id AS row_id, l.`0rec` AS rec, {values} FROM repeated g "
         "JOIN pend f ON f.`0rec` = g.`0first` JOIN pend l ON l.`0rec` = g.`0last` "
         f"ORDER BY rec{_limit(limit)}"
+    )
+
+
+def sharing_rows(members: Sequence[str]) -> str:
+    """Find the ids of all rows that share one tuple of values, the first ones, and how many there are."""
+    equal = " AND ".join(f"g.{_q(name)} = p.{_q(name)}" for name in members)
+    return (
+        f"WITH repeated AS ({repeated_tuples(members)}) "
+        f"SELECT p.id, COUNT(*) OVER () AS n FROM pend p JOIN repeated g ON {equal} "
+        f"ORDER BY p.id{_limit(SHOWN)}"
+    )
+
+
+def wrong_sources(low: int, high: int | None) -> str:
+    """Find the sources of edges whose number of edges is out of bounds, the first ones, and how many there are."""
+    return (
+        "SELECT p.src AS id, COUNT(*) OVER () AS n FROM pend p "
+        f"GROUP BY p.src HAVING {_out_of_bounds('COUNT(*)', low, high)} ORDER BY p.src{_limit(SHOWN)}"
     )
 
 
@@ -264,7 +288,6 @@ def cardinality(
     Here `touched` are the sources, `com` their committed edges, `left_nodes` removed source nodes,
     `nodes` incoming source nodes. Sources that are removed themselves are exempt.
     """
-    above = "" if high is None else f" OR COUNT(l.id) > {high}"
     stays = (
         "EXISTS (SELECT 1 FROM nodes n WHERE n.id = t.src)"
         if replaced_sources
@@ -276,7 +299,8 @@ def cardinality(
         "live AS (SELECT p.id, p.src FROM pend p "
         f"UNION ALL SELECT c.id, c.src FROM com c WHERE {UNTOUCHED}) "
         "SELECT t.src, COUNT(l.id) AS n FROM touched t LEFT JOIN live l ON l.src = t.src "
-        f"WHERE {stays} GROUP BY t.src HAVING COUNT(l.id) < {low}{above} "
+        f"WHERE {stays} GROUP BY t.src "
+        f"HAVING {_out_of_bounds('COUNT(l.id)', low, high)} "
         f"ORDER BY t.src{_limit(limit)}"
     )
 
@@ -309,6 +333,10 @@ def too_few_edges(low: int) -> str:
         f"FROM moves m JOIN wrong w ON w.src = m.src AND w.n < {low}) "
         "SELECT s.id, s.src, s.rec FROM placed s WHERE s.place = 1"
     )
+
+
+def _out_of_bounds(count: str, low: int, high: int | None) -> str:
+    return f"{count} < {low}" if high is None else f"({count} < {low} OR {count} > {high})"
 
 
 def _limit(rows: int | None) -> str:

@@ -236,9 +236,9 @@ class _Mutation:
         else:
             entity = self.catalog.nodes[statement.type_name]
             self.nodes += 1
-        values = {
-            column_of(entity, a.property): self._stored(entity, a) for a in statement.assignments
-        }
+        values = entity.with_defaults(
+            {column_of(entity, a.property): self._stored(entity, a) for a in statement.assignments}
+        )
         keyed = isinstance(entity, NodeType) and entity.key is not None
         require_values(entity, values)
         pending = self._table(entity)

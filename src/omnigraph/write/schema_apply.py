@@ -1,6 +1,6 @@
 """Schema changes: plan the steps from the accepted schema to a new source, and apply them.
 
-1. Finish what dead writers left, and plan.
+1. Finish what dead writers left, plan, and take ids for what is new from the graph's counter.
 2. Take every lock of `main`, check everything again, and plan again.
 3. Stage what the tables need, commit the tables and publish them together with the new schema.
 4. Write the mirror files, release the locks, and remove what a hard drop left behind.
@@ -29,11 +29,14 @@ from omnigraph.display.text import counted
 from omnigraph.errors import OmniGraphError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
-from omnigraph.lang.schema.migrate.steps import SchemaStep, read_step
+from omnigraph.lang.schema.migrate.read_steps import read_step
+from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
+from omnigraph.manifest.history.identity_counter import take_ids
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
@@ -51,6 +54,7 @@ from omnigraph.storage.columns.without_columns import index_stages, rewrite_with
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.write.purges import finish_purges
+from omnigraph.write.schema_checks import RowChecks
 from omnigraph.write.schema_tables import TableChanges, table_changes
 
 logger = logging.getLogger(__name__)
@@ -67,17 +71,22 @@ class SchemaPlan(Shown):
     supported: bool
     warnings: tuple[str, ...] = ()
     """What the plan destroys, and rename hints that do nothing."""
+    checked: bool = False
+    """Whether all stored rows were looked at, and nothing stands in the way of the plan."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return the public form."""
+        """Return the public form; ``checked`` appears only if it is true."""
         return {
             "supported": self.supported,
             "step_count": len(self.steps),
             "steps": [step.to_json() for step in self.steps],
+            **({"checked": True} if self.checked else {}),
         }
 
     def _panel(self) -> Panel:
         judged = "can be made" if self.supported else "cannot be made"
+        if self.checked:
+            judged += " with the rows that are there"
         return _steps_panel(f"schema change that {judged}", self.steps, (), self.warnings)
 
 
@@ -149,10 +158,18 @@ class SchemaRequest:
     """What a repetition is recognised by, and what the commit says about itself."""
 
 
-def plan_schema(workspace: Workspace, request: SchemaRequest) -> SchemaPlan:
-    """Return the steps from the accepted schema to the new one; nothing is written."""
-    found = _Accepted.read(workspace, workspace.manifest.state(MAIN)).plan(request)
-    return SchemaPlan(found.steps, found.supported, _warnings(found))
+def plan_schema(workspace: Workspace, request: SchemaRequest, *, check: bool = False) -> SchemaPlan:
+    """Return the steps from the accepted schema to the new one; nothing is written.
+
+    ``check``: stored rows are judged as ``apply_schema`` would judge them, with the same errors.
+    """
+    state = workspace.manifest.state(MAIN)
+    accepted = _Accepted.read(workspace, state)
+    found = accepted.plan(request)
+    if check and found.supported:
+        checks = RowChecks(workspace, allow_data_loss=request.allow_data_loss)
+        checks.run(state, found, accepted.catalog, catalog_of(found.target_ir))
+    return SchemaPlan(found.steps, found.supported, _warnings(found), check and found.supported)
 
 
 def apply_schema(workspace: Workspace, request: SchemaRequest) -> SchemaApplied:
@@ -184,8 +201,15 @@ class _Accepted:
         check_contract(catalog, state.head)
         return cls(row, ir, catalog)
 
-    def plan(self, request: SchemaRequest) -> MigrationPlan:
-        return plan(self.ir, request.source, request.allow_data_loss, request.filename)
+    def plan(self, request: SchemaRequest, numbering: Numbering | None = None) -> MigrationPlan:
+        return plan(
+            self.ir,
+            request.source,
+            request.allow_data_loss,
+            request.filename,
+            accepted_source=self.row.source,
+            numbering=numbering,
+        )
 
 
 def _warnings(found: MigrationPlan) -> tuple[str, ...]:
@@ -201,6 +225,8 @@ class _Apply:
         self.workspace = workspace
         self.request = request
         self.started = stamp_us()
+        self.numbering: Numbering | None = None
+        self.checks = RowChecks(workspace, allow_data_loss=request.allow_data_loss)
 
     def run(self) -> SchemaApplied:
         """Plan, take the locks, check and plan again, commit, and tidy up."""
@@ -212,7 +238,14 @@ class _Apply:
             return SchemaApplied(False, version, (), None, _warnings(found))
         self._refuse_branches()
         found.require_supported()
-        expected = self._table_changes(before, accepted, found)
+        # Most of the work is done before the locks are taken: it may take as long as reading the tables.
+        self.checks.run(before, found, accepted.catalog, catalog_of(found.target_ir))
+        if count := found.new_ids(accepted.ir):
+            # Before the locks of the branch: the counter is on `main`, whatever branch this is.
+            self.numbering = take_ids(self.workspace, count)
+            found = accepted.plan(self.request, self.numbering)
+        target = catalog_of(found.target_ir)
+        expected = table_changes(self.workspace, before, accepted.catalog, target)
         self._refuse_tagged(expected)
         # Planning took a while. Only what happens from here on counts as a change while waiting.
         newest = self.workspace.manifest.state(MAIN)
@@ -230,15 +263,11 @@ class _Apply:
         )
 
     def _purpose(self, changes: TableChanges) -> Purpose:
-        """Return what waiters see; a hard drop writes rows under the locks."""
-        rewrites = any(columns.dropped for _, columns in changes.columns)
-        return Purpose("schema_apply", slow=self.request.allow_data_loss and rewrites)
-
-    def _table_changes(
-        self, state: BranchState, accepted: _Accepted, found: MigrationPlan
-    ) -> TableChanges:
-        target = catalog_of(found.target_ir)
-        return table_changes(self.workspace, state, accepted.catalog, target)
+        """Return what waiters see; a hard drop and a column of another type are written under the locks."""
+        drops = any(columns.dropped for _, columns in changes.columns)
+        writes = any(columns.replaced for _, columns in changes.columns)
+        slow = writes or (self.request.allow_data_loss and drops)
+        return Purpose("schema_apply", slow=slow)
 
     def _refuse_branches(self) -> None:
         """Refuse while there are other branches: their tables would keep the old columns."""
@@ -285,10 +314,12 @@ class _Apply:
         accepted = _Accepted.read(self.workspace, state)
         self._refuse_branches()
         settle_mirrors(self.workspace.store, accepted.row)
-        found = accepted.plan(self.request)
+        found = accepted.plan(self.request, self.numbering)
         found.require_supported()
-        changes = self._table_changes(state, accepted, found)
+        target = catalog_of(found.target_ir)
+        changes = table_changes(self.workspace, state, accepted.catalog, target)
         self._refuse_tagged(changes)
+        self.checks.run(state, found, accepted.catalog, target)
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
         facts = {
@@ -347,11 +378,11 @@ class _Apply:
         yield from (StagedStep(stage) for stage in planned.stages())
         rewrite = None
         if self.request.allow_data_loss and columns.dropped:
-            rewrite = rewrite_without(table, columns.dropped)
+            rewrite = rewrite_without(table, columns)
         if rewrite is not None:
             yield StagedStep(rewrite)
-            for stage in index_stages(table, columns):
-                yield StagedStep(stage, best_effort=True)
+        for stage in index_stages(table, columns, rewritten=rewrite is not None):
+            yield StagedStep(stage, best_effort=True)
 
     def _creation(self, entity: Entity, table: TableState) -> Callable[[], Table]:
         ref = self.workspace.ref(table.location)

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
-from typing import TypeVar
+from collections.abc import Iterable
 
-from omnigraph import settings
-from omnigraph.cancel import shielded
 from omnigraph.clock import stamp_us
 from omnigraph.commit.drift import HealFirst
 from omnigraph.commit.heal import run_healing
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.errors import Contention, HistoryReclaimed
+from omnigraph.errors import HistoryReclaimed
 from omnigraph.manifest.branch_names import MAIN, check_tag_name
+from omnigraph.manifest.history.beside_commits import hold_main, publish_patiently
 from omnigraph.manifest.history.equal_content import read_commit
 from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.history.tags import Tag, drop_tag, find_tag, publish_tag, refuse_taken
-from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.locks.waiting import Purpose
-
-Done = TypeVar("Done")
 
 
 def create_tag(workspace: Workspace, name: str, target: Target, actor_id: str | None) -> Tag:
@@ -35,7 +26,7 @@ def create_tag(workspace: Workspace, name: str, target: Target, actor_id: str | 
 
 def _create(workspace: Workspace, name: str, target: Target, actor_id: str | None) -> Tag:
     wanted, manifest = check_tag_name(name), workspace.manifest
-    with _locked(workspace, "tag_create") as held:
+    with hold_main(workspace, "tag_create") as held:
         refuse_taken(manifest, wanted)
         # The locks keep cleanup and branch deletes away from what the tag is about to keep.
         snapshot = _readable(workspace, target)
@@ -51,7 +42,7 @@ def _create(workspace: Workspace, name: str, target: Target, actor_id: str | Non
             branch_id=made_on.identifier,
             tables=tuple(snapshot.tables.values()),
         )
-        _publish(held, lambda: publish_tag(manifest, tag))
+        publish_patiently(held, lambda: publish_tag(manifest, tag))
     return tag
 
 
@@ -62,8 +53,8 @@ def delete_tag(workspace: Workspace, name: str, commit_id: str | None = None) ->
     """
     wanted, manifest = check_tag_name(name), workspace.manifest
     find_tag(manifest, wanted)
-    with _locked(workspace, "tag_delete") as held:
-        return _publish(held, lambda: drop_tag(manifest, wanted, commit_id))
+    with hold_main(workspace, "tag_delete") as held:
+        return publish_patiently(held, lambda: drop_tag(manifest, wanted, commit_id))
 
 
 def _readable(workspace: Workspace, target: Target) -> Snapshot:
@@ -93,30 +84,3 @@ def _refuse_purged(snapshot: Snapshot, purges: Iterable[Purge]) -> None:
                 table_key=table.table_key,
                 version=table.table_version,
             )
-
-
-@contextmanager
-def _locked(workspace: Workspace, operation: str) -> Iterator[HeldLocks]:
-    """Hold the graph lock and the head lock of `main`.
-
-    The graph is looked at first, because taking a lock writes to the store.
-    """
-    refuse_newer(workspace.manifest.state(MAIN).table)
-    locks = workspace.locks
-    wanted = [locks.graph_lock(), locks.head_lock(MAIN)]
-    with locks.acquire(wanted, None, Purpose(operation)) as held:
-        refuse_newer(workspace.manifest.state(MAIN).table)
-        yield held
-
-
-def _publish(held: HeldLocks, publish: Callable[[], Done]) -> Done:
-    """Publish, and try again beside busy writers of `main` for as long as one waits for a lock."""
-    deadline = time.monotonic() + settings.LOCK_WAIT_MS.get() / 1000
-    while True:
-        held.check()
-        try:
-            with shielded():
-                return publish()
-        except Contention:
-            if time.monotonic() > deadline:
-                raise

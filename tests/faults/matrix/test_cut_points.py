@@ -6,6 +6,7 @@ operation, with faults and followers drawn by the seed; `./dev faults --all` run
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterator
 
@@ -29,8 +30,9 @@ FOUND = {
 }
 
 
-# How often a cut point of a kind is in the sample: operations share most of their failpoints and looks.
-SHARE = {"effect": 0.5, "point": 0.2, "look": 0.1}
+# How often a cut point of a kind is in the sample: operations share most of their failpoints and looks. At least
+# one of each kind is.
+SHARE = {"effect": 0.25, "point": 0.1, "look": 0.05}
 
 
 class Matrix:
@@ -69,8 +71,11 @@ def drawn(cases: list[Case], name: str) -> list[Case]:
     by_name: dict[str, list[Case]] = {}
     for case in cases:
         by_name.setdefault(case.cut.name, []).append(case)
-    found = (chance.choice(those) for those in by_name.values())
-    kept = [case for case in found if chance.random() < SHARE[case.cut.kind]]
+    found = [chance.choice(those) for those in by_name.values()]
+    kept = []
+    for kind, share in SHARE.items():
+        of_kind = [case for case in found if case.cut.kind == kind]
+        kept += chance.sample(of_kind, math.ceil(share * len(of_kind)))
     return kept + [case for case in cases if _described(case) in FOUND and case not in kept]
 
 

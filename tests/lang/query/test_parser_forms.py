@@ -295,7 +295,7 @@ DEEP = {
 
 
 @pytest.mark.parametrize("form", DEEP)
-@pytest.mark.parametrize("depth", [200, 100_000])
+@pytest.mark.parametrize("depth", [200, 20_000])
 def test_what_nests_too_deep_is_refused_in_our_words(form, depth):
     text = DEEP[form](depth)
     with pytest.raises(ParseError) as caught:

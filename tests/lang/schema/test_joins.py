@@ -7,8 +7,9 @@ import pytest
 
 from omnigraph.errors import IdentityError
 from omnigraph.lang.schema import compile_schema, create
-from omnigraph.lang.schema.identities import Numbering, evolve, new_ids
+from omnigraph.lang.schema.identities import Numbering, evolve
 from omnigraph.lang.schema.joins import Joins, has_dropped
+from omnigraph.lang.schema.migrate.migration import plan
 from omnigraph.lang.schema.read_ir import read_ir
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -69,7 +70,7 @@ def test_joins_hold_transitively_and_for_every_schema_in_play():
 def test_new_ids_come_from_the_counter_of_the_graph():
     first = accepted("node A {}")
     wanted = shape("node A { x: I32?  y: I32? } node B {}")
-    assert new_ids(first, wanted) == 4
+    assert plan(first, wanted).new_ids(first) == 4
     after, _ = evolve(first, wanted, Numbering(100))
     assert after.type("node", "B").type_id == 100
     assert set(after.type("node", "A").property_ids.values()) == {101, 102}

@@ -6,8 +6,11 @@ from omnigraph.errors import UnsupportedMigration
 from omnigraph.lang.schema import compile_schema, create, plan
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.lint import CODES, Severity, Tier
+from omnigraph.lang.schema.migrate import data_steps
 from omnigraph.lang.schema.migrate import steps as all_steps
-from omnigraph.lang.schema.migrate.steps import SchemaStep, read_step
+from omnigraph.lang.schema.migrate.read_steps import read_step
+from omnigraph.lang.schema.migrate.steps import SchemaStep
+from omnigraph.lang.schema.shape import Check, Embed, Group, Range
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
@@ -43,7 +46,7 @@ def test_the_json_of_a_plan():
 
 
 def test_an_unsupported_plan_is_refused_with_its_first_reason():
-    found = plan(accepted("node A { x: I32 }"), "node A { x: I64  y: I32 }")
+    found = plan(accepted("node A { x: I32 }"), "node A { x: String  y: I32 }")
     assert not found.supported
     with pytest.raises(UnsupportedMigration) as caught:
         found.require_supported()
@@ -55,9 +58,16 @@ def test_an_unsupported_plan_is_refused_with_its_first_reason():
 @pytest.mark.parametrize(
     ("desired", "remedy"),
     [
-        ("node A { x: I64 }", "add a property of the new type, fill it, and drop the old one"),
+        (
+            "node A { x: String }",
+            "add a property of the new type, fill it by a mutation, and drop the old one",
+        ),
         ("node A { x: I32  y: I32 }", "write I32?; declare it like that, and fill it"),
-        ("node A { x: I32 @unique }", "declare a new type with the change and move the data there"),
+        (
+            "node A { x: I32 @key }",
+            "load the nodes into it under their new ids, and drop the old one",
+        ),
+        ("node A { x: I32 @owner }", "declare a new type with the change and move the data there"),
     ],
 )
 def test_a_refusal_says_what_to_do_instead(desired, remedy):
@@ -68,12 +78,13 @@ def test_a_refusal_says_what_to_do_instead(desired, remedy):
 
 
 def test_a_reason_without_code_has_no_label():
-    found = plan(accepted("node A { x: I32 }"), "node A { x: I32 @unique }")
+    found = plan(accepted("node A { x: I32 }"), "node A { x: I32 @owner }")
     with pytest.raises(UnsupportedMigration) as caught:
         found.require_supported()
-    assert str(caught.value).startswith("`@unique` cannot be added to `A.x`; ")
+    reason = "the annotations of `A.x` cannot change: `@owner`"
+    assert str(caught.value).startswith(f"{reason}; ")
     assert caught.value.details == {"code": None, "entity": "node:A.x"}
-    assert found.steps[0].describe() == "unsupported, node:A.x: `@unique` cannot be added to `A.x`"
+    assert found.steps[0].describe() == f"unsupported, node:A.x: {reason}"
 
 
 def test_a_supported_plan_is_not_refused():
@@ -109,10 +120,33 @@ def test_a_difference_no_step_describes_is_unsupported():
             "node A {} edge E: A -> A @card(0..2)",
             "relax the cardinality of E from 0..1 to 0..2",
         ),
+        (
+            "node A {} edge E: A -> A @card(0..2)",
+            "node A {} edge E: A -> A @card(1..2)",
+            "tighten the cardinality of E from 0..2 to 1..2",
+        ),
+        ("node A { x: I32? }", "node A { x: I32 }", "make A.x required"),
+        ("node A { x: F32 }", "node A { x: F64 }", "widen A.x from F32 to F64"),
+        ("node A { x: enum(a, b, c) }", "node A { x: enum(b) }", "remove from A.x: a, c"),
+        (
+            "node A { x: I32  y: String }",
+            'node A { x: I32  y: String  @range(x, ..9)  @check(y, "a\\\\d\\"") }',
+            'add @check(y, "a\\\\d\\"") on node A\nadd @range(x, ..9) on node A',
+        ),
+        (
+            "node A { x: I32  @range(x, 0..)  @unique(x) }",
+            "node A { x: I32 }",
+            "drop @range(x, 0..) on node A\ndrop @unique(x) on node A",
+        ),
+        (
+            "node A { t: String  v: Vector(2)? @embed(t) }",
+            'node A { t: String  v: Vector(2)? @embed(t, model="m") }',
+            "change the @embed of A.v from t to t by m",
+        ),
     ],
 )
 def test_steps_in_words(old, new, words):
-    assert [step.describe() for step in plan(accepted(old), new).steps] == [words]
+    assert "\n".join(step.describe() for step in plan(accepted(old), new).steps) == words
 
 
 def test_the_codes_are_the_published_ones():
@@ -129,12 +163,13 @@ def test_the_codes_are_the_published_ones():
 
 STEP_KINDS = [
     kind
-    for kind in vars(all_steps).values()
+    for kind in {**vars(all_steps), **vars(data_steps)}.values()
     if isinstance(kind, type) and issubclass(kind, SchemaStep) and "kind" in vars(kind)
 ]
 OF_FIELDS = {
-    "properties": ("a", "b"),
+    "constraint": Group("unique", ("a", "b")),
     "added_values": ("x",),
+    "removed_values": ("x",),
     "annotations": ({"name": "description", "value": "d"},),
     "warnings": ("W1",),
     "type_kind": "edge",
@@ -145,11 +180,19 @@ OF_FIELDS = {
 @pytest.mark.parametrize("kind", STEP_KINDS)
 def test_a_step_can_be_read_back_from_its_json(kind):
     given = {one.name: OF_FIELDS.get(one.name, one.name) for one in dataclasses.fields(kind)}
+    if kind is data_steps.ChangeEmbed:
+        given |= {"from_": Embed("a", None), "to": Embed("b", "m")}
     step = kind(**given)
     assert read_step(step.to_json()) == step
     plain = kind(**{**given, **({"warnings": ()} if "warnings" in given else {})})
     assert read_step(plain.to_json()) == plain
 
 
+@pytest.mark.parametrize("constraint", [Range("x", 1, None), Range("x", -1.5, 2), Check("x", "^a")])
+def test_every_kind_of_constraint_can_be_read_back(constraint):
+    step = all_steps.AddConstraint("node", "A", constraint)
+    assert read_step(step.to_json()) == step
+
+
 def test_every_kind_of_step_is_tried():
-    assert len(STEP_KINDS) == 14
+    assert len(STEP_KINDS) == 19

@@ -57,10 +57,18 @@ def init(
     call.answer(document, f"initialized {address.uri}", f"the graph at {address.uri} is made")
 
 
-def show_schema(call: Invocation, uri: UriArgument = None) -> None:
+def show_schema(
+    call: Invocation,
+    clean: Annotated[
+        bool, typer.Option("--clean", help="Leave out rename hints, which did their work.")
+    ] = False,
+    uri: UriArgument = None,
+) -> None:
     """Print the schema of a graph as it was written. `schema get` is the same."""
     with call.reach(call.address(uri)) as side:
         document = side.ask("schema", wire.NoParameters())
+    if clean:
+        document = service.without_rename_hints(document)
     call.answer(document, document["schema_source"])
 
 
@@ -68,11 +76,16 @@ def plan_schema(
     call: Invocation,
     schema: SchemaOption,
     allow_data_loss: LossOption = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Judge all stored rows by the new rules.")
+    ] = False,
     uri: UriArgument = None,
 ) -> None:
     """Show the steps to a new schema. Nothing is changed."""
     address = call.address(uri)
-    request = wire.SchemaPlanBody(schema_source=read_file(schema), allow_data_loss=allow_data_loss)
+    request = wire.SchemaPlanBody(
+        schema_source=read_file(schema), allow_data_loss=allow_data_loss, check=check
+    )
     with naming_file(schema), call.reach(address) as side:
         document = side.ask("schema_plan", request)
     call.answer(document, _planned(document))
@@ -105,6 +118,8 @@ def _planned(document: Document) -> str:
     head = counted(len(steps), "step")
     if not document["supported"]:
         head += ", not supported"
+    if document.get("checked"):
+        head += "; every stored row keeps the new rules"
     return "\n".join([head, *_step_lines(steps)])
 
 
@@ -117,6 +132,6 @@ def _applied(document: Document) -> str:
 
 
 def _step_lines(steps: Sequence[Document]) -> list[str]:
-    from omnigraph.lang.schema.migrate.steps import read_step
+    from omnigraph.lang.schema.migrate.read_steps import read_step
 
     return [f"  {read_step(step).describe()}" for step in steps]

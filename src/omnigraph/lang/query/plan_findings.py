@@ -112,8 +112,10 @@ def _cleared(catalog: Catalog, plans: list[ir.Plan]) -> Iterator[Finding]:
             if prop.type.nullable and prop.name not in assigned and not made:
                 cleared.setdefault((node.name, prop.name), set()).add(name)
     for (type_name, prop_name), names in cleared.items():
+        has_default = catalog.nodes[type_name].properties[prop_name].default is not None
+        cleared_to = "its default" if has_default else "null"
         message = (
-            f"insert leaves out {type_name}.{prop_name}, which becomes null where the key exists; "
+            f"insert leaves out {type_name}.{prop_name}, which becomes {cleared_to} where the key exists; "
             "`upsert` keeps it"
         )
         yield Finding(

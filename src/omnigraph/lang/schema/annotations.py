@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from omnigraph.lang.schema.defaults import DEFAULT, Default, read_default
 from omnigraph.lang.schema.shape import Annotation, Embed, Hint, Kind, annotation_order
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
@@ -12,7 +13,7 @@ from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 METADATA = ("description", "instruction")
-_ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, "embed", "rename_from"}
+_ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, DEFAULT, "embed", "rename_from"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,7 @@ class Notes:
     groups: tuple[ast.Group, ...] = ()
     embed: Embed | None = None
     embed_span: Span | None = None
+    default: Default | None = None
 
 
 def read_type(
@@ -48,7 +50,7 @@ def read_type(
     """The annotations of a node or edge type."""
     _check_repeats(source, target, annotations)
     for annotation in annotations:
-        if annotation.name in ast.CONSTRAINT_WORDS or annotation.name == "embed":
+        if annotation.name in ast.CONSTRAINT_WORDS or annotation.name in {"embed", DEFAULT}:
             place = "a vector property" if annotation.name == "embed" else "properties"
             source.fail(
                 f"`@{annotation.name}` cannot stand on {target}",
@@ -65,6 +67,7 @@ def read_property(source: Source, target: AnnotationTarget, prop: ast.Property) 
     groups: list[ast.Group] = []
     embed: Embed | None = None
     embed_span: Span | None = None
+    default: Default | None = None
     for annotation in annotations:
         if annotation.name in ast.GROUP_KINDS:
             groups.append(ast.Group(annotation.name, (prop.name,), annotation.span))
@@ -79,12 +82,15 @@ def read_property(source: Source, target: AnnotationTarget, prop: ast.Property) 
         elif annotation.name == "embed":
             embed = _embed(source, target, prop.type, annotation)
             embed_span = annotation.value.span if annotation.value else annotation.span
+        elif annotation.name == DEFAULT:
+            default = read_default(source, str(target), prop.type, annotation)
     return Notes(
-        _stored(source, target, annotations),
+        _stored(source, target, annotations, default),
         _hint(source, target, annotations),
         tuple(groups),
         embed,
         embed_span,
+        default,
     )
 
 
@@ -163,9 +169,12 @@ def _hint(
 
 
 def _stored(
-    source: Source, target: AnnotationTarget, annotations: Sequence[ast.Annotation]
+    source: Source,
+    target: AnnotationTarget,
+    annotations: Sequence[ast.Annotation],
+    default: Default | None = None,
 ) -> tuple[Annotation, ...]:
-    read = []
+    read = [] if default is None else [default.annotation]
     for annotation in annotations:
         if annotation.name in METADATA:
             if annotation.value is None or not annotation.value.text.strip():

@@ -19,7 +19,7 @@ from omnigraph.lang.schema.shape import (
     Embed,
     Range,
 )
-from omnigraph.types import TEXT, Member, PropType, tuple_id_column
+from omnigraph.types import TEXT, Member, PropType, to_arrow, tuple_id_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -31,13 +31,27 @@ ENDS = ("src", "dst")
 
 @dataclass(frozen=True, slots=True)
 class Property:
-    """One effective property of a type, with its stable identity."""
+    """One effective property of a type, with its stable identity.
+
+    ``default`` is the stored value that a record or an insert gets where it leaves the property out, a
+    list as a tuple; None without one.
+    """
 
     name: str
     type: PropType
     property_id: int
     annotations: tuple[Annotation, ...] = ()
     embed: Embed | None = None
+    default: Any = None
+    joined_ids: tuple[int, ...] = ()
+    """Other ids that mean this property, since a merge joined them."""
+
+    def default_column(self, rows: int) -> pa.Array:
+        """The default once for each row."""
+        import pyarrow as pa
+
+        (value,) = to_arrow(self.type, [self.default])
+        return pa.repeat(value, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +79,31 @@ class EntityType:
     index: tuple[tuple[str, ...], ...] = ()
     annotations: tuple[Annotation, ...] = ()
     declared_index: tuple[tuple[str, ...], ...] = ()
+    joined_incarnations: tuple[int, ...] = ()
+    """Other tables that were of this type, on branches whose type a merge joined with it."""
+
+    @property
+    def incarnations(self) -> tuple[int, ...]:
+        """Every table that may hold rows of this type, its own first."""
+        return (self.table_incarnation_id, *self.joined_incarnations)
 
     @property
     def blob_properties(self) -> tuple[str, ...]:
         """Names of the Blob properties, in property order."""
         return tuple(name for name, prop in self.properties.items() if prop.type.is_blob)
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The `@default` values by property, as they are stored; a list is a tuple."""
+        found = ((name, prop.default) for name, prop in self.properties.items())
+        return {name: value for name, value in found if value is not None}
+
+    def with_defaults(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """A new row of these stored values: properties that are not among them get their defaults.
+
+        A null among the values is a value. Writers of whole columns take ``Property.default_column``.
+        """
+        return {**self.defaults, **values}
 
     @property
     def embeds(self) -> Mapping[str, Embed]:

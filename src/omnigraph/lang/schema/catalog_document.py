@@ -21,6 +21,7 @@ from omnigraph.lang.schema.catalog import (
     NodeType,
     Property,
 )
+from omnigraph.lang.schema.defaults import default_json
 from omnigraph.lang.schema.indexes import IndexKind, declared_indexes
 from omnigraph.lang.schema.shape import Annotation, Range
 
@@ -113,9 +114,15 @@ def _property(
             if prop.embed is None
             else {"embed": {"source": prop.embed.source, "model": prop.embed.model}}
         ),
+        **({} if prop.default is None else {"default": _default(prop)}),
         "constraints": list(constraints),
         **_described(prop.annotations),
     }
+
+
+def _default(prop: Property) -> Any:
+    shown = default_json(prop.type, prop.annotations)
+    return list(shown) if isinstance(shown, tuple) else shown
 
 
 def _unique_alone(entity: EntityType) -> set[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from omnigraph.clock import new_ulid
@@ -48,15 +49,20 @@ class Numbering:
 
 
 def evolve(
-    accepted: Ir, shape: Shape, numbering: Numbering | None = None
+    accepted: Ir,
+    shape: Shape,
+    numbering: Numbering | None = None,
+    used: Collection[tuple[str, str]] = (),
 ) -> tuple[Ir, tuple[Diagnostic, ...]]:
     """Build the IR of a changed source: identities follow names and hints, the rest get new ones.
 
     Without a numbering the new ids go on where those of the accepted schema end. They are then
-    provisional: another branch may have given the same ones.
+    provisional: another branch may have given the same ones. ``used`` are the hints of the accepted
+    source (``hints_in``), which did their work before: where they stand in the new source too, there is no
+    remark about them.
     """
     numbering = numbering or Numbering(accepted.next_identity_id)
-    matcher = _Matcher(accepted, shape)
+    matcher = _Matcher(accepted, shape, used)
     matcher.match()
     ir = _number(shape, accepted.schema_identity_domain, numbering.next_id, matcher.matches)
     if ir.next_identity_id == numbering.next_id:
@@ -64,11 +70,6 @@ def evolve(
         ir = replace(ir, next_identity_id=accepted.next_identity_id)
     dropped = dropped_since(accepted, ir.ids, numbering.single_line_below)
     return replace(ir, joined=accepted.joined, dropped=dropped), tuple(matcher.diagnostics)
-
-
-def new_ids(accepted: Ir, shape: Shape) -> int:
-    """How many ids a changed source needs that the accepted schema does not have."""
-    return evolve(accepted, shape)[0].next_identity_id - accepted.next_identity_id
 
 
 @dataclass(slots=True)
@@ -131,9 +132,10 @@ def _number(shape: Shape, domain: str, next_id: int, matches: _Matches) -> Ir:
 class _Matcher:
     """Finds for each declaration of a new source the accepted one it continues."""
 
-    def __init__(self, accepted: Ir, shape: Shape) -> None:
+    def __init__(self, accepted: Ir, shape: Shape, used: Collection[tuple[str, str]]) -> None:
         self.accepted = accepted
         self.shape = shape
+        self.used = used
         self.matches = _Matches()
         self.diagnostics: list[Diagnostic] = []
 
@@ -144,7 +146,7 @@ class _Matcher:
             if same is not None:
                 claimed[same.type_id] = type_.name
                 self.matches.types[type_.kind, type_.name] = same
-                self._note_unused(type_.entity, type_.hint)
+                self._note_unused(type_.entity, type_.entity, type_.hint)
         for type_ in self.shape:
             if type_.hint is not None and (type_.kind, type_.name) not in self.matches.types:
                 old = self._renamed_type(type_, type_.hint, claimed)
@@ -187,7 +189,8 @@ class _Matcher:
                 ids[prop.name] = old.property_ids[prop.name]
                 claimed[ids[prop.name]] = prop.name
                 if prop.declared_directly:
-                    self._note_unused(f"{type_.entity}.{prop.name}", prop.hint)
+                    before = f"{old.shape.entity}.{prop.name}"
+                    self._note_unused(f"{type_.entity}.{prop.name}", before, prop.hint)
         for prop in type_.properties:
             if prop.hint is not None and prop.name not in ids:
                 property_id = self._renamed_property(type_, prop, prop.hint, old, claimed)
@@ -240,8 +243,9 @@ class _Matcher:
                     f"{type_.entity}.{prop.name}",
                 )
 
-    def _note_unused(self, entity: str, hint: Hint | None) -> None:
-        if hint is not None:
+    def _note_unused(self, entity: str, before: str, hint: Hint | None) -> None:
+        """Remark on a hint that does nothing; ``before`` is the name of the entity until now."""
+        if hint is not None and (before, hint.old_name) not in self.used:
             self.diagnostics.append(_ignored(entity, hint, "that name is already accepted"))
 
     def _error(self, message: str, span: Span, entity: str) -> IdentityError:

@@ -19,7 +19,7 @@ class Joins:
         self._members: dict[int, frozenset[int]] = {}
         for schema in schemas:
             for other, kept in schema.joined:
-                self._join(other, kept)
+                self.join(other, kept)
 
     def one(self, number: int) -> int:
         """The one id that stands for all that mean the same element: the smallest of them."""
@@ -29,7 +29,12 @@ class Joins:
         """All ids that mean the same element as this one, itself included."""
         return self._members.get(self.one(number), frozenset((number,)))
 
-    def _join(self, left: int, right: int) -> None:
+    def others(self, number: int) -> tuple[int, ...]:
+        """The other ids that mean the same element, sorted."""
+        return tuple(sorted(self.all(number) - {number}))
+
+    def join(self, left: int, right: int) -> None:
+        """Let two ids, and all that are joined with them, mean one element."""
         members = self.all(left) | self.all(right)
         first = min(members)
         self._members[first] = members

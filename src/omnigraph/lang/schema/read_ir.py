@@ -15,6 +15,7 @@ from reprlib import repr as brief
 from typing import Any, NoReturn, TypeVar, cast
 
 from omnigraph.errors import IdentityError
+from omnigraph.lang.schema.defaults import default_value
 from omnigraph.lang.schema.ir import IR_VERSION, MAX_ID, SECTIONS, Ir, TypeIr
 from omnigraph.lang.schema.joins import Joins
 from omnigraph.lang.schema.shape import (
@@ -141,8 +142,10 @@ def _property(value: object) -> tuple[int, int, PropertyShape]:
     name = _text(body, "name")
     if _PROPERTY_NAME.fullmatch(name) is None:
         _malformed(f"{name!r} is not a property name")
+    annotations = _sorted(body, "annotations", _annotation, annotation_order)
     try:
         type_ = PropType.from_ir(body.get("type"))
+        default_value(type_, annotations)
     except Unfit as error:
         _malformed(f"property {name!r}: {error}")
     embed = None
@@ -153,7 +156,7 @@ def _property(value: object) -> tuple[int, int, PropertyShape]:
     shape = PropertyShape(
         name,
         type_,
-        _sorted(body, "annotations", _annotation, annotation_order),
+        annotations,
         embed,
         _sorted(body, "markers", _marker, str),
         declared_directly=body.get("declared_directly") is True,

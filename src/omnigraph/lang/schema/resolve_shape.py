@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from omnigraph.errors import CatalogError
 from omnigraph.lang.schema.annotations import AnnotationTarget, Notes, read_property, read_type
 from omnigraph.lang.schema.constraints import ConstrainedType
+from omnigraph.lang.schema.defaults import Default, check_defaults
 from omnigraph.lang.schema.shape import (
     IMPLICIT_COLUMNS,
     ROW_COLUMNS,
     Cardinality,
+    Group,
     Kind,
     PropertyShape,
     Shape,
@@ -166,6 +168,7 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
         source, "node", name, {key: p.written.type for key, p in properties.items()}
     )
     constraints = owner.constraints([*own, *node.constraints], inherited)
+    check_defaults(source, name, _defaults(properties.values()), constraints)
     for prop in properties.values():
         _check_embed_source(source, name, prop, properties)
     return TypeShape(
@@ -178,6 +181,14 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
         hint=notes.hint,
         span=node.name.span,
     )
+
+
+def _defaults(properties: Iterable[_Effective]) -> dict[str, Default]:
+    return {
+        prop.written.name.text: prop.notes.default
+        for prop in properties
+        if prop.notes.default is not None
+    }
 
 
 def _implemented(
@@ -336,8 +347,9 @@ def _interface(source: Source, interface: ast.Interface) -> TypeShape:
     properties = []
     for prop in interface.properties:
         notes = read_property(source, AnnotationTarget("interface", name, prop.name.text), prop)
-        for group in notes.groups:
-            owner.check_group(group)
+        implied: list[Group] = [owner.check_group(group) for group in notes.groups]
+        if notes.default is not None:
+            check_defaults(source, name, {prop.name.text: notes.default}, implied)
         properties.append(
             PropertyShape(
                 prop.name.text,

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
 from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
-from omnigraph.lang.source import Source
+from omnigraph.lang.source import Source, escape
 from omnigraph.spans import Span
 from omnigraph.types import PropType
 
@@ -193,6 +193,28 @@ def constraint_json(constraint: Constraint) -> dict[str, Any]:
             return {"kind": "check", "property": name, "pattern": pattern}
 
 
+def constraint_text(constraint: Constraint) -> str:
+    """A constraint as it is written in the body of a type."""
+    match constraint:
+        case Group(kind, properties):
+            return f"@{kind}({', '.join(properties)})"
+        case Range(name, low, high):
+            bounds = f"{'' if low is None else low}..{'' if high is None else high}"
+            return f"@range({name}, {bounds})"
+        case Check(name, pattern):
+            return f"@check({name}, {escape(pattern)})"
+
+
+def embed_json(embed: Embed) -> dict[str, Any]:
+    """An `@embed` binding as JSON."""
+    return {"source": embed.source, "model": embed.model}
+
+
+def embed_text(embed: Embed) -> str:
+    """An `@embed` binding in words."""
+    return embed.source if embed.model is None else f"{embed.source} by {embed.model}"
+
+
 def annotation_order(annotation: Annotation) -> tuple[str, bool, str, tuple[tuple[str, str], ...]]:
     """Sort key of annotations: by name, then by what they say."""
     value = annotation.value
@@ -237,6 +259,6 @@ def _property_json(prop: PropertyShape) -> dict[str, Any]:
         "name": prop.name,
         "type": prop.type.to_ir(),
         "annotations": annotations_json(prop.annotations),
-        "embed": None if embed is None else {"source": embed.source, "model": embed.model},
+        "embed": None if embed is None else embed_json(embed),
         "markers": list(prop.markers),
     }

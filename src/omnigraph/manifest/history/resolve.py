@@ -168,7 +168,7 @@ def head_at(manifest: Manifest, branch: str, version: int) -> Head:
         ) from None
 
 
-_MAX_CATALOGS: Final = 8
+_MAX_CATALOGS: Final = 128
 _catalogs: OrderedDict[tuple[str, str], Catalog] = OrderedDict()
 _lock = threading.Lock()
 

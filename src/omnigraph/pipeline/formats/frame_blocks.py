@@ -177,6 +177,9 @@ def _read_batch(
         place = f"{entity.name}.{prop.name} ({prop.type})"
         read = partial(cast_column, prop.type)
         whole = prop.type.scalar.is_counted and not prop.type.is_list
+        if prop.default is not None and prop.name not in places and not layout.patch:
+            columns.append(prop.default_column(size))
+            continue
         try:
             cast = _cast(batch, places.get(prop.name, -1), prop.type, read, integers=whole)
         except Unfit as unfit:

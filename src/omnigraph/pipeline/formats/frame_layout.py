@@ -119,10 +119,11 @@ class Layout:
                 yield f'there are two columns "{column}"'
         if self.patch:
             return
+        there = {*times, *entity.defaults}
         needed = [*self.end_columns, *required_names(entity)]
-        needed += [v for v, s in required_embeds(entity).items() if s not in times]
+        needed += [v for v, s in required_embeds(entity).items() if s not in there]
         for column in needed:
-            if column not in times:
+            if column not in there:
                 yield f'the required column "{column}" is missing'
 
 

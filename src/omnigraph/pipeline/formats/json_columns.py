@@ -39,19 +39,25 @@ class Doubt(Exception):
 
 
 def read_columns(
-    entity: Entity, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType], cut: Cuts
+    entity: Entity,
+    data: pa.Buffer,
+    lines: pa.Array,
+    integer_ends: Mapping[str, PropType],
+    cut: Cuts,
 ) -> list[pa.Array]:
     """The id, endpoint and property columns of lines that each hold one record of this type.
 
+    ``lines`` are the lines in ``data``; if the type has defaults, none of them is ``obscure``.
     ``integer_ends`` are the ends of an edge that may be written as integers. ``cut`` gets how many values
     are finer than they are stored.
 
     The caller has seen that every line begins as such a record and ends in `}`. So no object can
     reach into the next line, which begins with `{`, and as many objects as lines are one in each.
     """
-    id_, ends, columns, raw = _read(entity, data, rows, integer_ends)
+    id_, ends, columns, raw = _read(entity, data, len(lines), integer_ends)
     if any(end.null_count for end in ends):
         raise Doubt
+    columns = _with_defaults(entity, columns, lines)
     _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
     _note_cuts(entity, raw, cut)
     return [id_, *ends, *columns]
@@ -63,8 +69,32 @@ def _note_cuts(entity: Entity, raw: Sequence[pa.Array], cut: Cuts) -> None:
             cut[f"{entity.name}.{prop.name}"] += count
 
 
+def _with_defaults(
+    entity: Entity,
+    columns: Sequence[pa.Array],
+    lines: pa.Array,
+    keys: Mapping[str, str] | None = None,
+) -> list[pa.Array]:
+    """The columns of properties with defaults where lines leave them out; ``keys`` are their names there."""
+    found = list(columns)
+    for place, (name, prop) in enumerate(entity.properties.items()):
+        if prop.default is None or not found[place].null_count:
+            continue
+        left_out = found[place].is_null().to_numpy(zero_copy_only=False)
+        left_out &= ~_says_null(lines, name if keys is None else keys[name])
+        index = np.where(left_out, len(lines), np.arange(len(lines)))
+        found[place] = pa.concat_arrays([found[place], prop.default_column(1)]).take(
+            pa.array(index)
+        )
+    return found
+
+
 def read_plain_columns(
-    plain: PlainRows, data: pa.Buffer, rows: int, integer_ends: Mapping[str, PropType], cut: Cuts
+    plain: PlainRows,
+    data: pa.Buffer,
+    lines: pa.Array,
+    integer_ends: Mapping[str, PropType],
+    cut: Cuts,
 ) -> list[pa.Array]:
     """The same columns of lines that only give values, none of which has two names (``plain.keys``)."""
     entity, keys = plain.entity, plain.keys
@@ -76,7 +106,7 @@ def read_plain_columns(
     fields += [(key, integers.get(key, pa.utf8())) for key in ends.values()]
     fields += [(keys[name], _json_type(prop.type)) for name, prop in entity.properties.items()]
     table = _parsed(data, pa.schema(fields))
-    if table.num_rows != rows:
+    if table.num_rows != len(lines):
         raise Doubt
     id_, *raw = (_one(column) for column in table.columns)
     found = [end.cast(pa.utf8()) for end in raw[: len(ends)]]
@@ -86,6 +116,7 @@ def read_plain_columns(
         stored_form(prop.type, array)
         for prop, array in zip(entity.properties.values(), raw[len(ends) :], strict=True)
     ]
+    columns = _with_defaults(entity, columns, lines, keys)
     _check_required(entity, dict(zip(entity.properties, columns, strict=True)))
     _note_cuts(entity, raw[len(ends) :], cut)
     return [id_, *found, *columns]

@@ -282,13 +282,21 @@ def _values(entity: Entity, data: dict[str, Any]) -> list[Any]:
     values: list[Any] = []
     for name, prop in entity.properties.items():
         given = data.get(name)
+        if prop.default is not None and name not in data:
+            values.append(prop.default)
+            continue
         if given is None and not prop.type.nullable:
-            if prop.embed is None or data.get(prop.embed.source) is None:
+            if prop.embed is None or not _has_value(entity, data, prop.embed.source):
                 raise _UnfitProperty(missing(entity, prop), name)
             values.append(None)
             continue
         values.append(_value(entity, prop, given))
     return values
+
+
+def _has_value(entity: Entity, data: dict[str, Any], name: str) -> bool:
+    left_out = entity.properties[name].default if name not in data else None
+    return data.get(name, left_out) is not None
 
 
 def _given_values(entity: Entity, data: dict[str, Any]) -> list[Any]:
@@ -324,6 +332,8 @@ def _value(entity: Entity, prop: Property, given: object) -> Any:
 def missing(entity: EntityType, prop: Property) -> str:
     """The message for a record without a value for a required property."""
     place = f"{entity.name}.{prop.name} ({prop.type})"
+    if prop.default is not None:
+        return f"{place}: a value is required, and null is none; what is left out gets the default"
     if prop.embed is None:
         return f"{place}: a value is required"
     return f"{place}: a value is required, or the text of {prop.embed.source} to make it from"

@@ -223,7 +223,7 @@ def _read_group(
     """
     array = lines.array if len(rows) == len(lines.array) else lines.array.take(pa.array(rows))
     left = [rows[:0]]
-    if patch and (dark := obscure(entity, array)).any():
+    if (patch or entity.defaults) and (dark := obscure(entity, array)).any():
         left, rows = [rows[dark]], rows[~dark]
         array = lines.array.take(pa.array(rows))
     bounds = np.frombuffer(array.buffers()[1], np.int64)
@@ -233,16 +233,16 @@ def _read_group(
     while parts:
         start, end = parts.pop()
         part = data.slice(int(bounds[start]), int(bounds[end] - bounds[start]))
+        texts = array.slice(start, end - start)
         given: list[pa.Array] = []
         try:
             if patch:
-                texts = array.slice(start, end - start)
                 columns, mask = read_patch_columns(entity, part, texts, ends, cut)
                 given = [mask]
             elif plain is not None:
-                columns = read_plain_columns(plain, part, end - start, ends, cut)
+                columns = read_plain_columns(plain, part, texts, ends, cut)
             else:
-                columns = read_columns(entity, part, end - start, ends, cut)
+                columns = read_columns(entity, part, texts, ends, cut)
         except Doubt:
             if end - start <= _SMALL_GROUP:
                 left.append(rows[start:end])

@@ -27,6 +27,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     SOURCE_SHIFT,
     BadRecord,
     bad_batch,
+    given_column,
     given_masks,
 )
 from omnigraph.types import derive_id_column, shown, spells_key
@@ -56,6 +57,31 @@ def derive_ids(
             return given, bad_batch([])
     made = make_ids(batch.column(SOURCE), batch.column(OFFSET), operation_id, started_at_ms)
     return made if given.null_count == len(given) else pc.coalesce(given, made), bad_batch([])
+
+
+def with_tuple_defaults(entity: Entity, batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The records of a patch, where edges without an id have the defaults of the tuple that identifies them.
+
+    Such a record names its edge by the tuple alone, so what it leaves out of it is the default, as in
+    every other record.
+    """
+    if not isinstance(entity, EdgeType) or entity.identity is None:
+        return batch
+    members = [name for name in entity.identity if name in entity.defaults]
+    unnamed = batch.column(ID).is_null().to_numpy(zero_copy_only=False)
+    if not members or not unnamed.any():
+        return batch
+    given = given_masks(entity, batch.column(GIVEN))
+    for name in members:
+        index = np.where(unnamed & ~given[name], len(batch), np.arange(len(batch)))
+        default = entity.properties[name].default_column(1)
+        place = batch.schema.get_field_index(name)
+        filled = pa.concat_arrays([batch.column(place), default]).take(pa.array(index))
+        batch = batch.set_column(place, batch.schema.field(place), filled)
+        given[name] |= unnamed
+    place = batch.schema.get_field_index(GIVEN)
+    masks = given_column(entity, list(given.values()), len(batch))
+    return batch.set_column(place, batch.schema.field(place), masks)
 
 
 def count_named_rows(entity: Entity, batch: pa.RecordBatch) -> int:

@@ -58,7 +58,8 @@ def apply_records(entity: Entity, records: pa.RecordBatch, stored: StoredRows) -
     last = {name: groups.last(name) for name in names}
     columns = {name: _column(entity, name, groups, last[name], base, stored) for name in names}
     for vector, embed in entity.embeds.items():
-        stale = _stale(groups, vector, embed.source, base, stored, columns[embed.source])
+        default = _default(entity, embed.source)
+        stale = _stale(groups, vector, embed.source, base, stored, columns[embed.source], default)
         columns[vector] = pc.if_else(stale, pa.scalar(None, columns[vector].type), columns[vector])
     deciding = np.maximum.reduce(
         [np.full(len(base), -1), *(last[name] for name in needed_columns(entity))]
@@ -129,7 +130,7 @@ def _column(
     base: Numbers,
     stored: StoredRows,
 ) -> pa.Array:
-    """One value for each id: of the last record that gives it, or else of the stored row."""
+    """One value for each id: of the last record that gives it, else of the stored row, else the default."""
     given = groups.records.column(name)
     unchanged = (last < 0) & (base >= 0)
     if entity.properties.get(name) is not None and entity.properties[name].type.is_blob:
@@ -141,17 +142,31 @@ def _column(
         base[unchanged] = np.arange(len(wanted))
     else:
         old = _one(stored.rows.column(name))
-    return _chosen(given, old, groups.rows_of(last), last >= 0, base)
+    return _chosen(given, old, groups.rows_of(last), last >= 0, base, _default(entity, name))
+
+
+def _default(entity: Entity, name: str) -> pa.Array | None:
+    prop = entity.properties.get(name)
+    return None if prop is None or prop.default is None else prop.default_column(1)
 
 
 def _chosen(
-    given: pa.Array, old: pa.Array, rows: Numbers, is_given: NDArray[np.bool_], base: Numbers
+    given: pa.Array,
+    old: pa.Array,
+    rows: Numbers,
+    is_given: NDArray[np.bool_],
+    base: Numbers,
+    default: pa.Array | None,
 ) -> pa.Array:
+    """The given values, else the stored ones, else the default, else null."""
     if old.type != given.type:
         old = old.cast(given.type)
     index = np.where(is_given, rows, base + len(given))
     absent = ~is_given & (base < 0)
-    return pa.concat_arrays([given, old]).take(pa.array(index, mask=absent))
+    if default is None:
+        return pa.concat_arrays([given, old]).take(pa.array(index, mask=absent))
+    index[absent] = len(given) + len(old)
+    return pa.concat_arrays([given, old, default]).take(pa.array(index))
 
 
 def _stale(
@@ -161,12 +176,13 @@ def _stale(
     base: Numbers,
     stored: StoredRows,
     texts: pa.Array,
+    default: pa.Array | None,
 ) -> pa.Array:
     """Which vectors were made of another text than the one that the row has now."""
     then = groups.last_up_to(source, groups.last(vector))
     given = groups.records.column(source)
     old = _one(stored.rows.column(source))
-    before = _chosen(given, old, groups.rows_of(then), then >= 0, base)
+    before = _chosen(given, old, groups.rows_of(then), then >= 0, base, default)
     same = pc.or_(pc.equal(before, texts).fill_null(False), _both_null(before, texts))
     return pc.invert(same)
 

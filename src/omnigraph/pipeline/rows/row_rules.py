@@ -26,7 +26,12 @@ from omnigraph.pipeline.formats.typed_batch import (
 )
 from omnigraph.pipeline.rows.bad_records import Bad, first_of_each
 from omnigraph.pipeline.rows.filled_rows import count_wanted, judgeable
-from omnigraph.pipeline.rows.ids import count_named_rows, derive_ids, id_aliases
+from omnigraph.pipeline.rows.ids import (
+    count_named_rows,
+    derive_ids,
+    id_aliases,
+    with_tuple_defaults,
+)
 from omnigraph.pipeline.rows.patches import StoredRows, apply_records
 from omnigraph.pipeline.rows.stored_rows import shown_rows
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
@@ -154,6 +159,8 @@ class RowRules:
     def _take(self, typed: TypedBatch, judged: Judged) -> Iterator[Bad]:
         """Add the rows of a batch to ``judged``, and yield what is wrong with them."""
         entity = self.catalog.entity(typed.table_key)
+        if self.patch:
+            typed = typed._replace(batch=with_tuple_defaults(entity, typed.batch))
         ids, errors = derive_ids(entity, typed.batch, self.operation_id, self.started_at_ms)
         for bad in errors.to_pylist():
             yield Bad(**bad)

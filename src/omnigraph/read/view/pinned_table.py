@@ -120,7 +120,11 @@ class PinnedTable:
         """The column that holds a property at this version; None when it has none: all is null then."""
         if self._columns is None:
             self._columns = columns_by_key(self.schema)
-        return self._columns.get(self.column_key(name))
+        prop = self.entity.properties.get(name)
+        if prop is None:
+            return self._columns.get(name)
+        ids = (prop.property_id, *prop.joined_ids)
+        return next((self._columns[number] for number in ids if number in self._columns), None)
 
     def indexes(self) -> list[IndexState]:
         """The indexes that this version has."""

@@ -7,7 +7,8 @@ the other:
     -> version 9 is cached under the identity of version 7: ids, edges and columns are there already
 
 Columns are cached by the id of their property, so a new name does not matter. A column that got other
-values all the same has another field id in Lance, and then the versions count as different.
+values all the same has another field id in Lance than in the version before, and then the versions
+count as different. Over several versions field ids say nothing: Lance gives those of dropped columns again.
 """
 
 from __future__ import annotations
@@ -96,25 +97,35 @@ def _key(exact: Identity) -> tuple[str, Identity]:
 
 def _same_rows(table: Table, version: int) -> bool | None:
     """Whether a table has the rows of an earlier version; None when the versions since were removed."""
-    of_columns = False
+    of_columns = []
     try:
         # The newest first: if rows were written, it was mostly by that one.
         for number in range(table.version, version, -1):
             operation = transaction_at(table, number).operation
             if operation not in OF_COLUMNS | OF_FILES:
                 return False
-            of_columns = of_columns or operation in OF_COLUMNS
-        return not of_columns or same_columns(open_table(table.ref.at(version)), table)
+            if operation in OF_COLUMNS:
+                of_columns.append(number)
+        return _left_columns_alone(table, of_columns[::-1])
     except VersionMissing:
         return None
     except StorageError:
         return False
 
 
-def same_columns(before: Table, now: Table) -> bool:
-    """Whether every column that both versions have is the same one, whatever its name is."""
-    left, right = _field_ids(before), _field_ids(now)
-    return all(left[key] == right[key] for key in left.keys() & right.keys())
+def _left_columns_alone(table: Table, made: Sequence[int]) -> bool:
+    """Whether the versions that changed columns, in order, left those as they were that there are at the end.
+
+    A new name changes nothing. A column that was missing in between is another one.
+    """
+    if not made:
+        return True
+    first = _field_ids(open_table(table.ref.at(made[0] - 1)))
+    left = set(first)
+    for number in made:
+        before, after = (_field_ids(open_table(table.ref.at(at))) for at in (number - 1, number))
+        left = {key for key in left if key in before and after.get(key) == before[key]}
+    return (first.keys() & _field_ids(table).keys()) <= left
 
 
 def _field_ids(table: Table) -> dict[int | str, int]:
@@ -197,8 +208,12 @@ def _changes(table: Table, since: int, columns: Sequence[str], limit: int) -> Ta
     if any(transaction.operation not in TRACKED for transaction in made_by):
         return None
     with lance_errors(f"comparing {table.ref} with version {since}"):
-        of_columns = any(transaction.operation in OF_COLUMNS for transaction in made_by)
-        columns_too = of_columns and not same_columns(open_table(table.ref.at(since)), table)
+        of_columns = [
+            number
+            for number, transaction in enumerate(made_by, since + 1)
+            if transaction.operation in OF_COLUMNS
+        ]
+        columns_too = not _left_columns_alone(table, of_columns)
         only_new = {one.operation for one in made_by} <= _ONLY_INSERTS
         delta = table.delta(since)
         return _read_delta(delta, columns, limit, only_new=only_new, columns_too=columns_too)

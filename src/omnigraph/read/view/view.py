@@ -310,7 +310,8 @@ class View:
 
     def _pin(self, entity: Entity) -> PinnedTable:
         kind = "node" if isinstance(entity, NodeType) else "edge"
-        state = self._states.get((kind, entity.table_incarnation_id))
+        states = (self._states.get((kind, number)) for number in entity.incarnations)
+        state = next((one for one in states if one is not None), None)
         if state is None:
             raise NotFound(
                 f"there was no {kind} type `{entity.name}` in snapshot "

@@ -139,4 +139,5 @@ class SchemaPlanAnswer(TypedDict):
     supported: bool
     step_count: int
     steps: list[StepOutput]
+    checked: NotRequired[bool]
     warnings: NotRequired[list[str]]

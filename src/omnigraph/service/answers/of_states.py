@@ -205,6 +205,7 @@ class PropertyOutput(_Several):
     index: NotRequired[Literal["btree", "text", "vector"]]
     unique: bool
     embed: NotRequired[EmbedSourceOutput]
+    default: NotRequired[Any]
     constraints: list[str]
     description: NotRequired[str]
 

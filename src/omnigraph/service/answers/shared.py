@@ -159,13 +159,24 @@ class CauseOutput(TypedDict):
 
 
 class ConstraintOutput(TypedDict):
-    """An index that a step adds or drops."""
+    """A constraint that a step adds or drops; which members it has depends on its kind."""
 
-    kind: Literal["index"]
-    properties: list[str]
+    kind: Literal["index", "unique", "range", "check"]
+    properties: NotRequired[list[str]]
+    property: NotRequired[str]
+    min: NotRequired[int | float | None]
+    max: NotRequired[int | float | None]
+    pattern: NotRequired[str]
 
 
-_Renamed = TypedDict("_Renamed", {"from": NotRequired[str]})
+class BindingOutput(TypedDict):
+    """What vectors are made of."""
+
+    source: str
+    model: str | None
+
+
+_Renamed = TypedDict("_Renamed", {"from": NotRequired[str | BindingOutput]})
 
 
 class StepOutput(_Renamed):
@@ -174,12 +185,13 @@ class StepOutput(_Renamed):
     kind: str
     type_kind: NotRequired[Literal["node", "edge", "interface"]]
     name: NotRequired[str]
-    to: NotRequired[str]
+    to: NotRequired[str | BindingOutput]
     type_name: NotRequired[str]
     property_name: NotRequired[str]
     property_type: NotRequired[str]
     constraint: NotRequired[ConstraintOutput]
     added_values: NotRequired[list[str]]
+    removed_values: NotRequired[list[str]]
     annotations: NotRequired[list[dict[str, Any]]]
     mode: NotRequired[Literal["soft", "hard"]]
     warnings: NotRequired[list[str]]

@@ -10,7 +10,7 @@ none of them, and deltas would then miss changes silently. So they are carried o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING, Any, Final
 
@@ -28,7 +28,7 @@ from omnigraph.storage.tables.indexing.table_indexes import (
 )
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.loose_files import remove_loose_files
-from omnigraph.storage.tables.staging import RowCounts, Staged
+from omnigraph.storage.tables.staging import RowCounts, Staged, field_numbers
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.transactions import Operation, last_fragment_number
@@ -84,17 +84,33 @@ _MAX_ROWS: Final = (1 << 32) - 1
 _MAX_BYTES: Final = 1 << 50
 
 
-def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table], Staged] | None:
-    """Write every fragment whose files have bytes of these columns again, without them.
+def rewrite_without(
+    table: Table, changes: ColumnChanges
+) -> Callable[[Table], Staged | None] | None:
+    """Write every fragment whose files have bytes of dropped columns again, without them.
 
     Bytes of columns that were dropped before go too: the purge of a hard drop removes every version
     that could still read them.
 
     The files are written now, because it may take long and fail; the step that is returned only
     stages their transaction, on the table without the columns. None when no file has such bytes.
-    BTREEs do not cover the new fragments until they are built again: see ``index_stages``.
+    Only where other columns are written anew in the same change the files are written by that step, from
+    the table that has them. BTREEs do not cover the new fragments until they are built again: see
+    ``index_stages``.
     """
-    columns = [name for name in table.schema.names if name not in dropped]
+    if changes.replaced:
+        return _rewrite_later if table.count_fragments() else None
+    new = _rewrite(table, [name for name in table.schema.names if name not in changes.dropped])
+    return (lambda shortened: _stage(shortened, new)) if new else None
+
+
+def _rewrite_later(table: Table) -> Staged | None:
+    new = _rewrite(table, table.schema.names)
+    return _stage(table, new) if new else None
+
+
+def _rewrite(table: Table, columns: Sequence[str]) -> dict[int, list[Any]]:
+    """Write the fragments that have bytes of other columns: new ones by the number of the old one."""
     live = set(_numbers_of(table, columns))
     new: dict[int, list[Any]] = {}
     try:
@@ -106,7 +122,7 @@ def rewrite_without(table: Table, dropped: Collection[str]) -> Callable[[Table],
     except BaseException:
         remove_loose_files(table.ref, (), (one for group in new.values() for one in group))
         raise
-    return (lambda shortened: _stage(shortened, new)) if new else None
+    return new
 
 
 def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
@@ -128,41 +144,35 @@ def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
 
 
 def index_stages(
-    table: Table, changes: ColumnChanges
+    table: Table, changes: ColumnChanges, *, rewritten: bool
 ) -> tuple[Callable[[Table], Staged | None], ...]:
-    """One step for each index that stays and that Lance does not extend to the new fragments by itself.
+    """One step for each index that stays and that Lance does not extend to the new columns or fragments.
 
-    For best-effort steps after ``rewrite_without``: each has a UUID, and queries are right without.
+    ``rewritten``: whether rows were written anew (``rewrite_without``). For best-effort steps: each has a UUID,
+    and queries are right without.
     """
     return tuple(
-        _build_again(changes.renamed.get(state.column, state.column), state.kind)
+        _build_again(changes.name_of(state.column), state.kind)
         for state in list_indexes(table)
         if state.kind is not None
-        and not follows_rewrites(state.kind)
-        and state.column not in changes.dropped
+        and changes.keeps_values_of(state.column)
+        and (state.column in changes.widened or (rewritten and not follows_rewrites(state.kind)))
     )
 
 
 def _build_again(column: str, kind: IndexKind) -> Callable[[Table], Staged | None]:
     def stage(table: Table) -> Staged | None:
-        if coverage(table, column, kind) is not Coverage.DEGRADED:
+        if coverage(table, column, kind) is Coverage.INDEXED:
             return None
         return stage_create_index(table, column, kind)
 
     return stage
 
 
-def _numbers_of(table: Table, columns: Iterable[str]) -> Iterator[int]:
+def _numbers_of(table: Table, columns: Iterable[str]) -> list[int]:
     """The numbers of columns and of the fields inside them, in the order of the columns."""
     fields = {field.name(): field for field in table.dataset.lance_schema.fields()}
-    return _numbers(fields[name] for name in columns)
-
-
-def _numbers(fields: Iterable[Any]) -> Iterator[int]:
-    """The numbers of fields and of the fields inside them, in Lance's order."""
-    for field in fields:
-        yield field.id()
-        yield from _numbers(field.children())
+    return field_numbers(fields[name] for name in columns)
 
 
 # ------------------------------------------------------------------ one fragment
@@ -242,7 +252,7 @@ class _Rows:
         return written
 
     def _renumber(self, written: Any, columns: Sequence[str]) -> None:
-        numbers = list(_numbers_of(self.table, columns))
+        numbers = _numbers_of(self.table, columns)
         for file in written.files:
             file.fields = [numbers[position] for position in file.fields]
 

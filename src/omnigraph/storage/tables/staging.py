@@ -351,7 +351,7 @@ def stage_update(
         new_fragments=list(fragments),
         # Left empty (the default), indexes would claim to cover the new fragments: searches then
         # miss the new rows and still find the old ones, silently.
-        fields_for_preserving_frag_bitmap=_field_ids(table.dataset.lance_schema.fields()),
+        fields_for_preserving_frag_bitmap=field_numbers(table.dataset.lance_schema.fields()),
         update_mode="rewrite_rows",
     )
     replaced = sum(map(_replaced_rows, fragments))
@@ -399,8 +399,9 @@ def drop_rows(table: Table, number: int, offsets: Sequence[int]) -> Any:
         return table.dataset.get_fragment(number).delete_rows(list(offsets))
 
 
-def _field_ids(fields: Iterable[Any]) -> list[int]:
-    return [number for field in fields for number in (field.id(), *_field_ids(field.children()))]
+def field_numbers(fields: Iterable[Any]) -> list[int]:
+    """Lance's numbers of fields and of the fields inside them, in its order."""
+    return [number for field in fields for number in (field.id(), *field_numbers(field.children()))]
 
 
 # ------------------------------------------------------------------ identity

@@ -71,7 +71,11 @@ class Table:
         return self._schema
 
     def field_ids(self) -> dict[str, int]:
-        """Lance's number of each column by its name: a rename keeps it, and it is never used again."""
+        """Lance's number of each column of this version by its name.
+
+        It says nothing about other versions and branches: two branches give one number to different
+        columns, and the number of a dropped column is given again.
+        """
         return {field.name(): field.id() for field in self.dataset.lance_schema.fields()}
 
     def __repr__(self) -> str:

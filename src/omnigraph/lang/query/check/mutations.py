@@ -154,7 +154,8 @@ def _insert(context: Context, scope: Scope, statement: ast.Insert) -> ir.Insert:
 def _require_properties(
     context: Context, statement: ast.Insert, entity: Entity, names: set[str]
 ) -> None:
-    """Everything that is required must be assigned: an upsert may insert as well (T12)."""
+    """Everything that is required and has no default must be assigned: an upsert may insert as well (T12)."""
+    there = names | entity.defaults.keys()
     word = "upsert" if statement.is_upsert else "insert"
     for end in ENDPOINTS if isinstance(entity, EdgeType) else ():
         if end not in names:
@@ -162,9 +163,9 @@ def _require_properties(
                 "T12", f"{word} of edge {entity.name} lacks its endpoint `{end}`", statement.span
             )
     for prop in entity.properties.values():
-        if prop.name in names or prop.type.nullable:
+        if prop.name in there or prop.type.nullable:
             continue
-        if prop.embed is not None and prop.embed.source in names:
+        if prop.embed is not None and prop.embed.source in there:
             continue
         source = f" (or its @embed source `{prop.embed.source}`)" if prop.embed else ""
         context.fail(

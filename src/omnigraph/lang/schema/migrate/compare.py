@@ -5,25 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.lang.schema.annotations import METADATA
+from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import (
     DROP_EDGE,
     DROP_NODE,
     DROP_PROPERTY,
     REQUIRED_PROPERTY_ADDED,
-    TYPE_CHANGED,
 )
+from omnigraph.lang.schema.migrate.constraint_changes import constraint_steps, constraints_of
+from omnigraph.lang.schema.migrate.data_steps import ChangeEmbed, TightenCardinality
 from omnigraph.lang.schema.migrate.steps import (
-    AddConstraint,
     AddProperty,
     AddType,
-    DropConstraint,
     DropProperty,
     DropType,
-    ExtendEnum,
     Mode,
     RelaxCardinality,
-    RelaxProperty,
     RenameProperty,
     RenameType,
     SchemaStep,
@@ -31,19 +29,20 @@ from omnigraph.lang.schema.migrate.steps import (
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
 )
+from omnigraph.lang.schema.migrate.type_changes import ChangedType
 from omnigraph.lang.schema.shape import (
     KINDS,
     Annotation,
     Cardinality,
-    Check,
-    Constraint,
+    Embed,
     Group,
     PropertyShape,
-    Range,
     annotations_json,
-    constraint_order,
 )
 from omnigraph.types import PropType
+
+_METADATA = (*METADATA, DEFAULT)
+"""The annotations that may change without touching a row."""
 
 
 def compare(accepted: Ir, target: Ir, mode: Mode) -> tuple[SchemaStep, ...]:
@@ -93,7 +92,7 @@ class _Comparison:
         yield from self._type_metadata()
         yield from self._properties()
         yield from self._dropped_properties()
-        yield from self._constraints()
+        yield from constraint_steps(self.old, self.new)
 
     def _implements(self) -> Iterator[SchemaStep]:
         before = _interface_ids(self.accepted, self.old)
@@ -115,11 +114,7 @@ class _Comparison:
         if _is_wider(before, after):
             yield RelaxCardinality(self.name, _card_text(before), _card_text(after))
         else:
-            reason = (
-                f"the cardinality of edge `{self.name}` cannot be tightened from "
-                f"{_card_text(before)} to {_card_text(after)}"
-            )
-            yield UnsupportedChange(self.entity, reason)
+            yield TightenCardinality(self.name, _card_text(before), _card_text(after))
 
     def _type_metadata(self) -> Iterator[SchemaStep]:
         before, after = self.old.shape.annotations, self.new.shape.annotations
@@ -135,8 +130,8 @@ class _Comparison:
         before: tuple[Annotation, ...],
         after: tuple[Annotation, ...],
     ) -> Iterator[SchemaStep]:
-        rest = {each for each in before if each.name not in METADATA}
-        changed = rest ^ {each for each in after if each.name not in METADATA}
+        rest = {each for each in before if each.name not in _METADATA}
+        changed = rest ^ {each for each in after if each.name not in _METADATA}
         if changed:
             words = ", ".join(sorted({f"`@{each.name}`" for each in changed}))
             yield UnsupportedChange(entity, f"the annotations of {label} cannot change: {words}")
@@ -170,37 +165,44 @@ class _Comparison:
         )
 
     def _changed_type(self, before: PropType, prop: PropertyShape) -> Iterator[SchemaStep]:
-        after = prop.type
-        if before == after:
-            return
-        old_values, new_values = set(before.enum_values or ()), set(after.enum_values or ())
-        same_base = (before.scalar, before.is_list, before.dim, before.is_enum) == (
-            after.scalar,
-            after.is_list,
-            after.dim,
-            after.is_enum,
-        )
-        if not same_base or not old_values <= new_values or (before.nullable > after.nullable):
-            yield UnsupportedChange(
-                f"{self.entity}.{prop.name}",
-                f"the type of `{self.name}.{prop.name}` cannot change from {before.display} "
-                f"to {after.display}",
-                TYPE_CHANGED,
+        if before != prop.type:
+            in_key = any(
+                isinstance(each, Group) and each.kind == "key" and prop.name in each.properties
+                for each in constraints_of(self.new)
             )
-            return
-        added = tuple(sorted(new_values - old_values))
-        if added:
-            yield ExtendEnum(self.kind, self.name, prop.name, added)
-        if after.nullable and not before.nullable:
-            yield RelaxProperty(self.kind, self.name, prop.name)
+            yield from ChangedType(
+                self.kind, self.name, prop.name, before, prop.type, in_key
+            ).steps()
 
     def _changed_embed(self, before: PropertyShape, prop: PropertyShape) -> Iterator[SchemaStep]:
-        if not _same_embed(self.old, before, self.new, prop) and not self._embeds_follow(prop):
+        if _same_embed(self.old, before, self.new, prop) or self._embeds_follow(prop):
+            return
+        place = f"`{self.name}.{prop.name}`"
+        if before.embed is None or prop.embed is None:
+            verb = "added to" if before.embed is None else "removed from"
             yield UnsupportedChange(
                 f"{self.entity}.{prop.name}",
-                f"the `@embed` of `{self.name}.{prop.name}` cannot change: stored vectors would "
-                "not match the new source or model",
+                f"`@embed` cannot be {verb} {place}",
+                way="add another vector property as you want it, fill it, and drop this one",
             )
+        elif not prop.type.nullable:
+            yield UnsupportedChange(
+                f"{self.entity}.{prop.name}",
+                f"the `@embed` of {place} cannot change while its vectors are required: the stored "
+                "ones would be set to null",
+                way=f"declare it {prop.type.as_nullable().display}",
+            )
+        else:
+            old = self._now(before.embed)
+            yield ChangeEmbed(self.kind, self.name, prop.name, old, prop.embed)
+
+    def _now(self, embed: Embed) -> Embed:
+        """An accepted binding with the name that its source has now; a dropped one keeps its own."""
+        source = self.old.property_ids.get(embed.source)
+        names = {identity: name for name, identity in self.new.property_ids.items()}
+        return Embed(
+            embed.source if source is None else names.get(source, embed.source), embed.model
+        )
 
     def _embeds_follow(self, prop: PropertyShape) -> bool:
         """Whether an interface's `@embed` changed only with the name of its nodes' source property."""
@@ -235,79 +237,6 @@ class _Comparison:
                 warnings = () if self.kind == "interface" else (DROP_PROPERTY,)
                 yield DropProperty(self.kind, self.name, name, self.mode, warnings)
 
-    # Constraints
-
-    def _constraints(self) -> Iterator[SchemaStep]:
-        still_there = set(self.new.property_ids.values())
-        old_ids = {_identified(self.old, each): each for each in _constraints_of(self.old)}
-        new_ids = {_identified(self.new, each): each for each in _constraints_of(self.new)}
-        names = {identity: name for name, identity in self.new.property_ids.items()}
-        removed = []
-        for identified, each in old_ids.items():
-            members = identified[1]
-            fallen = any(
-                isinstance(member, int) and member not in still_there for member in members
-            )
-            if identified not in new_ids and not fallen:
-                removed.append(_renamed(self.old, each, names))
-        added = [each for identified, each in new_ids.items() if identified not in old_ids]
-        for each in sorted(removed, key=constraint_order):
-            yield self._constraint_step(each, removed=True)
-        for each in sorted(added, key=constraint_order):
-            yield self._constraint_step(each, removed=False)
-
-    def _constraint_step(self, constraint: Constraint, *, removed: bool) -> SchemaStep:
-        verb = "removed from" if removed else "added to"
-        if not isinstance(constraint, Group):
-            word = "range" if isinstance(constraint, Range) else "check"
-            reason = f"`@{word}` cannot be {verb} `{self.name}.{constraint.property}`"
-            return UnsupportedChange(self.entity, reason)
-        if constraint.kind == "index":
-            step = DropConstraint if removed else AddConstraint
-            return step(self.kind, self.name, constraint.properties)
-        members = ", ".join(constraint.properties)
-        single = len(constraint.properties) == 1
-        entity = f"{self.entity}.{members}" if single else self.entity
-        label = f"{self.name}.{members}" if single else f"{self.name}.({members})"
-        return UnsupportedChange(entity, f"`@{constraint.kind}` cannot be {verb} `{label}`")
-
-
-_Identified = tuple[str, frozenset[int | str], object]
-
-
-def _constraints_of(type_: TypeIr) -> Iterator[Constraint]:
-    yield from type_.shape.constraints
-    for prop in type_.shape.properties:
-        for kind in prop.markers:
-            yield Group(kind, (prop.name,))
-
-
-def _identified(type_: TypeIr, constraint: Constraint) -> _Identified:
-    """A constraint with the identities of its members in place of their names."""
-    match constraint:
-        case Group(kind, properties):
-            return kind, frozenset(type_.member_id(name) for name in properties), None
-        case Range(name, low, high):
-            return "range", frozenset({type_.member_id(name)}), (low, high)
-        case Check(name, pattern):
-            return "check", frozenset({type_.member_id(name)}), pattern
-
-
-def _renamed(type_: TypeIr, constraint: Constraint, names: dict[int, str]) -> Constraint:
-    """An accepted constraint with the names its properties have now."""
-
-    def now(name: str) -> str:
-        identity = type_.member_id(name)
-        return names[identity] if isinstance(identity, int) else name
-
-    match constraint:
-        case Group(kind, properties):
-            return Group(kind, tuple(sorted(now(name) for name in properties)))
-        case Range(name, low, high):
-            return Range(now(name), low, high)
-        case Check(name, pattern):
-            return Check(now(name), pattern)
-
 
 def _same_embed(old: TypeIr, before: PropertyShape, new: TypeIr, after: PropertyShape) -> bool:
     if before.embed is None or after.embed is None:
@@ -331,7 +260,7 @@ def _type_id(ir: Ir, kind: str, name: str) -> int | None:
 
 
 def _metadata(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
-    return tuple(each for each in annotations if each.name in METADATA)
+    return tuple(each for each in annotations if each.name in _METADATA)
 
 
 def _is_wider(before: Cardinality, after: Cardinality) -> bool:

@@ -7,12 +7,13 @@ from typing import Any
 
 from omnigraph.errors import UnsupportedMigration
 from omnigraph.lang.schema.compile import compile_schema
-from omnigraph.lang.schema.identities import evolve
+from omnigraph.lang.schema.identities import Numbering, evolve
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare
 from omnigraph.lang.schema.migrate.steps import SchemaStep, UnsupportedChange
 from omnigraph.lang.schema.shape import Shape
+from omnigraph.lang.schema.syntax.hints import hints_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class MigrationPlan:
     def unsupported(self) -> tuple[UnsupportedChange, ...]:
         """The changes that make the plan impossible."""
         return tuple(step for step in self.steps if isinstance(step, UnsupportedChange))
+
+    def new_ids(self, accepted: Ir) -> int:
+        """How many ids it gives to what is new, if it was made without a numbering."""
+        return self.target_ir.next_identity_id - accepted.next_identity_id
 
     @property
     def supported(self) -> bool:
@@ -55,10 +60,17 @@ def plan(
     desired: str | Shape,
     allow_data_loss: bool = False,
     filename: str | None = None,
+    accepted_source: str | None = None,
+    numbering: Numbering | None = None,
 ) -> MigrationPlan:
-    """Plan the change from the accepted schema to a source text or its shape. Writes nothing."""
+    """Plan the change from the accepted schema to a source text or its shape. Writes nothing.
+
+    Rename hints that ``accepted_source`` has as well were used up, and get no diagnostic. ``numbering``
+    gives the ids of what is new; without it they are provisional.
+    """
     shape = compile_schema(desired, filename).shape if isinstance(desired, str) else desired
-    target, diagnostics = evolve(accepted, shape)
+    used = () if accepted_source is None else hints_in(accepted_source)
+    target, diagnostics = evolve(accepted, shape, numbering, used=used)
     steps = compare(accepted, target, "hard" if allow_data_loss else "soft")
     if not steps and accepted.shape.shape_hash != shape.shape_hash:
         steps = (UnsupportedChange("schema", "the schema changed in a way no step describes"),)

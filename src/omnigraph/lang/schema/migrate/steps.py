@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
 
 from omnigraph.lang.schema.lint import CODES, REQUIRED_PROPERTY_ADDED, TYPE_CHANGED
-from omnigraph.lang.schema.shape import Kind
+from omnigraph.lang.schema.shape import Constraint, Kind, constraint_json, constraint_text
+from omnigraph.lang.source import escape
 
 Mode = Literal["soft", "hard"]
 
@@ -24,7 +25,7 @@ class SchemaStep:
         body: dict[str, Any] = {"kind": self.kind}
         for each in fields(self):
             value = getattr(self, each.name)
-            if value is not None and (each.name != "warnings" or value):
+            if each.compare and value is not None and (each.name != "warnings" or value):
                 body[each.name.removesuffix("_")] = _plain(value)
         return body
 
@@ -116,33 +117,36 @@ class RelaxCardinality(SchemaStep):
 class _ConstraintStep(SchemaStep):
     type_kind: Kind
     type_name: str
-    properties: tuple[str, ...]
+    constraint: Constraint
 
     def to_json(self) -> dict[str, Any]:
-        """The step as plans show it; the constraint is always an index."""
+        """The step as plans show it."""
         return {
             "kind": self.kind,
             "type_kind": self.type_kind,
             "type_name": self.type_name,
-            "constraint": {"kind": "index", "properties": list(self.properties)},
+            "constraint": constraint_json(self.constraint),
         }
 
     def describe(self) -> str:
         """The step in words."""
         verb = self.kind.partition("_")[0]
-        return f"{verb} @index({', '.join(self.properties)}) on {self.type_kind} {self.type_name}"
+        return f"{verb} {constraint_text(self.constraint)} on {self.type_kind} {self.type_name}"
 
 
 @dataclass(frozen=True, slots=True)
 class DropConstraint(_ConstraintStep):
-    """An `@index` is removed."""
+    """An `@index`, `@unique`, `@range` or `@check` is removed."""
 
     kind = "drop_constraint"
 
 
 @dataclass(frozen=True, slots=True)
 class AddConstraint(_ConstraintStep):
-    """An `@index` is added."""
+    """An `@index`, `@unique`, `@range` or `@check` is added, or gets other bounds or another pattern.
+
+    All but an index are checked: every row keeps the rule.
+    """
 
     kind = "add_constraint"
 
@@ -175,14 +179,22 @@ class UpdateTypeMetadata(SchemaStep):
 
 @dataclass(frozen=True, slots=True)
 class UpdatePropertyMetadata(SchemaStep):
-    """The description of a property changes; lists the new ones."""
+    """The description or the default of a property changes; lists the new ones."""
 
     kind = "update_property_metadata"
-    sentence = "update the description of {step.type_name}.{step.property_name}"
     type_kind: Kind
     type_name: str
     property_name: str
     annotations: tuple[dict[str, Any], ...]
+
+    def describe(self) -> str:
+        """The step in words, with what the property has from then on."""
+        name = f"{self.type_name}.{self.property_name}"
+        values = {one["name"]: one.get("value", "") for one in self.annotations}
+        if not values:
+            return f"remove the description and the default of {name}"
+        shown = [f"{word} {escape(values[word])}" for word in sorted(values)]
+        return f"give {name} the {' and the '.join(shown)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +232,7 @@ class DropType(SchemaStep):
 
 _REMEDIES: Mapping[str | None, str] = {
     REQUIRED_PROPERTY_ADDED: "declare it like that, and fill it",
-    TYPE_CHANGED: "add a property of the new type, fill it, and drop the old one",
+    TYPE_CHANGED: "add a property of the new type, fill it by a mutation, and drop the old one",
 }
 _ANY_REMEDY = "leave it as it was, or declare a new type with the change and move the data there"
 
@@ -233,44 +245,16 @@ class UnsupportedChange(SchemaStep):
     entity: str
     reason: str
     code: str | None = None
+    way: str | None = field(default=None, compare=False)
+    """What to do instead, if it is not what the code says."""
 
     @property
     def remedy(self) -> str:
         """What to do instead."""
-        return _REMEDIES.get(self.code, _ANY_REMEDY)
+        return self.way or _REMEDIES.get(self.code, _ANY_REMEDY)
 
     def describe(self) -> str:
         """The refusal in words, with the code and its tier."""
         if self.code is None:
             return f"unsupported, {self.entity}: {self.reason}"
         return f"unsupported [{self.code}, {CODES[self.code].tier}], {self.entity}: {self.reason}"
-
-
-def read_step(document: Mapping[str, Any]) -> SchemaStep:
-    """Return the step that this JSON describes, which ``to_json`` of a step made."""
-    kinds: tuple[type[SchemaStep], ...] = (
-        AddType,
-        RenameType,
-        AddProperty,
-        RenameProperty,
-        RelaxProperty,
-        RelaxCardinality,
-        DropConstraint,
-        AddConstraint,
-        ExtendEnum,
-        UpdateTypeMetadata,
-        UpdatePropertyMetadata,
-        DropProperty,
-        DropType,
-        UnsupportedChange,
-    )
-    (kind,) = (one for one in kinds if one.kind == document["kind"])
-    given = {**document, **document.get("constraint", {})}
-    names = {each.name: each.name.removesuffix("_") for each in fields(kind)}
-    return kind(
-        **{
-            name: tuple(value) if isinstance(value := given[key], list) else value
-            for name, key in names.items()
-            if key in given
-        }
-    )

@@ -11,7 +11,7 @@ from omnigraph.types import PropType
 
 NOWHERE = Span(0, 1, 1, 1)
 
-LiteralKind = OneOf["string", "int", "float", "bool", "word"]
+LiteralKind = OneOf["string", "int", "float", "bool", "word", "list"]
 GroupKind = OneOf["key", "unique", "index"]
 
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
@@ -28,11 +28,15 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An argument of an annotation: a string's value, or any other word as written."""
+    """An argument of an annotation: a string's value, or any other word as written.
+
+    ``items`` are those of a list, whose ``text`` is empty.
+    """
 
     kind: LiteralKind
     text: str
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    items: tuple[Literal, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

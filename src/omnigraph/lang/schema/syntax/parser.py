@@ -25,6 +25,7 @@ _LITERAL_KINDS: dict[str, ast.LiteralKind] = {
     "INT": "int",
     "BOOL": "bool",
     "WORD": "word",
+    "DEFAULT_WORD": "word",
 }
 
 
@@ -212,6 +213,18 @@ class _Builder(Transformer[Token, ast.Schema]):
         return value, keywords
 
     type_arguments = arguments
+
+    def default_arguments(self, value: ast.Literal) -> _Arguments:
+        return value, ()
+
+    def default_number(self, number: ast.Bound) -> ast.Literal:
+        kind: ast.LiteralKind = "float" if "." in number.text else "int"
+        return ast.Literal(kind, number.text, number.span)
+
+    def default_list(self, *parts: Token | ast.Literal) -> ast.Literal:
+        opening, *items, closing = parts
+        span = _span(cast("Token", opening), cast("Token", closing))
+        return ast.Literal("list", "", span, tuple(cast("list[ast.Literal]", items)))
 
     def keyword(self, name: Token, value: ast.Literal) -> tuple[ast.Name, ast.Literal]:
         return _name(name), value

@@ -64,6 +64,8 @@ def _annotation(annotation: ast.Annotation) -> str:
 
 
 def _literal(literal: ast.Literal) -> str:
+    if literal.kind == "list":
+        return f"[{', '.join(map(_literal, literal.items))}]"
     return escape(literal.text) if literal.kind == "string" else literal.text
 
 

@@ -1,0 +1,165 @@
+"""Writes decided types as syntax trees, for the printer."""
+
+from __future__ import annotations
+
+import json
+from decimal import Decimal
+from typing import Any, cast
+
+from omnigraph.lang.schema.defaults import DEFAULT
+from omnigraph.lang.schema.merge.by_identity import Member, Rule
+from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
+from omnigraph.lang.schema.shape import Annotation
+from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.source import escape
+from omnigraph.types import PropType
+
+
+def declaration(type_: DecidedType, decided: Decided) -> ast.Declaration:
+    """The declaration of a decided type; what its interfaces give it is left to them."""
+    written = _Written(type_, decided)
+    name = ast.Name(type_.name)
+    properties, constraints = written.properties(), written.constraints()
+    if type_.kind == "interface":
+        return ast.Interface(name, properties)
+    notes = tuple(_annotation(each) for each in type_.annotations)
+    if type_.kind == "node":
+        names = sorted(decided[number].name for number in type_.implements if number in decided)
+        implements = tuple(ast.Name(each) for each in names)
+        return ast.Node(name, notes, implements, properties, constraints)
+    from_type, to_type = (
+        ast.Name(decided[number].name if number in decided else end)
+        for number, end in zip(type_.ends, type_.end_names, strict=True)
+    )
+    card = type_.cardinality
+    bounds = None
+    if card is not None and (card.min, card.max) != (0, None):
+        bounds = ast.Cardinality(card.min, card.max)
+    return ast.Edge(name, from_type, to_type, bounds, notes, properties, constraints)
+
+
+class _Written:
+    """The members of one type: which of them it declares itself, and where its rules stand."""
+
+    def __init__(self, type_: DecidedType, decided: Decided) -> None:
+        self.type = type_
+        self.given: dict[str, DecidedProperty] = {}
+        inherited: set[tuple[str, str]] = set()
+        for number in type_.implements:
+            interface = decided.get(number)
+            if interface is None:
+                continue
+            for prop in interface.properties.values():
+                self.given[prop.name] = prop
+            for rule in interface.rules:
+                names = {interface.properties[cast("int", each)].name for each in rule.members}
+                inherited.add((rule.kind, names.pop()))
+        self.own = {
+            number: prop for number, prop in type_.properties.items() if not self._is_given(prop)
+        }
+        self.rules = [
+            rule
+            for rule in type_.rules
+            if not (len(rule.members) == 1 and (rule.kind, self._name(rule)) in inherited)
+        ]
+
+    def _is_given(self, prop: DecidedProperty) -> bool:
+        given = self.given.get(prop.name)
+        return (
+            prop.is_injected
+            and given is not None
+            and (given.type, given.annotations) == (prop.type, prop.annotations)
+        )
+
+    def _name(self, rule: Rule) -> str:
+        (member,) = rule.members
+        return self._member(member)
+
+    def _member(self, member: Member) -> str:
+        return self.type.properties[member].name if isinstance(member, int) else member
+
+    def properties(self) -> tuple[ast.Property, ...]:
+        return tuple(self._property(prop) for prop in self.own.values())
+
+    def _property(self, prop: DecidedProperty) -> ast.Property:
+        notes = [ast.Annotation(kind) for kind in ast.GROUP_KINDS if self._has(kind, prop.number)]
+        if prop.embed is not None:
+            model = prop.embed.model
+            keywords = () if model is None else ((ast.Name("model"), _string(model)),)
+            known = prop.embed.source in self.type.properties
+            text = self._member(prop.embed.source) if known else prop.embed_name
+            source = ast.Literal("word", text)
+            notes.append(ast.Annotation("embed", source, keywords))
+        notes += [_annotation(each, prop.type) for each in prop.annotations]
+        return ast.Property(ast.Name(prop.name), prop.type, tuple(notes))
+
+    def _has(self, kind: str, number: int) -> bool:
+        return Rule(kind, frozenset({number})) in self.rules
+
+    def constraints(self) -> tuple[ast.Constraint, ...]:
+        """The rules that do not stand on a property: over several, over ends, ranges and checks."""
+        found = []
+        for rule in self.rules:
+            alone = len(rule.members) == 1 and rule.value is None
+            if not (alone and next(iter(rule.members)) in self.own):
+                found.append(self._constraint(rule))
+        order = {word: at for at, word in enumerate(ast.CONSTRAINT_WORDS)}
+        return tuple(each for _, _, each in sorted(found, key=lambda one: (order[one[0]], one[1])))
+
+    def _constraint(self, rule: Rule) -> tuple[str, tuple[str, ...], ast.Constraint]:
+        names = tuple(sorted(map(self._member, rule.members)))
+        if rule.kind == "range":
+            low, high = (_bound(each) for each in rule.value)
+            texts = (*names, str(rule.value))
+            return rule.kind, texts, ast.Range(ast.Name(names[0]), low, high)
+        if rule.kind == "check":
+            return rule.kind, (*names, rule.value), ast.Check(ast.Name(names[0]), rule.value)
+        kind = cast("ast.GroupKind", rule.kind)
+        return rule.kind, names, ast.Group(kind, tuple(map(ast.Name, names)))
+
+
+def _annotation(stored: Annotation, type_: PropType | None = None) -> ast.Annotation:
+    value = None if stored.value is None else _string(stored.value)
+    if stored.name == DEFAULT and stored.value is not None and type_ is not None:
+        value = _default(type_, stored.value)
+    keywords = tuple((ast.Name(name), _string(text)) for name, text in stored.keywords)
+    return ast.Annotation(stored.name, value, keywords)
+
+
+def _string(text: str) -> ast.Literal:
+    return ast.Literal("string", text)
+
+
+def _default(type_: PropType, stored: str) -> ast.Literal:
+    """The literal of a default: texts, enum values and times are strings, all else is JSON."""
+    if (type_.scalar.is_text or type_.scalar.is_temporal) and not type_.is_list:
+        return _string(stored)
+    return ast.Literal("word", _literal_text(json.loads(stored, parse_float=Decimal)))
+
+
+def _literal_text(value: Any) -> str:
+    if isinstance(value, list):
+        return f"[{', '.join(map(_literal_text, value))}]"
+    if isinstance(value, str):
+        return escape(value)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return _number_text(value)
+
+
+def _bound(value: float | None) -> ast.Bound | None:
+    return None if value is None else ast.Bound(_number_text(value))
+
+
+def _number_text(value: float | Decimal) -> str:
+    """A number as the language writes it: digits, without an exponent."""
+    if isinstance(value, int):
+        return str(value)
+    text = format(value if isinstance(value, Decimal) else Decimal(repr(value)), "f")
+    return text if "." in text else f"{text}.0"
+
+
+def element_of(node: ast.Declaration) -> str:
+    """How conflicts name a declaration."""
+    kind = {ast.Interface: "interface", ast.Node: "node", ast.Edge: "edge"}[type(node)]
+    return f"{kind}:{node.name.text}"

@@ -1,0 +1,157 @@
+"""Merges two schemas that started from one: `merge_schemas` is the way in.
+
+base, source, target ── join_added ──> by identity ── decide_schema ──> decided, conflicts
+    ── declarations, compile ──> shape ── merged_text, numbered ──> text and IR ── compare ──> steps
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from omnigraph.errors import CatalogError, ParseError
+from omnigraph.lang.schema.compile import compile_schema
+from omnigraph.lang.schema.identities import Numbering
+from omnigraph.lang.schema.ir import Ir, TypeIr
+from omnigraph.lang.schema.merge.conflicts import RESOLVABLE, SchemaConflict, in_order, invalid
+from omnigraph.lang.schema.merge.decide_types import decide_schema
+from omnigraph.lang.schema.merge.deciding import Decided, Deciding
+from omnigraph.lang.schema.merge.declarations import declaration, element_of
+from omnigraph.lang.schema.merge.join_added import join_added
+from omnigraph.lang.schema.merge.numbers import OwnTable, numbered
+from omnigraph.lang.schema.merge.sides import DataChanged, SchemaSide, Side, no_data_changed
+from omnigraph.lang.schema.merge.text import merged_text
+from omnigraph.lang.schema.merge.words import ResolveSchema, Words
+from omnigraph.lang.schema.migrate.compare import compare
+from omnigraph.lang.schema.migrate.steps import DropType, SchemaStep, UnsupportedChange
+from omnigraph.lang.schema.shape import KINDS, Shape
+from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.schema.syntax.printer import render
+
+_PROPERTY_LINE = re.compile(r"\s*(\w+):")
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSchema:
+    """A merged schema, and the steps that lead to it from the target."""
+
+    ir: Ir
+    text: str
+    steps: tuple[SchemaStep, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaMerge:
+    """What a merge of schemas comes to: a schema, or the conflicts that stand against it.
+
+    ``resolved`` are the elements in conflict that a word of `resolve_schema` decided.
+    """
+
+    schema: MergedSchema | None
+    conflicts: tuple[SchemaConflict, ...] = ()
+    resolved: tuple[str, ...] = ()
+
+
+def merge_schemas(
+    base: SchemaSide,
+    source: SchemaSide,
+    target: SchemaSide,
+    *,
+    data: DataChanged = no_data_changed,
+    resolve: ResolveSchema | None = None,
+    numbering: Numbering | None = None,
+    own_table: OwnTable | None = None,
+) -> SchemaMerge:
+    """Merge what the source changed since the base into the target.
+
+    ``resolve`` are the words of `resolve_schema`; one that cannot be followed is a BadRequest. New ids
+    come from ``numbering``, without which they are provisional. ``own_table`` tells for which types
+    that only the source has the target makes a table of its own; without it, for none.
+    """
+    words = Words(resolve)
+    if source.ir == target.ir:
+        words.refuse_unused()
+        return SchemaMerge(MergedSchema(target.ir, target.text))
+    if numbering is None:
+        numbering = Numbering(max(each.ir.next_identity_id for each in (base, source, target)))
+    schemas = join_added(base.ir, source.ir, target.ir, numbering.single_line_below)
+    names: dict[Side, str] = {"source": source.name, "target": target.name}
+    deciding = Deciding(schemas, words, data, names)
+    decided = decide_schema(deciding)
+    if deciding.conflicts:
+        return _refused(deciding.conflicts, words)
+    trees = {number: declaration(type_, decided) for number, type_ in decided.items()}
+    shape = _compiled(trees, decided)
+    if isinstance(shape, SchemaConflict):
+        return _refused([shape], words)
+    text = merged_text(shape, decided, trees, schemas, (base, source, target))
+    written = compile_schema(text).shape
+    assert written.shape_hash == shape.shape_hash, "the merged text does not say what was decided"
+    ir = numbered(written, decided, schemas, numbering, own_table or _no_table)
+    if _same_but_order(ir, target.ir):
+        ir = target.ir
+    steps = merge_steps(target.ir, ir)
+    unreachable = [step for step in steps if isinstance(step, UnsupportedChange)]
+    if unreachable:
+        found = [
+            invalid(step.entity, step.code or "unsupported_change", step.reason)
+            for step in unreachable
+        ]
+        return _refused(found, words)
+    words.refuse_unused()
+    return SchemaMerge(MergedSchema(ir, text, steps), resolved=words.resolved)
+
+
+def merge_steps(before: Ir, after: Ir) -> tuple[SchemaStep, ...]:
+    """The steps that lead from one schema to a merged one. A merge may drop an interface."""
+    steps: list[SchemaStep] = []
+    interfaces = {type_.shape.entity: type_ for type_ in before.interfaces}
+    still_there = {type_.type_id for type_ in after.interfaces}
+    for step in compare(before, after, "soft"):
+        dropped = interfaces.get(step.entity) if isinstance(step, UnsupportedChange) else None
+        if dropped is not None and dropped.type_id not in still_there:
+            steps.append(DropType("interface", dropped.name, "soft"))
+        else:
+            steps.append(step)
+    return tuple(steps)
+
+
+def _no_table(_type: TypeIr) -> bool:
+    return False
+
+
+def _refused(conflicts: Sequence[SchemaConflict], words: Words) -> SchemaMerge:
+    words.refuse_unused(each.element for each in conflicts if each.kind not in RESOLVABLE)
+    return SchemaMerge(None, in_order(conflicts), words.resolved)
+
+
+def _same_but_order(ir: Ir, target: Ir) -> bool:
+    """Whether a merged IR says what the target's does; then the target keeps its own."""
+    return replace(ir, next_identity_id=target.next_identity_id).to_json() == target.to_json()
+
+
+def _compiled(trees: dict[int, ast.Declaration], decided: Decided) -> Shape | SchemaConflict:
+    """The shape of the decided declarations, or the rule of the language that they break."""
+    numbers = sorted(trees, key=lambda at: (KINDS.index(decided[at].kind), decided[at].name))
+    texts = [render(ast.Schema((_sorted(trees[number]),))) for number in numbers]
+    try:
+        return compile_schema("".join(texts)).shape
+    except (CatalogError, ParseError) as error:
+        start = 0 if error.span is None else error.span.start
+        element = "schema"
+        for number, text in zip(numbers, texts, strict=True):
+            if start < len(text):
+                line = text[text.rfind("\n", 0, start) + 1 :]
+                element = element_of(trees[number])
+                member = _PROPERTY_LINE.match(line)
+                if member is not None and line[:1].isspace():
+                    element += f".{member[1]}"
+                break
+            start -= len(text)
+        return invalid(error.details.get("entity") or element, error.code, error.message)
+
+
+def _sorted(tree: ast.Declaration) -> ast.Declaration:
+    """A declaration with its properties by name, so that both directions fail alike."""
+    return replace(tree, properties=tuple(sorted(tree.properties, key=lambda each: each.name.text)))
