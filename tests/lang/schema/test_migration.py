@@ -62,7 +62,10 @@ def test_an_unsupported_plan_is_refused_with_its_first_reason():
             "node A { x: String }",
             "add a property of the new type, fill it by a mutation, and drop the old one",
         ),
-        ("node A { x: I32  y: I32 }", "write I32?; declare it like that, and fill it"),
+        (
+            "node A { x: I32  y: I32 }",
+            "write I32?, or `@default(value)`; declare it like that, and fill what is null",
+        ),
         (
             "node A { x: I32 @key }",
             "load the nodes into it under their new ids, and drop the old one",

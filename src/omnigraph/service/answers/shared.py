@@ -189,6 +189,7 @@ class StepOutput(_Renamed):
     type_name: NotRequired[str]
     property_name: NotRequired[str]
     property_type: NotRequired[str]
+    default: NotRequired[Any]
     constraint: NotRequired[ConstraintOutput]
     added_values: NotRequired[list[str]]
     removed_values: NotRequired[list[str]]

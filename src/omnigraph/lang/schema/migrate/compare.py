@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.lang.schema.annotations import METADATA
-from omnigraph.lang.schema.defaults import DEFAULT
+from omnigraph.lang.schema.defaults import DEFAULT, default_json
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import (
     DROP_EDGE,
@@ -155,12 +155,14 @@ class _Comparison:
             yield from self._changed_metadata(before, prop)
 
     def _added(self, prop: PropertyShape) -> SchemaStep:
-        if prop.type.nullable:
-            return AddProperty(self.kind, self.name, prop.name, prop.type.display)
+        # Rows that are there have no value where none is required, whatever the default of new ones.
+        value = None if prop.type.nullable else default_json(prop.type, prop.annotations)
+        if prop.type.nullable or value is not None:
+            return AddProperty(self.kind, self.name, prop.name, prop.type.display, value)
         return UnsupportedChange(
             f"{self.entity}.{prop.name}",
-            f"the new property `{self.name}.{prop.name}` of an existing type must be nullable: "
-            f"write {prop.type.as_nullable().display}",
+            f"the new property `{self.name}.{prop.name}` of an existing type must be nullable or have a "
+            f"default: write {prop.type.as_nullable().display}, or `@default(value)`",
             REQUIRED_PROPERTY_ADDED,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Literal
@@ -69,14 +70,24 @@ class RenameType(SchemaStep):
 
 @dataclass(frozen=True, slots=True)
 class AddProperty(SchemaStep):
-    """A new nullable property; `property_type` as written."""
+    """A new property; `property_type` as written.
+
+    ``default`` is the value that the rows get which are there already, as JSON; without it they get none.
+    """
 
     kind = "add_property"
-    sentence = "add {step.type_name}.{step.property_name}: {step.property_type}"
     type_kind: Kind
     type_name: str
     property_name: str
     property_type: str
+    default: Any = None
+
+    def describe(self) -> str:
+        """The step in words."""
+        added = f"add {self.type_name}.{self.property_name}: {self.property_type}"
+        if self.default is None:
+            return added
+        return f"{added} with {json.dumps(self.default, ensure_ascii=False)} in all rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +242,7 @@ class DropType(SchemaStep):
 
 
 _REMEDIES: Mapping[str | None, str] = {
-    REQUIRED_PROPERTY_ADDED: "declare it like that, and fill it",
+    REQUIRED_PROPERTY_ADDED: "declare it like that, and fill what is null",
     TYPE_CHANGED: "add a property of the new type, fill it by a mutation, and drop the old one",
 }
 _ANY_REMEDY = "leave it as it was, or declare a new type with the change and move the data there"
