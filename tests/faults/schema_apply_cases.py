@@ -24,6 +24,7 @@ from tests.stored import read_back
 PLAIN = {"a": "I32?", "b": "I32?", "must": "I32", "gone": "String?"}
 SOFT = {
     "Add": {"a": "I32?", "b": "I32?", "must": "I32", "gone": "String?", "more": "I32?"},
+    "Fill": {**PLAIN, "rank": "I32 @default(7)", "tags": '[String] @default(["a"])'},
     "Rename": {
         "x": 'I32? @rename_from("a")',
         "y": 'I32? @rename_from("b")',
@@ -38,6 +39,8 @@ HARD = {
     "Drop": {"a": "I32?", "b": "I32?", "must": "I32"},
     "All": {"x": 'I32? @rename_from("a")', "must": "I32?", "more": "I32?"},
 }
+FILLED = {"rank": 7, "tags": ["a"]}
+"""The defaults that rows get which are there before."""
 SECRET = b"a secret \x00\x01" * 10_000
 BODY = b"what stays" * 20_000
 
@@ -68,7 +71,8 @@ class Change:
                 row = {"a": 1, "b": 2, "must": 3, "gone": "old", **({"body": BODY} if blob else {})}
                 self.before[name] = {**row, **({"secret": SECRET} if secret else {})}
                 self.after[name] = {
-                    key: row.get(_origin(key, type_)) for key, type_ in wanted.items()
+                    key: FILLED.get(key, row.get(_origin(key, type_)))
+                    for key, type_ in wanted.items()
                 } | ({"body": BODY} if blob else {})
         still = "node Still { k: String @key }"
         doomed = "node Doomed { k: String @key  n: I32? }"

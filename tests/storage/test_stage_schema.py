@@ -283,3 +283,62 @@ def test_columns_of_every_kind_can_be_added_on_main_and_on_a_branch(tmp_path, br
     assert after.ref.branch == branch
     where = filter_expression(after.schema, [Condition("a", "=", 2)])
     assert after.read(["id"], where)["id"].to_pylist() == ["c"]
+
+
+FILLED = {
+    "x": pa.scalar("here"),
+    "i": pa.scalar(-5, pa.int32()),
+    "u": pa.scalar(2**64 - 1, pa.uint64()),
+    "t": pa.scalar(7, pa.timestamp("ms", "UTC")),
+    "l": pa.scalar(["p", "q"], pa.list_(pa.utf8())),
+}
+
+
+@pytest.mark.parametrize("branch", [None, "b"])
+def test_added_columns_can_have_a_value_in_all_rows(table, branch):
+    """One takes the name of a column that goes; deleted rows, other columns and stamps stay as they are."""
+    if branch:
+        table = create_branch(table, branch)
+    base = table.version
+    stamps = ["id", "_row_created_at_version", "_row_last_updated_at_version"]
+    before = table.read(stamps, with_row_id=True)
+    changes = ColumnChanges(
+        added=(
+            *(prop(name, one.type, 7, nullable=name == "u") for name, one in FILLED.items()),
+            prop("none", pa.utf8(), 8),
+        ),
+        filled=FILLED,
+        renamed={"a": "b", "b": "a"},
+        dropped=("x",),
+    )
+    after, kinds = apply(table, changes)
+    assert kinds == [Operation.MERGE, Operation.UPDATE, Operation.PROJECT]
+    assert (
+        after.read([*FILLED, "none"]).to_pylist()
+        == [{**{name: one.as_py() for name, one in FILLED.items()}, "none": None}] * 2
+    )
+    assert {name for name in FILLED if after.schema.field(name).nullable} == {"u"}
+    assert values(after, "id", "a", "b") == {"id": ["a", "c"], "a": [100, 102], "b": [0, 2]}
+    assert after.read(stamps, with_row_id=True).equals(before)
+    assert after.delta(base).updated().read_all().num_rows == 0
+    assert {(state.column, state.tail) for state in list_indexes(after)} == {
+        ("b", ()),
+        ("must", ()),
+    }
+    indexed = commit_staged(stage_create_index(after, "i", IndexKind.BTREE))
+    where = filter_expression(indexed.schema, [Condition("i", "=", -5)])
+    assert indexed.read(["id"], where)["id"].to_pylist() == ["a", "c"]
+    assert open_table(table.ref.at(base)).read(["x"])["x"].to_pylist() == [["xa"], ["xc"]]
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3])
+def test_a_restore_takes_the_values_away_again(table, steps):
+    before, numbers = table.read(["id", "a", "x"]), field_ids(table)
+    added = (prop("i", pa.int32(), 7, nullable=False),)
+    moved = table
+    for stage in plan_columns(table, ColumnChanges(added, {"i": FILLED["i"]})).stages()[:steps]:
+        moved = commit_staged(stage(moved))
+    back = commit_staged(stage_restore(moved, table.version))
+    assert back.schema == table.schema
+    assert field_ids(back) == numbers
+    assert back.read(["id", "a", "x"]).equals(before)

@@ -263,9 +263,9 @@ class _Apply:
         )
 
     def _purpose(self, changes: TableChanges) -> Purpose:
-        """Return what waiters see; a hard drop and a column of another type are written under the locks."""
+        """Return what waiters see; a hard drop and new values of columns are written under the locks."""
         drops = any(columns.dropped for _, columns in changes.columns)
-        writes = any(columns.replaced for _, columns in changes.columns)
+        writes = any(columns.writes_values for _, columns in changes.columns)
         slow = writes or (self.request.allow_data_loss and drops)
         return Purpose("schema_apply", slow=slow)
 

@@ -86,6 +86,11 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
             for number, prop in after.items()
             if stored is not None and number not in before
         ),
+        filled={
+            prop.name: prop.default_column(1)[0]
+            for number, prop in after.items()
+            if number not in before and not prop.type.nullable
+        },
         renamed={
             before[number].name: after[number].name
             for number in stays

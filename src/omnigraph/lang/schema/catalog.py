@@ -50,8 +50,8 @@ class Property:
         """The default once for each row."""
         import pyarrow as pa
 
-        (value,) = to_arrow(self.type, [self.default])
-        return pa.repeat(value, rows)
+        # `pa.repeat` of the default itself is slow where that is a list (pyarrow 26).
+        return to_arrow(self.type, [self.default]).take(pa.repeat(0, rows))
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,9 +59,12 @@ def repeated_value(table: Table, field: pa.Field, value: pa.Scalar) -> ColumnFil
     """Write one value for all rows."""
     import pyarrow as pa
 
+    # `pa.repeat` of the value itself is slow where that is a list (pyarrow 26).
+    repeated = pa.repeat(value, 1).take(pa.repeat(0, BATCH_ROWS))
+
     def batches(fragment: Any) -> Iterator[pa.Array]:
         for start in range(0, fragment.physical_rows, BATCH_ROWS):
-            yield pa.repeat(value, min(BATCH_ROWS, fragment.physical_rows - start))
+            yield repeated.slice(0, min(BATCH_ROWS, fragment.physical_rows - start))
 
     return _written(table, field, batches)
 

@@ -46,13 +46,15 @@ class ColumnChanges:
 
     ``renamed`` maps old names to new ones, and may cross (a swap). ``relaxed`` and ``dropped`` hold
     old names. An added column may take a name that is renamed away or dropped in the same change:
-    it is a new column and reads null. Added fields are nullable and carry their own metadata.
+    it is a new column and reads null, or the one value that ``filled`` has under its name. Added fields
+    carry their own metadata; those that are not nullable are among ``filled``.
 
     ``widened`` and ``cleared`` map the old names of columns to the fields that take their place, under their
     new names: with the same values in a larger type, or without values. Neither is among the others.
     """
 
     added: tuple[pa.Field, ...] = ()
+    filled: Mapping[str, pa.Scalar] = field(default_factory=dict)
     renamed: Mapping[str, str] = field(default_factory=dict)
     relaxed: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -63,6 +65,11 @@ class ColumnChanges:
     def is_empty(self) -> bool:
         """Whether the table stays as it is."""
         return not (self.added or self.renamed or self.relaxed or self.dropped or self.replaced)
+
+    @property
+    def writes_values(self) -> bool:
+        """Whether values are written for the rows that are there."""
+        return bool(self.filled or self.replaced)
 
     @property
     def replaced(self) -> Mapping[str, pa.Field]:
@@ -142,10 +149,10 @@ def plan_columns(table: Table, changes: ColumnChanges) -> PlannedColumns:
 def _with_values(
     table: Table, changes: ColumnChanges, planned: PlannedColumns, landing: Mapping[str, str]
 ) -> PlannedColumns:
-    """The same with the values of the columns that are written anew."""
+    """The same with the values of the columns that are filled or written anew."""
     import pyarrow as pa
 
-    if not changes.replaced:
+    if not changes.writes_values:
         return planned
     fields = {one.name(): one for one in planned.extended.fields()}  # type: ignore[union-attr]
 
@@ -154,8 +161,13 @@ def _with_values(
 
     return replace(
         planned,
-        values=tuple(
-            at_home(cast_column(table, old, new), new) for old, new in changes.widened.items()
+        values=(
+            *(
+                at_home(repeated_value(table, new, changes.filled[new.name]), new)
+                for new in changes.added
+                if new.name in changes.filled
+            ),
+            *(at_home(cast_column(table, old, new), new) for old, new in changes.widened.items()),
         ),
         # Values that are gone are a change of their rows; only a file with values says so.
         cleared=tuple(
@@ -216,13 +228,17 @@ def _free_name(number: int, taken: set[str]) -> str:
 def _alterations(
     stored: pa.Schema, changes: ColumnChanges, landing: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """One entry for each column that gets another name, becomes nullable, or is not nullable as before."""
+    """One entry for each column that gets another name, becomes nullable, or is new and not nullable."""
     altered: dict[str, dict[str, Any]] = {}
     arrived = {at: name for name, at in landing.items() if at != name}
     for old, new in {**changes.renamed, **arrived}.items():
         altered.setdefault(old, {"path": old})["name"] = new
     for old in changes.relaxed:
         altered.setdefault(old, {"path": old})["nullable"] = True
+    for new_field in changes.added:
+        if not new_field.nullable:
+            at = landing[new_field.name]
+            altered.setdefault(at, {"path": at})["nullable"] = False
     for old, new_field in changes.widened.items():
         # A column that is nullable in the table may have nulls in deleted rows, which Lance still reads.
         if not new_field.nullable and not stored.field(old).nullable:

@@ -94,11 +94,11 @@ def rewrite_without(
 
     The files are written now, because it may take long and fail; the step that is returned only
     stages their transaction, on the table without the columns. None when no file has such bytes.
-    Only where other columns are written anew in the same change the files are written by that step, from
+    Only where other columns get values in the same change the files are written by that step, from
     the table that has them. BTREEs do not cover the new fragments until they are built again: see
     ``index_stages``.
     """
-    if changes.replaced:
+    if changes.writes_values:
         return _rewrite_later if table.count_fragments() else None
     new = _rewrite(table, [name for name in table.schema.names if name not in changes.dropped])
     return (lambda shortened: _stage(shortened, new)) if new else None
