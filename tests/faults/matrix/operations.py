@@ -53,6 +53,11 @@ HARD = """
 node Person { name: String @key  age: I32? @index }
 node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text) }
 """
+FILLING = """
+node Person { name: String @key  age: I32? @index  spare: String?  rank: I32 @default(7) }
+node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text)  body: Blob?  tags: [String] @default(["t"]) }
+edge Wrote: Person -> Note { year: I32?  weight: F64 @default(0.5) }
+"""
 TYPES = ("Person", "Note", "Wrote", "Fresh")
 # Run twice, each of these leaves what it leaves when it is run once.
 BOTH = "query q($k: String) { insert Person { name: $k, age: 5 } insert Note { slug: $k } }"
@@ -338,6 +343,7 @@ OPERATIONS: dict[str, Operation] = {
     ),
     "cleanup": Operation(lambda graph: graph.cleanup(keep_versions=1), branch=None, work=versions),
     "schema apply": Operation(_apply(SOFT, False), graph="alone"),
+    "schema apply, filling columns": Operation(_apply(FILLING, False), graph="alone"),
     "schema apply, hard": Operation(_apply(HARD, True), graph="alone"),
     "mutate, with upkeep": Operation(_with_upkeep("main"), branch=None),
     "mutate on a fork, with upkeep": Operation(_with_upkeep("side"), branch=None),
