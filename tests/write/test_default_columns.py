@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import InputError, UnsupportedMigration
+from omnigraph.errors import ConstraintError, InputError, SchemaViolation, UnsupportedMigration
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage
 from tests.commit.synthetic import drifted
@@ -256,3 +256,30 @@ def test_a_default_that_changes_touches_no_row(graph):
     assert read_back(graph).nodes["Ship"]["new"]["flag"] == "SE"
     with pytest.raises(InputError, match=r"Calls\.weight"):
         graph.load([{"edge": "Calls", "from": "new", "to": "p"}])
+
+
+def test_a_unique_default_is_refused_where_there_are_several_rows(graph):
+    unique = SCHEMA.replace("papers: Blob?", 'papers: Blob?  flag: String @default("NO") @unique')
+    before = graph.snapshot().graph_commit_id
+    with pytest.raises(SchemaViolation) as caught:
+        graph.schema.apply(unique)
+    (violation,) = caught.value.details["violations"]
+    assert (violation["element"], violation["rows"]) == ("node:Ship.flag", 35)
+    assert violation["row_ids"] == sorted(f"s{n}" for n in range(5, 40))[:20]
+    assert graph.snapshot().graph_commit_id == before
+    with pytest.raises(SchemaViolation):
+        graph.schema.plan(unique, check=True)
+    beside = SCHEMA.replace(
+        "papers: Blob?", 'papers: Blob?  flag: String @default("NO")  @unique(tonnage, flag)'
+    )
+    graph.schema.apply(beside)
+    assert {row["flag"] for row in read_back(graph).nodes["Ship"].values()} == {"NO"}
+
+
+def test_a_unique_default_is_taken_where_there_is_one_row(tmp_path):
+    with og.init(tmp_path / "g", "node A { k: String @key }") as graph:
+        graph.load([{"type": "A", "data": {"k": "a"}}])
+        graph.schema.apply("node A { k: String @key  n: I32 @default(1) @unique @range(n, 0..5) }")
+        assert read_back(graph).nodes["A"] == {"a": {"k": "a", "n": 1}}
+        with pytest.raises(ConstraintError, match="@unique"):
+            graph.load([{"type": "A", "data": {"k": "b"}}])

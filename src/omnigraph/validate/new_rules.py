@@ -135,7 +135,10 @@ def _with(entity: Entity, prop: Property) -> Entity:
 
 
 class StoredRows:
-    """The rows of a type as they are stored, under the names that a schema change gives to its columns."""
+    """The rows of a type as they are stored, under the names that a schema change gives to its columns.
+
+    New properties that are required have their defaults in all rows, as they will once the change is made.
+    """
 
     def __init__(self, ref: TableRef, accepted: Entity, target: Entity) -> None:
         self.table = open_table(ref)
@@ -145,19 +148,43 @@ class StoredRows:
             for prop in target.properties.values()
             if prop.property_id in old
         }
+        self._filled = {
+            prop.name: prop
+            for prop in target.properties.values()
+            if prop.property_id not in old and not prop.type.nullable
+        }
 
     def has(self, columns: Iterable[str]) -> bool:
-        """Whether the table has all of these columns; the values of others are null."""
-        return all(name in self._stored for name in columns)
+        """Whether the table has values in all of these columns; those of others are null."""
+        return all(name in self._stored or name in self._filled for name in columns)
 
     def read(self, columns: Sequence[str]) -> pa.RecordBatchReader:
         """Stream these columns."""
         import pyarrow as pa
 
-        reader = self.table.scan([self._stored[name] for name in columns], batch_size=_BATCH_ROWS)
-        schema = pa.schema([f.with_name(n) for f, n in zip(reader.schema, columns, strict=True)])
-        renamed = (pa.RecordBatch.from_arrays(batch.columns, schema=schema) for batch in reader)
-        return pa.RecordBatchReader.from_batches(schema, renamed)
+        stored = {name: self._stored[name] for name in columns if name in self._stored}
+        # A scan needs a column, if only to count the rows.
+        reader = self.table.scan(list(stored.values()) or ["id"], batch_size=_BATCH_ROWS)
+        schema = pa.schema(
+            [
+                reader.schema.field(stored[name]).with_name(name)
+                if name in stored
+                else self._filled[name].type.arrow_field(name)
+                for name in columns
+            ]
+        )
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for batch in reader:
+                arrays = [
+                    batch.column(stored[name])
+                    if name in stored
+                    else self._filled[name].default_column(batch.num_rows)
+                    for name in columns
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+        return pa.RecordBatchReader.from_batches(schema, batches())
 
 
 def broken_rules(
