@@ -77,6 +77,16 @@ class Cardinality:
     min: int = 0
     max: int | None = None
 
+    @property
+    def text(self) -> str:
+        """The bounds as written: `0..2`."""
+        return f"{self.min}..{'' if self.max is None else self.max}"
+
+    def allows(self, other: Cardinality) -> bool:
+        """Whether whatever keeps the other bounds keeps these, too."""
+        top = self.max is None or (other.max is not None and other.max <= self.max)
+        return self.min <= other.min and top
+
 
 @dataclass(frozen=True, slots=True)
 class Hint:

@@ -23,12 +23,15 @@ class Prop:
     description: str | None = None
     default: str | None = None
     index: bool = False
+    unique: bool = False
+    range: str | None = None
     hint: str | None = None
 
     def line(self, name: str) -> str:
         shown = self.type if self.values is None else f"enum({', '.join(sorted(self.values))})"
         words = [f"{name}: {shown}{'?' if self.nullable else ''}"]
         words += ["@index"] if self.index else []
+        words += ["@unique"] if self.unique else []
         words += [f'@description("{self.description}")'] if self.description else []
         words += [f'@default("{self.default}")'] if self.default else []
         words += [f'@rename_from("{self.hint}")'] if self.hint else []
@@ -51,6 +54,8 @@ class Type:
         head += [f'@rename_from("{self.hint}")'] if self.hint else []
         head += ["implements Named"] if self.implements else []
         lines = ["k: String @key", *(prop.line(each) for each, prop in self.properties.items())]
+        ranged = [(each, prop.range) for each, prop in self.properties.items() if prop.range]
+        lines += [f"@range({each}, {bounds})" for each, bounds in ranged]
         text = (
             f"// about {name}\n{' '.join(head)} {{\n"
             + "".join(f"    {line}\n" for line in lines)
@@ -212,13 +217,19 @@ def _drop_type(draw: Callable, after: Schema, _before: Schema) -> None:
         del after.types[name]
 
 
+WAYS = [
+    *("relax", "require", "widen", "extend", "shrink", "describe"),
+    *("index", "unique", "range", "default"),
+]
+
+
 def _alter(draw: Callable, after: Schema, _before: Schema) -> None:
     owner = _pick(draw, after.types)
     name = None if owner is None else _pick(draw, after.types[owner].properties)
     if owner is None or name is None:
         return
     prop = after.types[owner].properties[name]
-    what = draw(st.sampled_from(["relax", "extend", "describe", "index", "default"]))
+    what = draw(st.sampled_from(WAYS))
     if what == "relax":
         prop.nullable = True
     elif what == "extend" and prop.values is not None:
@@ -227,6 +238,16 @@ def _alter(draw: Callable, after: Schema, _before: Schema) -> None:
         prop.description = draw(st.sampled_from([None, "one", "two"]))
     elif what == "index":
         prop.index = not prop.index
+    elif what == "unique":
+        prop.unique = not prop.unique
+    elif what == "require":
+        prop.nullable = False
+    elif what == "widen" and prop.type == "I32":
+        prop.type = "I64"
+    elif what == "shrink" and prop.values is not None and len(prop.values) > 1:
+        prop.values.discard(draw(st.sampled_from(sorted(prop.values))))
+    elif what == "range" and prop.type in {"I32", "I64"}:
+        prop.range = draw(st.sampled_from([None, "0..9", "0..8", "..7"]))
     elif what == "default" and prop.type == "String":
         prop.default = draw(st.sampled_from([None, "p", "q"]))
 
@@ -237,11 +258,10 @@ def _describe(draw: Callable, after: Schema, _before: Schema) -> None:
         after.types[name].description = draw(st.sampled_from([None, "one", "two"]))
 
 
-def _relax_cardinality(draw: Callable, after: Schema, _before: Schema) -> None:
+def _change_cardinality(draw: Callable, after: Schema, _before: Schema) -> None:
     name = _pick(draw, [each for each, type_ in after.types.items() if type_.card])
     if name is not None:
-        low, high = after.types[name].card or (0, 0)
-        after.types[name].card = (draw(st.integers(0, low)), high + draw(st.integers(0, 2)))
+        after.types[name].card = (draw(st.integers(0, 1)), draw(st.integers(1, 5)))
 
 
 CHANGES: list[Callable] = [
@@ -258,5 +278,5 @@ CHANGES: list[Callable] = [
     _alter,
     _alter,
     _describe,
-    _relax_cardinality,
+    _change_cardinality,
 ]

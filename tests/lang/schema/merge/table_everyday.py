@@ -337,11 +337,7 @@ case(
     "embed differently",
     source=((VECTOR, 'vector: Vector(4)? @embed(body, model="m2")'),),
     target=((VECTOR, 'vector: Vector(4)? @embed(notes, model="m1")'),),
-    conflicts=(
-        diverges(
-            "node:Paper.vector", "embed", "body, model m1", "body, model m2", "notes, model m1"
-        ),
-    ),
+    conflicts=(diverges("node:Paper.vector", "embed", "body by m1", "body by m2", "notes by m1"),),
 )
 case(
     "embed another text, the other renames it",

@@ -1055,3 +1055,23 @@ case(
     ),
     conflicts=(broken("node:Officer.rank"),),
 )
+case(
+    "several rules at once",
+    source=(
+        add("Named", "rank: I32?"),
+        new("interface Dated {\n    on: Date?\n}"),
+        new("edge Near: Port -> Port"),
+    ),
+    target=(
+        new("node Pier implements Named {\n    no: I32 @key\n    rank: String?\n}"),
+        new("node Quay implements Named {\n    no: I32 @key\n    rank: F64?\n}"),
+        new("edge Next: Port -> Port"),
+    ),
+    conflicts=(broken("node:Pier.rank"), broken("node:Quay.rank")),
+)
+case(
+    "several edge names equal but for case",
+    source=(new("edge Near: Port -> Port"), new("edge Next: Port -> Port")),
+    target=(new("edge NEAR: Port -> Port"), new("edge NEXT: Port -> Port")),
+    conflicts=(broken("edge:Near"), broken("edge:Next")),
+)

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.joins import Joins
-from omnigraph.lang.schema.migrate.compare import compare
+from omnigraph.lang.schema.merge.merge import merge_steps
 from tests.lang.schema.merge.random_schemas import changed, schemas
 from tests.lang.schema.merge.test_table import check_ids
 from tests.lang.schema.merge.three_schemas import graph, merge, mirrored
@@ -91,7 +91,7 @@ def test_an_unchanged_side_leaves_the_other(given_):
     taken = merge(base, feature, same).schema
     assert taken.ir == feature.ir
     assert taken.text == feature.text
-    assert taken.steps == compare(base.ir, feature.ir, "soft")
+    assert taken.steps == merge_steps(base.ir, feature.ir)
 
 
 @FEW

@@ -22,6 +22,7 @@ node Ship implements Named @description("ships") {
     state: enum(active, laid_up)?
     calls: U32?
     @index(flag)
+    @unique(name)
 }
 
 node Port {
@@ -94,6 +95,16 @@ BACK = [
         [(FLAG, '    flag: String? @description("x")\n')],
         ["update_property_metadata"],
     ),
+    ("require_property", [(FLAG, "    flag: String\n")], ["relax_property"]),
+    ("shrink_enum", [("enum(active, laid_up)", "enum(active)")], ["extend_enum"]),
+    ("tighten_cardinality", [("@card(0..2)", "@card(0..1)")], ["relax_cardinality"]),
+    ("unique added", [("@index(flag)", "@index(flag)\n    @unique(flag)")], ["drop_constraint"]),
+    (
+        "range added",
+        [("@index(flag)", "@index(flag)\n    @range(calls, 0..9)")],
+        ["drop_constraint"],
+    ),
+    ("check added", [("@index(flag)", '@index(flag)\n    @check(flag, "a")')], ["drop_constraint"]),
     ("default", [(FLAG, '    flag: String? @default("NO")\n')], ["update_property_metadata"]),
 ]
 
@@ -132,6 +143,8 @@ def test_these_steps_are_undone_after_later_changes(edits, steps):
         pytest.param([("@card(0..2)", "@card(0..3)")], "CallsAt", id="relax_cardinality"),
         pytest.param([("laid_up)", "laid_up, sold)")], "Ship", id="extend_enum"),
         pytest.param([("    label: String?\n", "")], "Named", id="drop of an interface property"),
+        pytest.param([("calls: U32?", "calls: U64?")], "Ship", id="widen_property"),
+        pytest.param([("    @unique(name)\n", "")], "Ship", id="drop_constraint unique"),
         pytest.param([ADD_BUILT, ("laid_up)", "laid_up, sold)")], "Ship", id="beside others"),
     ],
 )
@@ -173,6 +186,15 @@ def test_a_description_that_changed_again_is_in_conflict():
     (conflict,) = merged.conflicts
     texts = {key: conflict.detail[key] for key in ("base", "source", "target")}
     assert texts == {"base": "hulls", "source": "ships", "target": "vessels"}
+
+
+def test_a_default_goes_back_to_the_one_before():
+    before = edited(YARD, [(FLAG, '    flag: String? @default("NO")\n')])
+    main = graph(before)
+    parent = main.branch("parent")
+    main.apply(edited(before, [('"NO"', '"SE"')]))
+    merged = revert_schema(main.side, parent.side, main.side, commit_id="01C")
+    assert merged.schema.ir == parent.ir
 
 
 def test_a_type_that_is_used_since_is_in_conflict():

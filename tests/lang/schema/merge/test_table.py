@@ -100,15 +100,31 @@ def test_there_are_enough_cases():
     assert len(CASES) >= 150
 
 
-def test_what_no_step_leads_to_is_invalid():
-    """A required property that lost its default has no value for the rows of the other side."""
+def test_a_required_property_comes_with_the_rows_of_the_source():
+    """Added, filled and made required on a branch: no apply could do that at once, and a merge can."""
     base = graph(BASE)
-    added = edited(BASE, [("// +Ship", "built: I32 @default(1)\n    // +Ship")])
+    added = edited(BASE, [("// +Ship", "built: I32?\n    // +Ship")])
     feature = base.branch("feature").apply(added)
-    feature.apply(edited(added, [(" @default(1)", "")]))
-    (conflict,) = merge(base, feature, base.branch("main")).conflicts
-    assert (conflict.kind, conflict.element) == ("schema_invalid", "node:Ship.built")
-    assert conflict.detail["rule"] == "OG-MF-103"
-    assert "node:Ship.built" in conflict.message
-    # The other way round nothing is missing: the rows of the feature have the value.
-    assert merge(base, base.branch("main"), feature).schema.ir == feature.ir
+    feature.apply(edited(added, [("built: I32?", "built: I32")]))
+    merged = merge(base, feature, base.branch("main")).schema
+    assert merged.ir == feature.ir
+    place = {"type_kind": "node", "type_name": "Ship", "property_name": "built"}
+    assert [step.to_json() for step in merged.steps] == [
+        {"kind": "add_property", **place, "property_type": "I32?"},
+        {"kind": "require_property", **place},
+    ]
+    # The other way round nothing is to do.
+    assert merge(base, base.branch("main"), feature).schema.steps == ()
+
+
+def test_what_no_step_leads_to_is_invalid():
+    """The word takes the source's type, which does not hold the values of the target's."""
+    base = graph(BASE)
+    feature = base.branch("feature").apply(edited(BASE, [("calls: U32?", "calls: U64?")]))
+    main = base.branch("main").apply(edited(BASE, [("calls: U32?", "calls: I64?")]))
+    (conflict,) = merge(base, feature, main, "theirs").conflicts
+    assert (conflict.kind, conflict.element) == ("schema_invalid", "node:Ship.calls")
+    assert conflict.detail["rule"] == "OG-MF-106"
+    kept = merge(base, feature, main, "ours")
+    assert kept.schema.ir == main.ir
+    assert kept.resolved == ("node:Ship.calls",)

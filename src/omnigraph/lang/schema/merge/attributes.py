@@ -93,17 +93,6 @@ def merge_cardinality(
     )
     if base is None:
         return both
-    if source != base != target and is_wider(base, source) and is_wider(base, target):
+    if source != base != target and source.allows(base) and target.allows(base):
         return both
     return merge_value(base, source, target)
-
-
-def is_wider(before: Cardinality, after: Cardinality) -> bool:
-    """Whether bounds allow all that the ones before did."""
-    open_top = after.max is None or (before.max is not None and before.max <= after.max)
-    return after.min <= before.min and open_top
-
-
-def card_text(cardinality: Cardinality) -> str:
-    """Bounds as written: `0..2`."""
-    return f"{cardinality.min}..{'' if cardinality.max is None else cardinality.max}"

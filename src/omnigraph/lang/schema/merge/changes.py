@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 
 from omnigraph.lang.schema.annotations import METADATA
 from omnigraph.lang.schema.defaults import DEFAULT
-from omnigraph.lang.schema.merge.attributes import is_wider
 from omnigraph.lang.schema.merge.by_identity import PropertyView, TypeView
 from omnigraph.lang.schema.shape import Annotation
 
@@ -33,7 +32,7 @@ def type_changes(before: TypeView | None, after: TypeView) -> set[str]:
         found.add("rename")
     old, new = before.ir.shape.cardinality, after.ir.shape.cardinality
     if old is not None and new is not None and old != new:
-        found.add("relax_cardinality" if is_wider(old, new) else "tighten_cardinality")
+        found.add("relax_cardinality" if new.allows(old) else "tighten_cardinality")
     for number, prop in after.properties.items():
         if prop.is_injected:
             continue  # its interface tells

@@ -8,7 +8,6 @@ from typing import Any
 
 from omnigraph.lang.schema.annotations import METADATA
 from omnigraph.lang.schema.merge.attributes import (
-    card_text,
     merge_cardinality,
     merge_rules,
     merge_set,
@@ -20,8 +19,7 @@ from omnigraph.lang.schema.merge.conflicts import name_clash
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedType, Deciding, Versions
 from omnigraph.lang.schema.merge.properties import TypeProperties, merged_notes
 from omnigraph.lang.schema.merge.sides import DataChange, Side
-from omnigraph.lang.schema.shape import KINDS, Cardinality, Kind
-from omnigraph.lang.source import escape
+from omnigraph.lang.schema.shape import KINDS, Cardinality, Check, Kind, Range, constraint_text
 
 
 def decide_schema(deciding: Deciding) -> Decided:
@@ -107,7 +105,9 @@ def _decide_type(deciding: Deciding, versions: Versions) -> DecidedType:
         deciding.unresolved.add(there.number)
     assert name is not None
     ends = (None if base is None else base.ends, source.ends, target.ends)
-    chosen, _ = deciding.choose(element, "ends", ends, merge_value(*ends), lambda _: None)
+    chosen, _ = deciding.choose(
+        element, "ends", ends, merge_value(*ends), lambda ends: _ends_text(deciding, ends)
+    )
     return DecidedType(
         there.number,
         shape.kind,
@@ -127,6 +127,11 @@ def _decide_type(deciding: Deciding, versions: Versions) -> DecidedType:
     )
 
 
+def _ends_text(deciding: Deciding, ends: tuple[int, ...] | None) -> str | None:
+    names = [deciding.versions(number).known.name for number in ends or ()]
+    return " -> ".join(names) or None
+
+
 def _cardinality(deciding: Deciding, element: str, versions: Versions) -> Cardinality | None:
     base, source, target = (
         None if each is None else each.ir.shape.cardinality
@@ -141,7 +146,7 @@ def _cardinality(deciding: Deciding, element: str, versions: Versions) -> Cardin
         "cardinality",
         bounds,
         merged,
-        lambda card: None if card is None else card_text(card),
+        lambda card: None if card is None else card.text,
     )
     return chosen
 
@@ -182,18 +187,15 @@ def _altered(
     name = element.partition(".")[2]
 
     def show(rules: frozenset[Rule]) -> str | None:
-        return " ".join(sorted(_rule_text(rule, name) for rule in rules)) or None
+        return " ".join(sorted(constraint_text(_constraint(rule, name)) for rule in rules)) or None
 
     values = (said[0], said[1], said[2])
     chosen, _ = deciding.choose(element, "constraint", values, merge_rules(*said), show)
     return chosen
 
 
-def _rule_text(rule: Rule, name: str) -> str:
-    if rule.kind == "check":
-        return f"@check({name}, {escape(rule.value)})"
-    low, high = ("" if bound is None else bound for bound in rule.value)
-    return f"@range({name}, {low}..{high})"
+def _constraint(rule: Rule, name: str) -> Range | Check:
+    return Check(name, rule.value) if rule.kind == "check" else Range(name, *rule.value)
 
 
 def _standing(rules: frozenset[Rule], type_: DecidedType) -> frozenset[Rule]:

@@ -1,16 +1,22 @@
-"""Writes decided types as syntax trees, for the printer."""
+"""Writes decided types as syntax trees, prints them, and finds the rules of the language they break."""
 
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
+from omnigraph.errors import CatalogError, ParseError
+from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.by_identity import Member, Rule
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
-from omnigraph.lang.schema.shape import Annotation
+from omnigraph.lang.schema.shape import Annotation, Shape
 from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.schema.syntax.printer import render
 from omnigraph.lang.source import escape
 from omnigraph.types import PropType
 
@@ -163,3 +169,85 @@ def element_of(node: ast.Declaration) -> str:
     """How conflicts name a declaration."""
     kind = {ast.Interface: "interface", ast.Node: "node", ast.Edge: "edge"}[type(node)]
     return f"{kind}:{node.name.text}"
+
+
+# Compiling
+
+
+class BrokenRule(NamedTuple):
+    """An element, the rule of the language that it breaks, and the compiler's message."""
+
+    element: str
+    rule: str
+    message: str
+
+
+class BrokenRules(Exception):
+    """Declarations do not fit together."""
+
+    def __init__(self, rules: Sequence[BrokenRule]) -> None:
+        super().__init__(rules)
+        self.rules = rules
+
+
+def compile_declarations(trees: Iterable[ast.Declaration]) -> Shape:
+    """The shape of declarations, or BrokenRules. Their order, and that of properties, has no effect."""
+    ordered = sorted(map(_sorted, trees), key=element_of)
+    try:
+        return compile_schema(render(ast.Schema(tuple(ordered)))).shape
+    except (CatalogError, ParseError) as error:
+        # The compiler stops at the first fault: look at each declaration by itself for the others.
+        found = dict.fromkeys(_broken_alone(ordered))
+        if not found:
+            found = dict.fromkeys(_broken_names(ordered))
+        if not found:
+            found = {BrokenRule("schema", error.code, error.message): None}
+        raise BrokenRules(tuple(found)) from None
+
+
+def _broken_alone(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:
+    """The faults of each declaration among the interfaces and node types that it names."""
+    known = {element_of(tree): tree for tree in trees}
+    faulty: set[str] = set()
+    for tree in trees:
+        named: list[ast.Declaration] = []
+        if isinstance(tree, ast.Node):
+            named = [known[f"interface:{name.text}"] for name in tree.implements]
+        elif isinstance(tree, ast.Edge):
+            ends = sorted({tree.from_type.text, tree.to_type.text})
+            named = [ast.Node(ast.Name(name)) for name in ends if f"node:{name}" in known]
+        if faulty.isdisjoint(map(element_of, named)):
+            found = list(_faults(named, tree))
+            faulty |= {element_of(tree) for _ in found}
+            yield from found
+
+
+def _broken_names(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:
+    """The edge types that are one name without regard to case."""
+    edges = [ast.Edge(tree.name, _END, _END) for tree in trees if isinstance(tree, ast.Edge)]
+    for at, edge in enumerate(edges):
+        same = [other for other in edges[:at] if other.name.text.lower() == edge.name.text.lower()]
+        if same:
+            yield from _faults([ast.Node(_END), *same], edge)
+
+
+_END = ast.Name("End")
+
+
+def _faults(named: Sequence[ast.Declaration], tree: ast.Declaration) -> Iterator[BrokenRule]:
+    before, text = render(ast.Schema(tuple(named))), render(ast.Schema((tree,)))
+    try:
+        compile_schema(f"{before}\n{text}")
+    except (CatalogError, ParseError) as error:
+        start = 0 if error.span is None else error.span.start - len(before) - 1
+        line = text[text.rfind("\n", 0, max(start, 0)) + 1 :]
+        member = _PROPERTY_LINE.match(line)
+        element = element_of(tree) + ("" if member is None else f".{member[1]}")
+        yield BrokenRule(error.details.get("entity") or element, error.code, error.message)
+
+
+_PROPERTY_LINE = re.compile(r"\s+(\w+):")
+
+
+def _sorted(tree: ast.Declaration) -> ast.Declaration:
+    return replace(tree, properties=tuple(sorted(tree.properties, key=lambda each: each.name.text)))

@@ -6,30 +6,34 @@ base, source, target ── join_added ──> by identity ── decide_schema 
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.errors import CatalogError, ParseError
 from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir, TypeIr
+from omnigraph.lang.schema.lint import REQUIRED_PROPERTY_ADDED
 from omnigraph.lang.schema.merge.conflicts import RESOLVABLE, SchemaConflict, in_order, invalid
 from omnigraph.lang.schema.merge.decide_types import decide_schema
-from omnigraph.lang.schema.merge.deciding import Decided, Deciding
-from omnigraph.lang.schema.merge.declarations import declaration, element_of
+from omnigraph.lang.schema.merge.deciding import Deciding
+from omnigraph.lang.schema.merge.declarations import (
+    BrokenRules,
+    compile_declarations,
+    declaration,
+)
 from omnigraph.lang.schema.merge.join_added import join_added
 from omnigraph.lang.schema.merge.numbers import OwnTable, numbered
 from omnigraph.lang.schema.merge.sides import DataChanged, SchemaSide, Side, no_data_changed
 from omnigraph.lang.schema.merge.text import merged_text
 from omnigraph.lang.schema.merge.words import ResolveSchema, Words
 from omnigraph.lang.schema.migrate.compare import compare
-from omnigraph.lang.schema.migrate.steps import DropType, SchemaStep, UnsupportedChange
-from omnigraph.lang.schema.shape import KINDS, Shape
-from omnigraph.lang.schema.syntax import ast
-from omnigraph.lang.schema.syntax.printer import render
-
-_PROPERTY_LINE = re.compile(r"\s*(\w+):")
+from omnigraph.lang.schema.migrate.data_steps import RequireProperty
+from omnigraph.lang.schema.migrate.steps import (
+    AddProperty,
+    DropType,
+    SchemaStep,
+    UnsupportedChange,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +86,10 @@ def merge_schemas(
     if deciding.conflicts:
         return _refused(deciding.conflicts, words)
     trees = {number: declaration(type_, decided) for number, type_ in decided.items()}
-    shape = _compiled(trees, decided)
-    if isinstance(shape, SchemaConflict):
-        return _refused([shape], words)
+    try:
+        shape = compile_declarations(trees.values())
+    except BrokenRules as broken:
+        return _refused([invalid(*rule) for rule in broken.rules], words)
     text = merged_text(shape, decided, trees, schemas, (base, source, target))
     written = compile_schema(text).shape
     assert written.shape_hash == shape.shape_hash, "the merged text does not say what was decided"
@@ -104,17 +109,33 @@ def merge_schemas(
 
 
 def merge_steps(before: Ir, after: Ir) -> tuple[SchemaStep, ...]:
-    """The steps that lead from one schema to a merged one. A merge may drop an interface."""
+    """The steps that lead from one schema to a merged one.
+
+    A merge can do what no apply can: drop an interface, and add a required property, whose values come
+    with the rows of the source. Whether every row then has one is judged with the merged rows.
+    """
     steps: list[SchemaStep] = []
     interfaces = {type_.shape.entity: type_ for type_ in before.interfaces}
-    still_there = {type_.type_id for type_ in after.interfaces}
+    kept = {type_.type_id for type_ in after.interfaces}
     for step in compare(before, after, "soft"):
-        dropped = interfaces.get(step.entity) if isinstance(step, UnsupportedChange) else None
-        if dropped is not None and dropped.type_id not in still_there:
-            steps.append(DropType("interface", dropped.name, "soft"))
+        if not isinstance(step, UnsupportedChange):
+            steps.append(step)
+        elif step.code == REQUIRED_PROPERTY_ADDED:
+            steps += _added_as_required(after, step.entity)
+        elif step.entity in interfaces and interfaces[step.entity].type_id not in kept:
+            steps.append(DropType("interface", interfaces[step.entity].name, "soft"))
         else:
             steps.append(step)
     return tuple(steps)
+
+
+def _added_as_required(after: Ir, element: str) -> Iterator[SchemaStep]:
+    owner, _, name = element.partition(".")
+    (type_,) = (each for each in after if each.shape.entity == owner)
+    prop = type_.shape.property(name)
+    assert prop is not None
+    yield AddProperty(type_.kind, type_.name, name, prop.type.as_nullable().display)
+    yield RequireProperty(type_.kind, type_.name, name)
 
 
 def _no_table(_type: TypeIr) -> bool:
@@ -129,29 +150,3 @@ def _refused(conflicts: Sequence[SchemaConflict], words: Words) -> SchemaMerge:
 def _same_but_order(ir: Ir, target: Ir) -> bool:
     """Whether a merged IR says what the target's does; then the target keeps its own."""
     return replace(ir, next_identity_id=target.next_identity_id).to_json() == target.to_json()
-
-
-def _compiled(trees: dict[int, ast.Declaration], decided: Decided) -> Shape | SchemaConflict:
-    """The shape of the decided declarations, or the rule of the language that they break."""
-    numbers = sorted(trees, key=lambda at: (KINDS.index(decided[at].kind), decided[at].name))
-    texts = [render(ast.Schema((_sorted(trees[number]),))) for number in numbers]
-    try:
-        return compile_schema("".join(texts)).shape
-    except (CatalogError, ParseError) as error:
-        start = 0 if error.span is None else error.span.start
-        element = "schema"
-        for number, text in zip(numbers, texts, strict=True):
-            if start < len(text):
-                line = text[text.rfind("\n", 0, start) + 1 :]
-                element = element_of(trees[number])
-                member = _PROPERTY_LINE.match(line)
-                if member is not None and line[:1].isspace():
-                    element += f".{member[1]}"
-                break
-            start -= len(text)
-        return invalid(error.details.get("entity") or element, error.code, error.message)
-
-
-def _sorted(tree: ast.Declaration) -> ast.Declaration:
-    """A declaration with its properties by name, so that both directions fail alike."""
-    return replace(tree, properties=tuple(sorted(tree.properties, key=lambda each: each.name.text)))

@@ -20,7 +20,7 @@ from omnigraph.lang.schema.merge.deciding import (
     Versions,
 )
 from omnigraph.lang.schema.merge.sides import OTHER, DataChange, Side
-from omnigraph.lang.schema.shape import Annotation, annotation_order
+from omnigraph.lang.schema.shape import Annotation, Embed, annotation_order, embed_text
 from omnigraph.types import PropType
 
 
@@ -160,7 +160,7 @@ class TypeProperties:
         source = binding.source
         if isinstance(source, int):
             source = self.deciding.property_element(self.versions, source).partition(".")[2]
-        return source if binding.model is None else f"{source}, model {binding.model}"
+        return embed_text(Embed(source, binding.model))
 
 
 def _copied(there: PropertyView) -> DecidedProperty:

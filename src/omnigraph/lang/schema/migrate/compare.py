@@ -33,7 +33,6 @@ from omnigraph.lang.schema.migrate.type_changes import ChangedType
 from omnigraph.lang.schema.shape import (
     KINDS,
     Annotation,
-    Cardinality,
     Embed,
     Group,
     PropertyShape,
@@ -111,10 +110,10 @@ class _Comparison:
             )
         if before == after:
             return
-        if _is_wider(before, after):
-            yield RelaxCardinality(self.name, _card_text(before), _card_text(after))
+        if after.allows(before):
+            yield RelaxCardinality(self.name, before.text, after.text)
         else:
-            yield TightenCardinality(self.name, _card_text(before), _card_text(after))
+            yield TightenCardinality(self.name, before.text, after.text)
 
     def _type_metadata(self) -> Iterator[SchemaStep]:
         before, after = self.old.shape.annotations, self.new.shape.annotations
@@ -263,12 +262,3 @@ def _type_id(ir: Ir, kind: str, name: str) -> int | None:
 
 def _metadata(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
     return tuple(each for each in annotations if each.name in _METADATA)
-
-
-def _is_wider(before: Cardinality, after: Cardinality) -> bool:
-    open_top = after.max is None or (before.max is not None and before.max <= after.max)
-    return after.min <= before.min and open_top
-
-
-def _card_text(cardinality: Cardinality) -> str:
-    return f"{cardinality.min}..{'' if cardinality.max is None else cardinality.max}"
