@@ -23,6 +23,7 @@ from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
+from omnigraph.read.view.view import Reader
 from omnigraph.write.mutate import CheckedMutation, Request, _Mutation, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
@@ -170,8 +171,11 @@ class TestBranches:
         assert {pin.table_branch for pin in graph.snapshot(branch="x").tables.values()} == {None}
 
 
-def checked(catalog, ir_hash, plan):
-    return Request(lambda _state: CheckedMutation(catalog, ir_hash, plan, {}), "main", retries=0)
+def checked(graph, catalog, ir_hash, plan):
+    view = Reader(workspace_of(graph)).view
+    return Request(
+        lambda _state: CheckedMutation(catalog, ir_hash, plan, {}), view, "main", retries=0
+    )
 
 
 class TestHandles:
@@ -208,7 +212,7 @@ class TestHandles:
             with pytest.raises(SchemaConflict, match=name):
                 mutate(
                     workspace_of(graph),
-                    checked(catalog, state_of(graph).schemas.of("main").row.ir_hash, plan),
+                    checked(graph, catalog, state_of(graph).schemas.of("main").row.ir_hash, plan),
                 )
             assert state(graph) == before
 
@@ -218,7 +222,7 @@ class TestHandles:
         plan = compile_query(catalog, 'query q() { insert Team { code: "u" } }')
         before = state(graph)
         with pytest.raises(SchemaConflict, match="run it again"):
-            mutate(workspace_of(graph), checked(catalog, "another", plan))
+            mutate(workspace_of(graph), checked(graph, catalog, "another", plan))
         assert state(graph) == before
 
 
@@ -282,15 +286,15 @@ class TestPrecondition:
 
     def test_a_head_that_moves_while_nothing_matched_is_seen(self, graph, monkeypatch):
         head = graph.snapshot().graph_commit_id
-        matching = PendingTable.ids_where
+        matching = PendingTable.candidates
 
-        def overtaken(pending, condition):
-            found = matching(pending, condition)
+        def overtaken(pending, conditions, columns=None):
+            found = matching(pending, conditions, columns)
             monkeypatch.undo()
             run(graph, 'insert Log { text: "x" }')
             return found
 
-        monkeypatch.setattr(PendingTable, "ids_where", overtaken)
+        monkeypatch.setattr(PendingTable, "candidates", overtaken)
         with pytest.raises(PreconditionFailed):
             run(graph, 'delete Team where code = "no"', if_commit=head)
 

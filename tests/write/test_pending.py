@@ -8,11 +8,13 @@ import math
 import pyarrow as pa
 import pytest
 
+from omnigraph.lang.query import ir
+from omnigraph.read.values.expressions import mask_of
+from omnigraph.read.values.other_spaces import RowSpace
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import PropType, Scalar
-from omnigraph.write.pending import matches
 
 OPS = ["=", "!=", "<", "<=", ">", ">="]
 # Stored values of a column, and values it is compared with.
@@ -46,6 +48,16 @@ def rounded(value):
         if abs(value) > 3.5e38
         else pa.scalar(value, pa.float32()).as_py()
     )
+
+
+def matches(rows, condition, type_):
+    """Which rows in memory a statement finds."""
+    value = condition.value
+    kinds = {float: Scalar.F64, int: Scalar.I64}
+    given = PropType(kinds[type(value)]) if type(value) in kinds else type_
+    target = ir.PropertyOf(ir.TARGET, "p", type_)
+    compare = ir.Compare(target, condition.op, ir.Const(value, given))
+    return pa.array(mask_of([compare], RowSpace(rows, {"p": type_}), {}))
 
 
 def wanted(kind, stored, op, value):

@@ -163,6 +163,7 @@ def mutate(
 
     request = Request(
         check,
+        state.reader.view,
         target,
         access.actor,
         if_commit,

@@ -157,8 +157,8 @@ def _write(
     work = _Attempt(attempt.workspace, request, state)
     work.check(value is None)
     pending = PendingTable(work.entity, work.pin, work.table)
-    rows = pending.rows_where(Condition("id", "=", request.selector.id))
-    pending.replace(_with_value(rows, request.selector.property, value))
+    rows = pending.candidates([Condition("id", "=", request.selector.id)])
+    pending.put(_with_value(rows, request.selector.property, value))
     etag: str | None = None
 
     def describe(pins: Sequence[TableState]) -> dict[str, Any]:
@@ -179,7 +179,7 @@ def _write(
             facts=request.facts(value),
             operation_id=request.asked.operation_id,
         ),
-        tables=(TableChange(work.pin, (pending.write_step(),)),),
+        tables=(TableChange(work.pin, pending.write_steps()),),
         late_facts=describe,
     )
     return attempt.commit(write), etag

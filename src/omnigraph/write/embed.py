@@ -349,7 +349,7 @@ class _Job:
             facts=self._facts(attempt.state, filled, unfinished=unfinished),
             operation_id=self.request.asked.operation_id,
         )
-        changes = tuple(TableChange(one.pin, (one.write_step(),)) for one in changed)
+        changes = tuple(TableChange(one.pin, one.write_steps()) for one in changed)
         write = Write("embed", attempt.state.pin, intent, changes, ir_hash=head.ir_hash)
         return filled, attempt.commit(write)
 
@@ -371,7 +371,8 @@ def _put_vectors(pending: PendingTable, part: _Part) -> int:
     import pyarrow.compute as pc
 
     name, source = part.target.name, part.target.source
-    rows = pending.rows_of(part.ids)
+    rows = pending.values_of(part.ids)
+    rows = rows.filter(rows.column("id").is_valid())
     place = pc.index_in(rows.column("id"), part.ids).combine_chunks()
     same = pc.equal(rows.column(source), part.texts.take(place)).fill_null(False)
     ready = pc.and_(same, rows.column(name).is_null())
@@ -379,5 +380,5 @@ def _put_vectors(pending: PendingTable, part: _Part) -> int:
     if rows.num_rows:
         vectors = part.vectors.take(place.filter(ready.combine_chunks()))
         at = rows.schema.get_field_index(name)
-        pending.replace(rows.set_column(at, rows.schema.field(at), vectors))
+        pending.put(rows.set_column(at, rows.schema.field(at), vectors))
     return int(rows.num_rows)

@@ -1,10 +1,12 @@
 """Mutations: run the statements in order, validate the result once, commit once.
 
-1. Each statement reads the committed rows overlaid by the pending ones (``write/pending.py``), and
+1. The match is solved once, on the state the mutation begins with; its rows are what the statements run
+   for (``write/statements/``).
+2. Each statement reads the committed rows overlaid by the pending ones (``write/pending.py``), and
    adds its own changes to the pending ones.
-2. The final rows are checked by the row rules and the set rules.
-3. Each changed table gets one step: an append if all its rows are new, an upsert if not, or a
-   delete.
+3. The final rows are checked by the row rules and the set rules.
+4. Each changed table gets a step that deletes, one that writes (an append if all its rows are new, an
+   upsert if not), or both.
 
 For example, ``insert Person { name: "Ann" }`` followed by ``update Person set { age: 31 } where
 name = "Ann"`` commits one row {name: Ann, age: 31}. Deleting a node also deletes its edges.
@@ -12,11 +14,10 @@ name = "Ann"`` commits one row {name: Ann, age: 31}. Deleting a node also delete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from omnigraph import settings
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
 from omnigraph.commit.changes import TableChange, Write
@@ -25,42 +26,41 @@ from omnigraph.commit.replays import WriteRequest, kept_answer, run_once, shown_
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
-from omnigraph.errors import ResourceLimit, SchemaConflict
+from omnigraph.errors import SchemaConflict
 from omnigraph.lang.query import ir
-from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.lang.query.describe import types_matched
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.output.query_result import QueryResult
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
-from omnigraph.storage.filters import Condition
-from omnigraph.storage.tables.table import open_table
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, needed_columns
 from omnigraph.validate.column_rules import row_violations
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import first_set_violations
 from omnigraph.validate.violations import violation_error
-from omnigraph.write.pending import PendingTable
-from omnigraph.write.runnable import require_runnable
-from omnigraph.write.statement_values import (
-    column_of,
-    id_text,
-    key_id,
-    new_id,
-    null_error,
-    require_values,
-    settle_ids,
-    stored_value,
-)
-from omnigraph.write.vectors import TextVectors, fill_vectors, follow_texts, note_inserted
+from omnigraph.write.statements.pending_graph import PendingGraph
+from omnigraph.write.vectors import TextVectors, fill_vectors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from omnigraph.read.view.view import View
+    from omnigraph.write.statements.asked import Asked
+    from omnigraph.write.statements.rows import SourceRows
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class MutationResult(Shown):
-    """What a mutation did; ``commit`` is None if nothing matched.
+    """What a mutation did; ``commit`` is None if nothing changed.
 
-    ``replayed``: it was made before, under the same operation id, and had no effect this time.
+    ``returned`` has the rows of `return`, as a read has them; ``columns`` are their names and ``rows`` the rows as
+    dicts. All three are None without a `return`. ``replayed``: it was made before, under the same operation id, and
+    had no effect this time; its counts and names of columns are kept, its rows are not.
     """
 
     branch: str
@@ -70,37 +70,55 @@ class MutationResult(Shown):
     actor_id: str | None
     commit: GraphCommit | None
     replayed: bool = False
+    columns: list[str] | None = None
+    returned: QueryResult | None = None
+
+    @property
+    def rows(self) -> list[dict[str, Any]] | None:
+        """The rows of `return` as dicts of plain JSON values; None if there are none to show."""
+        return None if self.returned is None else self.returned.rows
 
     @classmethod
     def replay(cls, commit: GraphCommit) -> MutationResult:
         """Return the answer that a commit keeps."""
         kept = kept_answer(commit)
         names = ("branch", "query_name", "affected_nodes", "affected_edges", "actor_id")
-        return cls(**{name: kept[name] for name in names}, commit=commit, replayed=True)
+        answer = {name: kept[name] for name in names}
+        return cls(**answer, commit=commit, replayed=True, columns=kept.get("columns"))
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the public form; ``replayed`` appears only if it is true."""
-        return with_commit(self.answer(), self.commit, replayed=self.replayed)
+    def to_json(self, js_safe: bool = False) -> dict[str, Any]:
+        """Return the public form; ``replayed`` appears only if it is true, ``rows`` only after a `return`.
+
+        ``js_safe`` writes integers that a JavaScript number cannot hold as text.
+        """
+        answer = self.answer()
+        if self.columns is not None:
+            shown = None if self.returned is None else self.returned.to_json(js_safe)["rows"]
+            answer["rows"] = shown
+        return with_commit(answer, self.commit, replayed=self.replayed)
 
     def answer(self) -> dict[str, Any]:
-        """Return the public form without the commit."""
-        return {
+        """Return the public form without the rows and the commit."""
+        answer = {
             "branch": self.branch,
             "query_name": self.query_name,
             "affected_nodes": self.affected_nodes,
             "affected_edges": self.affected_edges,
             "actor_id": self.actor_id,
         }
+        return answer if self.columns is None else {**answer, "columns": self.columns}
 
     def _panel(self) -> Panel:
         nodes, edges = counted(self.affected_nodes, "node"), counted(self.affected_edges, "edge")
-        commit = "none, nothing matched"
+        commit = "none, nothing changed"
         if self.commit is not None:
             commit = shown_commit(self.commit, replayed=self.replayed)
-        return Panel(
-            f"{self.query_name or 'the mutation'} changed {nodes} and {edges} of branch {self.branch}",
-            [("commit", commit)],
-        )
+        title = f"{self.query_name or 'the mutation'} changed {nodes} and {edges} of branch {self.branch}"
+        facts = [("commit", commit)]
+        if self.returned is None:
+            return Panel(title, facts)
+        rows = self.returned._panel()  # noqa: SLF001 - one result is shown as part of another
+        return replace(rows, title=title, facts=facts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +136,8 @@ class Request:
     """One mutation to run. ``check`` returns its plan under the schema of a state of the branch."""
 
     check: Callable[[BranchState], CheckedMutation]
+    view: Callable[[Snapshot, Catalog], View]
+    """Opens a snapshot for reading: a match is solved like a read."""
     branch: str
     actor_id: str | None = None
     if_commit: str | None = None
@@ -163,169 +183,95 @@ class _Mutation:
     ) -> None:
         self.attempt = attempt
         self.workspace = attempt.workspace
-        self.catalog = checked.catalog
         self.checked = checked
         self.request = request
         self.started = started
         self.vectors = vectors
         self.params = {**checked.params, ir.NOW_PARAM: started // 1000}
         self.state = attempt.state
-        self.tables: dict[str, PendingTable] = {}
-        self.nodes = 0
-        self.edges = 0
+        self.graph = PendingGraph(self.workspace, self.state, checked.catalog)
 
     def run(self) -> MutationResult:
         """Run the statements, and commit if they changed anything."""
+        from omnigraph.write.statements.asked import Asked
+        from omnigraph.write.statements.assign import Scene
+        from omnigraph.write.statements.rows import source_rows
+        from omnigraph.write.statements.run import Statements
+
         if self.checked.ir_hash != self.state.head.ir_hash:
             raise SchemaConflict("the schema changed while the mutation was checked; run it again")
-        require_runnable(self.checked.plan)
-        for statement in self.checked.plan.statements:
-            if isinstance(statement, ir.Insert):
-                self._insert(statement)
-            elif isinstance(statement, ir.Update):
-                self._update(statement)
-            else:
-                self._delete(statement)
-        for table in self.tables.values():
-            settle_ids(table)
-            fill_vectors(table, self.vectors)
+        asked = Asked.of(self.checked.plan, self.params)
+        rows = source_rows(
+            asked, self.checked.catalog, self.params, self._view, self.request.embedder
+        )
+        scene = Scene(rows, self.graph.table, self.params, self.request.blobs)
+        statements = Statements(self.graph, scene)
+        for statement in asked.statements:
+            statements.run(statement)
+        self._finish(rows)
         result = MutationResult(
             self.request.branch,
             self.checked.plan.name,
-            self.nodes,
-            self.edges,
+            statements.nodes,
+            statements.edges,
             self.request.actor_id,
             None,
+            columns=None if asked.returned is None else [c.name for c in asked.returned.columns],
         )
-        if self._has_changes():
-            return replace(result, commit=self._commit(result))
-        # Without a publish nothing else checks ``if_commit`` at the end.
-        now = self.workspace.manifest.state(self.request.branch)
-        check_precondition(self.workspace, now, self.request.if_commit)
-        return result
-
-    def _has_changes(self) -> bool:
-        return any(table.rows.num_rows or table.removed for table in self.tables.values())
-
-    def _table(self, entity: Entity) -> PendingTable:
-        """Return the pending table of a type, opened on first use."""
-        known = self.tables.get(entity.table_key)
-        if known is None:
-            pin = self.state.head.tables.get(entity.table_key)
-            if pin is None or pin.incarnation != entity.table_incarnation_id:
-                raise SchemaConflict(
-                    f"{entity.name} was changed by a schema apply while the mutation was prepared; "
-                    "run it again",
-                    table_key=entity.table_key,
-                )
-            known = PendingTable(entity, pin, open_table(self.workspace.pinned(pin)))
-            self.tables[entity.table_key] = known
-        return known
-
-    # -- statements
-
-    def _stored(self, entity: Entity, assignment: ir.Assignment) -> Any:
-        return stored_value(entity, assignment, self.params, self.request.blobs)
-
-    def _insert(self, statement: ir.Insert) -> None:
-        """Add one row: a node by its key or a new id, an edge under a new id."""
-        entity: Entity
-        if statement.kind == "edge":
-            entity = self.catalog.edges[statement.type_name]
-            self.edges += 1
+        returned = self._returned(asked, rows)
+        if self.graph.changed:
+            result = replace(result, commit=self._commit(result))
         else:
-            entity = self.catalog.nodes[statement.type_name]
-            self.nodes += 1
-        values = entity.with_defaults(
-            {column_of(entity, a.property): self._stored(entity, a) for a in statement.assignments}
+            # Without a publish nothing else checks ``if_commit`` at the end.
+            now = self.workspace.manifest.state(self.request.branch)
+            check_precondition(self.workspace, now, self.request.if_commit)
+        return self._with_rows(result, returned)
+
+    def _view(self) -> View:
+        snapshot = Snapshot.of(self.request.branch, self.state.head)
+        return self.request.view(snapshot, self.checked.catalog)
+
+    def _finish(self, rows: SourceRows) -> None:
+        """Settle what depends on all statements: the ids of new edges, and vectors made from texts."""
+        from omnigraph.write.statements.identity import settle_ids
+
+        for table in self.graph.tables.values():
+            rows.rename(table.entity, settle_ids(table))
+            fill_vectors(table, self.vectors)
+
+    def _returned(self, asked: Asked, rows: SourceRows) -> pa.Table | None:
+        from omnigraph.write.statements.grouped import returned
+
+        if asked.returned is None:
+            return None
+        return returned(asked.returned, rows, self.graph.table, self.params)
+
+    def _with_rows(self, result: MutationResult, table: pa.Table | None) -> MutationResult:
+        wanted = self.checked.plan.returned
+        if table is None or wanted is None:
+            return result
+        head = self.state.head.commit if result.commit is None else result.commit
+        types = {one.name: one.type_name for one in self.checked.plan.variables}
+        returned = QueryResult(
+            table,
+            wanted.columns,
+            result.query_name,
+            Target.of(branch=result.branch),
+            head.graph_commit_id,
+            node_types={
+                one.name: types[one.expr.var]
+                for one in wanted.columns
+                if isinstance(one.expr, ir.NodeId)
+            },
         )
-        keyed = isinstance(entity, NodeType) and entity.key is not None
-        require_values(entity, values)
-        pending = self._table(entity)
-        values["id"] = key_id(entity, values) if keyed else new_id(pending, values)
-        note_inserted(pending, values)
-        pending.insert(values, fresh=not keyed)
-        self._check_size()
-
-    def _update(self, statement: ir.Update) -> None:
-        """Assign the values to all rows that match, committed or pending."""
-        import pyarrow as pa
-
-        entity = self.catalog.nodes[statement.type_name]
-        pending = self._table(entity)
-        rows = pending.rows_where(self._condition(entity, statement.where))
-        self.nodes += rows.num_rows
-        columns = dict(zip(rows.column_names, rows.columns, strict=True))
-        # Takes the one assigned value as often as there are rows.
-        repeated = pa.array([0] * rows.num_rows, pa.int64())
-        for assignment in statement.assignments:
-            value = self._stored(entity, assignment)
-            if value is None and not entity.properties[assignment.property].type.nullable:
-                raise null_error(entity, assignment.property)
-            kind = columns[assignment.property].type
-            columns[assignment.property] = pa.array([value], kind).take(repeated)
-        follow_texts(pending, rows, columns, {one.property for one in statement.assignments})
-        if rows.num_rows:
-            pending.replace(pa.Table.from_arrays(list(columns.values()), schema=rows.schema))
-            self._check_size()
-
-    def _delete(self, statement: ir.Delete) -> None:
-        """Remove the committed rows that match; for nodes, also the edges at them."""
-        if statement.kind == "edge":
-            edge = self.catalog.edges[statement.type_name]
-            pending = self._table(edge)
-            self.edges += pending.remove(pending.ids_where(self._condition(edge, statement.where)))
-            return
-        node = self.catalog.nodes[statement.type_name]
-        pending = self._table(node)
-        ids = pending.ids_where(self._condition(node, statement.where))
-        self.nodes += pending.remove(ids)
-        if ids:
-            self._cascade(node, ids)
-
-    def _condition(self, entity: Entity, where: ir.Condition | None) -> Condition:
-        assert isinstance(where, ir.Compare)
-        assert isinstance(where.left, ir.PropertyOf)
-        assert isinstance(where.right, ir.Value)
-        assert where.op != "suffix"
-        name = where.left.property
-        column, value = column_of(entity, name), ir.value_of(where.right, self.params)
-        if where.op == "=" and isinstance(entity, NodeType) and entity.id_property == column:
-            return Condition("id", where.op, value)  # the same rows, and `id` has an index
-        is_endpoint = column != name
-        return Condition(column, where.op, id_text(value) if is_endpoint else value)
-
-    def _cascade(self, node: NodeType, ids: list[str]) -> None:
-        """Remove the edges that begin or end at these nodes."""
-        for edge in self.catalog.edges.values():
-            for end, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
-                if type_name == node.name:
-                    pending = self._table(edge)
-                    self.edges += pending.remove(pending.ids_among(end, ids))
-
-    def _check_size(self) -> None:
-        """Refuse a mutation with more pending rows than OMNIGRAPH_MUTATION_MAX_ROWS."""
-        limit = settings.MUTATION_MAX_ROWS.get()
-        if limit is None:
-            return
-        rows = sum(table.rows.num_rows for table in self.tables.values())
-        if rows > limit:
-            raise ResourceLimit(
-                f"the mutation holds {rows} rows and OMNIGRAPH_MUTATION_MAX_ROWS is {limit}; load "
-                "the rows instead, or raise the limit",
-                resource="mutation_rows",
-                limit=limit,
-                actual=rows,
-            )
+        return replace(result, returned=returned)
 
     # -- the end
 
     def _commit(self, result: MutationResult) -> GraphCommit:
         """Validate, then commit the changed tables; the others that were read are relied on."""
-        relied_on = self._validate()
-        changed = {
-            key: table for key, table in self.tables.items() if table.rows.num_rows or table.removed
-        }
+        relied_on = self._validate() | set(self._matched_tables())
+        changed = self.graph.changed
         head = self.state.head
         write = Write(
             writer="mutation",
@@ -339,42 +285,46 @@ class _Mutation:
                 facts=self.request.asked.facts(result.answer()),
                 operation_id=self.request.asked.operation_id,
             ),
-            tables=tuple(
-                TableChange(table.pin, (table.write_step(),)) for table in changed.values()
-            ),
+            tables=tuple(TableChange(table.pin, table.write_steps()) for table in changed.values()),
             relied_on=tuple(
                 head.tables[key]
-                for key in sorted(relied_on | set(self.tables))
+                for key in sorted(relied_on | set(self.graph.tables))
                 if key not in changed
             ),
         )
         return self.attempt.commit(write)
 
+    def _matched_tables(self) -> Iterator[str]:
+        """The keys of the tables that the match reads."""
+        catalog = self.checked.catalog
+        for kind, name in types_matched(self.checked.plan):
+            entity = catalog.nodes[name] if kind == "node" else catalog.edges[name]
+            yield entity.table_key
+
     def _validate(self) -> set[str]:
         """Check the final rows; return the keys of the tables that were read for it."""
         import pyarrow as pa
 
-        for table in self.tables.values():
+        for table in self.graph.tables.values():
             broken = row_violations(table.entity, table.rows)
             if broken:
                 raise violation_error(broken)
         runner = LocalRunner()
         try:
             deltas = {}
-            for key, table in self.tables.items():
+            for key, table in self.graph.tables.items():
                 names = ["id", *needed_columns(table.entity)]
                 pending = table.rows.select(names).append_column(
                     ORDER, pa.array(range(table.rows.num_rows), pa.int64())
                 )
+                removed = pa.table({"id": pa.array(table.removed, pa.string())})
                 deltas[key] = TableDelta(
                     table.entity,
-                    runner.frame(pending) if table.rows.num_rows else None,
-                    runner.frame(pa.table({"id": pa.array(table.removed, pa.string())}))
-                    if table.removed
-                    else None,
+                    runner.frame(pending) if pending.num_rows else None,
+                    runner.frame(removed) if removed.num_rows else None,
                 )
             committed = Committed(runner, self.state.head.tables, self.workspace.pinned)
-            broken = first_set_violations(ChangeSet(self.catalog, deltas), committed)
+            broken = first_set_violations(ChangeSet(self.checked.catalog, deltas), committed)
         finally:
             runner.close()
         if broken:

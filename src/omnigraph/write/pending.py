@@ -1,40 +1,39 @@
-"""The changes of a mutation so far, laid over the committed rows of its snapshot.
+"""The changes of a write so far, laid over the committed rows of its snapshot.
 
 Inserted and updated rows are kept as Arrow tables, one row per id, and hide the committed row of
 the same id. Deletes are kept as ids. Nothing is written here.
 
 For example, with Ann (30) and Bob (40) committed:
 
-  update Person set { age: 31 } where name = "Ann"     rows    = [Ann 31]
-  insert Person { name: "Cy" age: 20 }                 rows    = [Ann 31, Cy 20]
-  rows_where(age > 25)                                 returns   [Bob 40, Ann 31]
+  put [Ann 31]              rows = [Ann 31]             candidates(age > 25) = [Bob 40, Ann 31]
+  put [Cy 20]               rows = [Ann 31, Cy 20]      candidates(age > 25) = [Bob 40, Ann 31, Cy 20]
+  remove [Ann, Bob]         rows = [Cy 20]              removed = [Ann, Bob]
+
+A table whose rows are deleted and written is changed in two steps of one commit: the first deletes, the
+second writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.filters import ComparisonOp, Condition, filter_expression
-from omnigraph.storage.tables.blobs.blob_columns import plain_schema
+from omnigraph.storage.filters import Condition, filter_expression
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns, plain_schema
 from omnigraph.storage.tables.blobs.carry import read_rows
 from omnigraph.storage.tables.staging import (
-    Staged,
     stage_append,
     stage_delete_keys,
     stage_merge_insert,
 )
 from omnigraph.storage.tables.table import Table
-from omnigraph.types import TEXT, PropType
 from omnigraph.validate.committed import KEY_LIMIT
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ENDPOINT_COLUMNS = {"from": "src", "to": "dst"}
 
 
 class PendingTable:
@@ -48,44 +47,61 @@ class PendingTable:
         self.pin = pin
         self.table = table
         self.fresh_only = True
-        self.removed: list[str] = []
         self.unfilled: dict[str, set[str]] = {}
         """By vector property: the ids of rows whose vector is left to be made from a text."""
         self.made_ids: dict[str, None] = {}
         """The ids of inserted edges that were made from their tuples, in order."""
-        self._removed_set: set[str] = set()
-        self._schema = plain_schema(table.schema)
-        self._rows: pa.Table = self._schema.empty_table()
-        # Rows inserted one by one are gathered by id: one Arrow table per inserted row is slow.
-        self._recent: dict[str, Mapping[str, Any]] = {}
+        self.put_again: set[str] = set()
+        """Ids of committed rows that were removed and then put again."""
+        self._removed: dict[str, None] = {}
+        self._gone: set[str] = set()
+        """Every id that was removed and not put again; some were never committed."""
+        self.schema = plain_schema(table.schema)
+        self._rows: pa.Table = self.schema.empty_table()
+        # What was put is gathered and joined on demand: many statements may each put one row.
+        self._recent: list[pa.Table] = []
+        self._last: pa.Table = self._rows
+        """Pending rows that were removed, as they were then."""
+        self._read: pa.Table = self._rows
+        """Committed rows that were read as a whole, for who reads them again before anything is put."""
+
+    # -------------------------------------------------------------- what is pending
 
     @property
     def rows(self) -> pa.Table:
         """The final rows so far, one per id."""
         if self._recent:
-            recent, self._recent = self._recent, {}
-            self._put(_to_table(self._schema, list(recent.values())))
+            import pyarrow as pa
+
+            tables, self._recent = [self._rows, *self._recent], []
+            self._rows = last_of_each(pa.concat_tables(tables))
         return self._rows
 
-    def insert(self, values: Mapping[str, Any], *, fresh: bool) -> None:
-        """Add the stored values of one row, in place of any pending row of the same id.
+    @property
+    def removed(self) -> list[str]:
+        """The ids of committed rows that are deleted, in the order in which they were removed."""
+        return list(self._removed)
 
-        ``fresh``: no other row has this id, neither committed nor pending.
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to write or to delete."""
+        return bool(self._removed or self.rows.num_rows)
+
+    def put(self, rows: pa.Table, *, fresh: bool = False) -> None:
+        """Add rows, in place of pending and committed rows with the same ids.
+
+        ``fresh``: no other row has these ids, neither committed nor pending.
         """
         self.fresh_only = self.fresh_only and fresh
-        self._recent[values["id"]] = values
-
-    def committed_ids(self, ids: list[str]) -> list[str]:
-        """Return those of some ids, at most ``KEY_LIMIT``, that committed rows have."""
-        where = filter_expression(self.table.schema, [Condition("id", "in", ids)])
-        found: list[str] = self.table.read(["id"], where).column("id").to_pylist()
-        return found
-
-    def replace(self, rows: pa.Table) -> None:
-        """Add new values of rows that exist already, committed or pending."""
-        self.fresh_only = False
-        assert not self._recent, "rows are replaced by what was read of them"
-        self._put(rows)
+        self._recent.append(rows.select(self.schema.names))
+        self._read = self.schema.empty_table()
+        if self._gone:
+            for one in rows.column("id").to_pylist():
+                self._gone.discard(one)
+                if one in self._removed:
+                    del self._removed[one]
+                    self.put_again.add(one)
+                    self.fresh_only = False
 
     def set_column(self, name: str, column: pa.Array) -> None:
         """Set the values of one column, in the order of ``rows``."""
@@ -93,103 +109,211 @@ class PendingTable:
         at = rows.schema.get_field_index(name)
         self._rows = rows.set_column(at, rows.schema.field(at), column)
 
-    def _put(self, rows: pa.Table) -> None:
-        """Add rows, in place of pending rows with the same ids."""
+    def remove(self, ids: pa.Array) -> int:
+        """Delete rows, pending or committed; return how many of them were there."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        others = self._rows
-        if others.num_rows:
-            repeated = pc.is_in(others.column("id"), rows.column("id"))
-            others = others.filter(pc.invert(repeated))
-        self._rows = pa.concat_tables([others, rows.select(others.column_names)])
+        ids = self.living(ids.unique())
+        rows = self.rows
+        is_pending = pc.is_in(ids, rows.column("id"))
+        pending = ids.filter(is_pending)
+        if len(pending):
+            going = pc.is_in(rows.column("id"), pending)
+            self._last = last_of_each(pa.concat_tables([self._last, rows.filter(going)]))
+            self._rows = rows.filter(pc.invert(going))
+            committed = [] if self.fresh_only else self.committed_ids(pending)
+            self._removed.update(dict.fromkeys(committed))
+        self._removed.update(dict.fromkeys(ids.filter(pc.invert(is_pending)).to_pylist()))
+        self._gone.update(ids.to_pylist())
+        return len(ids)
 
-    def write_step(self) -> StagedStep:
-        """Return the step that writes the pending changes."""
+    def living(self, ids: pa.Array) -> pa.Array:
+        """Those of some ids that were not removed."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not self._gone:
+            return ids
+        return ids.filter(pc.invert(pc.is_in(ids, pa.array(sorted(self._gone), pa.string()))))
+
+    def write_steps(self) -> tuple[StagedStep, ...]:
+        """Return the steps that write the pending changes: what is deleted first, then what is put."""
         import pyarrow as pa
 
-        # A mutation either deletes or inserts and updates: the language refuses both in one mutation.
         rows, removed, fresh = self.rows, self.removed, self.fresh_only
+        steps: list[StagedStep] = []
+        if removed:
+            keys = pa.array(removed, pa.string())
+            steps.append(
+                StagedStep(lambda target: stage_delete_keys(target, keys), opened=self.table)
+            )
+        if rows.num_rows:
+            stage = stage_append if fresh else stage_merge_insert
+            steps.append(StagedStep(lambda target: stage(target, rows), opened=self.table))
+        return tuple(steps)
 
-        def stage(target: Table) -> Staged:
-            if removed:
-                return stage_delete_keys(target, pa.array(removed, pa.string()))
-            return stage_append(target, rows) if fresh else stage_merge_insert(target, rows)
+    # -------------------------------------------------------------- what a statement sees
 
-        return StagedStep(stage, opened=self.table)
+    def candidates(
+        self, conditions: Sequence[Condition], columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return committed rows that satisfy the conditions, and all pending rows.
 
-    def remove(self, ids: list[str]) -> int:
-        """Mark committed rows as removed; return how many were not marked before."""
-        new = [one for one in ids if one not in self._removed_set]
-        self._removed_set.update(new)
-        self.removed += new
-        return len(new)
+        What is pending is not judged here, and what was removed is left out. With ``columns``, only these
+        and `id`.
+        """
+        import pyarrow as pa
 
-    def rows_of(self, ids: pa.Array) -> pa.Table:
-        """Return the rows with these ids, at most ``KEY_LIMIT``, as ``rows_where`` would."""
-        wanted = Condition("id", "in", ids.to_pylist())
-        found = read_rows(self.table, filter_expression(self.table.schema, [wanted]))
+        where = filter_expression(self.table.schema, conditions)
+        if columns is None:
+            found = self._unhidden(read_rows(self.table, where))
+            self._keep(found)
+        else:
+            columns = ["id", *(name for name in columns if name != "id")]
+            found = self._unhidden(self.table.read(columns, where))
         if not self.rows.num_rows:
             return found
+        return pa.concat_tables([found, self.rows.select(found.column_names)])
+
+    def values_of(self, ids: pa.Array, columns: Sequence[str] | None = None) -> pa.Table:
+        """Return the rows with these ids in their order: as they are, or as they were when removed.
+
+        Where there is none, every value is null. With ``columns``, only these and `id`.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        hidden = pc.is_in(found.column("id"), self.rows.column("id"))
-        pending = self.rows.filter(pc.is_in(self.rows.column("id"), ids))
-        return pa.concat_tables([found.filter(pc.invert(hidden)), pending])
+        names = self.schema.names if columns is None else ["id", *columns]
+        found = [self.rows.select(names), self._last.select(names)]
+        # What was put again is pending, and older than nothing.
+        known = pc.is_in(found[1].column("id"), found[0].column("id"))
+        found[1] = found[1].filter(pc.invert(known))
+        if not self.fresh_only or self.pin.row_count:
+            pending = pa.concat_tables(found).column("id")
+            rest = ids.filter(pc.invert(pc.is_in(ids, pending))).drop_null()
+            found.append(self._committed(rest, names, whole=columns is None))
+        table = pa.concat_tables(found)
+        place = pc.index_in(ids, table.column("id").combine_chunks())
+        return table.take(place)
 
-    def rows_where(self, condition: Condition) -> pa.Table:
-        """Return the rows a statement sees: committed ones, replaced by those of earlier statements."""
+    def current(self, ids: pa.Array) -> pa.Table:
+        """Return the whole rows with these ids in their order; where there is none, every other value is null."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        found = read_rows(self.table, filter_expression(self.table.schema, [condition]))
-        if self.rows.num_rows:
-            hidden = pc.is_in(found.column("id"), self.rows.column("id"))
-            found = found.filter(pc.invert(hidden))
-            kind = self._type(condition.column)
-            pending = self.rows.filter(matches(self.rows, condition, kind))
-            found = pa.concat_tables([found, pending.select(found.column_names)])
+        known = ids
+        if self._gone:
+            gone = pc.is_in(ids, pa.array(sorted(self._gone), pa.string()))
+            known = pc.if_else(gone, pa.scalar(None, pa.string()), ids)
+        rows = self.values_of(known)
+        return rows.set_column(rows.schema.get_field_index("id"), self.schema.field("id"), ids)
+
+    def committed_ids(self, ids: pa.Array) -> list[str]:
+        """Return those of some ids that committed rows have."""
+        if not self.pin.row_count:
+            return []
+        found: list[str] = self._committed(ids, ["id"], whole=False).column("id").to_pylist()
         return found
 
-    def _type(self, column: str) -> PropType:
-        prop = self.entity.properties.get(column)
-        return TEXT if prop is None else prop.type
-
-    def ids_where(self, condition: Condition) -> list[str]:
-        """Return the ids of committed rows that satisfy a condition."""
-        where = filter_expression(self.table.schema, [condition])
-        ids: list[str] = self.table.read(["id"], where).column("id").to_pylist()
-        return ids
-
-    def ids_among(self, column: str, values: list[str]) -> list[str]:
-        """Return the ids of committed rows whose text column has one of the values."""
+    def ids_among(self, column: str, values: pa.Array) -> pa.Array:
+        """Return the ids of rows, pending or committed, whose text column has one of the values."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        if len(values) <= KEY_LIMIT:
-            return self.ids_where(Condition(column, "in", values))
-        wanted = pa.array(values, pa.string())
-        ids: list[str] = []
-        for batch in self.table.scan(["id", column]):
-            ids += batch.filter(pc.is_in(batch.column(column), wanted)).column("id").to_pylist()
-        return ids
+        found = [
+            self._unhidden(part).column("id") for part in self._with_values(column, values, ["id"])
+        ]
+        rows = self.rows
+        found.append(rows.column("id").filter(pc.is_in(rows.column(column), values)))
+        chunks = [chunk for one in found for chunk in one.chunks]
+        return pa.chunked_array(chunks, pa.string()).combine_chunks()
+
+    def rows_among(self, column: str, values: pa.Array) -> pa.Table:
+        """Return the rows, pending or committed, whose text column has one of the values."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        names = self.schema.names
+        found = [self._unhidden(part) for part in self._with_values(column, values, names)]
+        rows = self.rows
+        found.append(rows.filter(pc.is_in(rows.column(column), values)))
+        return pa.concat_tables(found)
+
+    # -------------------------------------------------------------- committed rows
+
+    def _unhidden(self, found: pa.Table) -> pa.Table:
+        """Leave out committed rows that were removed or have other values by now."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        hidden = pa.chunked_array([self.rows.column("id").combine_chunks()], pa.string())
+        if self._gone:
+            hidden = pa.chunked_array([*hidden.chunks, pa.array(sorted(self._gone), pa.string())])
+        if not len(hidden) or not found.num_rows:
+            return found
+        return found.filter(pc.invert(pc.is_in(found.column("id"), hidden.combine_chunks())))
+
+    def _committed(self, ids: pa.Array, names: Sequence[str], *, whole: bool) -> pa.Table:
+        """Return the committed rows with these ids, in any order."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = self._read.filter(pc.is_in(self._read.column("id"), ids)).select(names)
+        rest = ids
+        if known.num_rows:
+            rest = ids.filter(pc.invert(pc.is_in(ids, known.column("id"))))
+        found = list(self._with_values("id", rest, names))
+        if whole and found:
+            self._keep(pa.concat_tables(found))
+        return pa.concat_tables([known, *found])
+
+    def _with_values(
+        self, column: str, values: pa.Array, names: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Read committed rows whose text column has one of the values."""
+        if not len(values) or not self.pin.row_count:
+            return
+        has_blobs = not set(names).isdisjoint(blob_columns(self.table.schema))
+        if len(values) > KEY_LIMIT and not has_blobs:
+            yield self._filtered(column, values, names)
+            return
+        for start in range(0, len(values), KEY_LIMIT):
+            some = values.slice(start, KEY_LIMIT).to_pylist()
+            where = filter_expression(self.table.schema, [Condition(column, "in", some)])
+            if has_blobs:
+                yield read_rows(self.table, where).select(names)
+            else:
+                yield self.table.read(names, where).select(names)
+
+    def _filtered(self, column: str, values: pa.Array, names: Sequence[str]) -> pa.Table:
+        """Scan the table for values too many to be looked up."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        columns = [*names, *([] if column in names else [column])]
+        batches = [
+            batch.filter(pc.is_in(batch.column(column), values)).select(names)
+            for batch in self.table.scan(columns)
+        ]
+        schema = pa.schema([self.schema.field(name) for name in names])
+        return pa.Table.from_batches(batches, schema)
+
+    def _keep(self, rows: pa.Table) -> None:
+        import pyarrow as pa
+
+        if rows.num_rows:
+            self._read = last_of_each(pa.concat_tables([self._read, rows]))
 
 
-def _to_table(schema: pa.Schema, rows: list[Mapping[str, Any]]) -> pa.Table:
-    """Return a table of stored values by column name; missing values are null."""
+def last_of_each(rows: pa.Table) -> pa.Table:
+    """Return the last row of each id, in the order of these."""
+    import numpy as np
     import pyarrow as pa
 
-    columns = [pa.array([row.get(f.name) for row in rows], f.type) for f in schema]
-    return pa.Table.from_arrays(columns, schema=schema)
-
-
-def matches(rows: pa.Table, condition: Condition, type: PropType) -> pa.BooleanArray:
-    """Which rows satisfy a condition on a column of that type, as Lance would filter; a null never does."""
-    import pyarrow as pa
-
-    from omnigraph.read.values.column import Column, one_array
-    from omnigraph.read.values.comparison import compared
-
-    column = Column(type, one_array(rows.column(condition.column)))
-    return pa.array(compared(column, cast("ComparisonOp", condition.op), condition.value))
+    if rows.num_rows < 2:
+        return rows
+    codes = rows.column("id").combine_chunks().dictionary_encode().indices.to_numpy()
+    last = np.zeros(int(codes.max()) + 1, np.int64)
+    last[codes] = np.arange(len(codes))
+    return rows if len(last) == len(codes) else rows.take(pa.array(np.sort(last)))

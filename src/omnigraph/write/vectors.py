@@ -75,15 +75,18 @@ def vectors_pending(entity: Entity, rows: pa.Table) -> int:
     )
 
 
-def note_inserted(pending: PendingTable, values: dict[str, Any]) -> None:
-    """Note the vectors that an inserted row leaves to be made from its texts."""
+def note_inserted(pending: PendingTable, rows: pa.Table) -> None:
+    """Note the vectors that inserted rows leave to be made from their texts."""
+    import pyarrow.compute as pc
+
     for name, embed in pending.entity.embeds.items():
-        if values.get(name) is not None:
-            continue
-        if values.get(embed.source) is not None:
-            pending.unfilled.setdefault(name, set()).add(values["id"])
-        elif not pending.entity.properties[name].type.nullable:
+        absent, text = rows.column(name).is_null(), rows.column(embed.source)
+        if not pending.entity.properties[name].type.nullable and (
+            pc.any(pc.and_(absent, text.is_null())).as_py()
+        ):
             raise _no_text(pending.entity, name)
+        left = rows.column("id").filter(pc.and_(absent, text.is_valid()))
+        pending.unfilled.setdefault(name, set()).update(left.to_pylist())
 
 
 def follow_texts(

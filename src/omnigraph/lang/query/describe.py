@@ -107,9 +107,21 @@ def _types_of_statements(plan: ir.MutationPlan, catalog: Catalog) -> Iterator[Ac
             edge = catalog.edges[statement.type_name]
             yield "node", edge.from_type
             yield "node", edge.to_type
-        for assignment in () if isinstance(statement, ir.Delete) else statement.assignments:
-            if assignment.value is not None:
-                yield from _types_inside(assignment.value)
+        yield from _types_of_values(statement)
+
+
+def types_matched(plan: ir.MutationPlan) -> set[Access]:
+    """The types that a mutation reads before it changes anything: those of its match, and of blocks in values."""
+    found = set(_types_of_steps(plan.steps))
+    for statement in plan.statements:
+        found.update(_types_of_values(statement))
+    return found | set(_types_of_output(() if plan.returned is None else plan.returned.columns))
+
+
+def _types_of_values(statement: ir.Mutation) -> Iterator[Access]:
+    for assignment in () if isinstance(statement, ir.Delete) else statement.assignments:
+        if assignment.value is not None:
+            yield from _types_inside(assignment.value)
 
 
 # ------------------------------------------------------------------ writes

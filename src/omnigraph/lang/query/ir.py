@@ -461,6 +461,8 @@ class Variable:
     kind: OneOf["node", "edge", "row", "path"]
     type_name: str
     nullable: bool = False
+    other_types: tuple[str, ...] = ()
+    """The other alternatives of an edge, or of the edges of a path."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -626,7 +628,8 @@ class Returned:
 class MutationPlan:
     """A checked and lowered mutation. `steps` make the rows for which every statement runs; none: one row.
 
-    `variables` are those of the steps and of the statements.
+    `variables` are those of the steps and of the statements. `each` is the variable of the `for` before the match:
+    its elements run one after the other.
     """
 
     name: str | None
@@ -635,6 +638,7 @@ class MutationPlan:
     steps: tuple[Step, ...] = ()
     variables: tuple[Variable, ...] = ()
     returned: Returned | None = None
+    each: str | None = None
 
 
 Plan = ReadPlan | MutationPlan

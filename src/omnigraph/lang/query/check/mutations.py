@@ -34,6 +34,7 @@ def mutation(
         steps,
         scope_variables(scope),
         _returned(context, scope, body),
+        None if body.each is None else body.each.var,
     )
 
 

@@ -38,7 +38,13 @@ def match_steps(
 def scope_variables(scope: Scope) -> tuple[ir.Variable, ...]:
     """The named variables of a scope, by name."""
     return tuple(
-        ir.Variable(variable.name, variable.kind, variable.type_name, variable.nullable)
+        ir.Variable(
+            variable.name,
+            variable.kind,
+            variable.type_name,
+            variable.nullable,
+            variable.other_types,
+        )
         for name, variable in sorted(scope.variables.items())
         if not name.startswith("#")
     )

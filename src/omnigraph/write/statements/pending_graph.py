@@ -1,0 +1,72 @@
+"""All tables that a mutation changes, or looks at to change others."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from omnigraph import settings
+from omnigraph.errors import ResourceLimit, SchemaConflict
+from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
+from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.tables.table import open_table
+from omnigraph.write.pending import PendingTable
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(slots=True)
+class PendingGraph:
+    """The pending tables of a mutation on one state of its branch, opened on first use."""
+
+    workspace: Workspace
+    state: BranchState
+    catalog: Catalog
+    tables: dict[str, PendingTable] = field(default_factory=dict)
+
+    def table(self, entity: Entity) -> PendingTable:
+        """Return the pending table of a type."""
+        known = self.tables.get(entity.table_key)
+        if known is None:
+            pin = self.state.head.tables.get(entity.table_key)
+            if pin is None or pin.incarnation != entity.table_incarnation_id:
+                raise SchemaConflict(
+                    f"{entity.name} was changed by a schema apply while the mutation was prepared; "
+                    "run it again",
+                    table_key=entity.table_key,
+                )
+            known = PendingTable(entity, pin, open_table(self.workspace.pinned(pin)))
+            self.tables[entity.table_key] = known
+        return known
+
+    @property
+    def changed(self) -> dict[str, PendingTable]:
+        """The tables that the mutation changes, by key."""
+        return {key: table for key, table in self.tables.items() if table.is_changed}
+
+    def cascade(self, node: NodeType, ids: pa.Array) -> int:
+        """Remove the edges that begin or end at these nodes; return how many there were."""
+        count = 0
+        for edge in self.catalog.edges.values():
+            for end, type_name in (("src", edge.from_type), ("dst", edge.to_type)):
+                if type_name == node.name:
+                    pending = self.table(edge)
+                    count += pending.remove(pending.ids_among(end, ids))
+        return count
+
+    def check_size(self) -> None:
+        """Refuse a mutation with more pending rows than OMNIGRAPH_MUTATION_MAX_ROWS."""
+        limit = settings.MUTATION_MAX_ROWS.get()
+        if limit is None:
+            return
+        rows = sum(table.rows.num_rows for table in self.tables.values())
+        if rows > limit:
+            raise ResourceLimit(
+                f"the mutation holds {rows} rows and OMNIGRAPH_MUTATION_MAX_ROWS is {limit}; load "
+                "the rows instead, or raise the limit",
+                resource="mutation_rows",
+                limit=limit,
+                actual=rows,
+            )
