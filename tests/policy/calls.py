@@ -16,6 +16,10 @@ from tests.policy.world import SCHEMA
 
 ALL = "query all() { match { $p: Person } return { $p.name } }"
 ADD = "query add($name: String) { insert Person { name: $name } }"
+ADD_SHOWN = (
+    "query add($name: String) { insert $p: Person { name: $name } return { $p.name as name } }"
+)
+ADD_MATCHED = "query add($name: String) { match { $p: Person } insert Person { name: $name } }"
 BLOB = ("node", "Person", "ann", "photo")
 MORE = SCHEMA + "node City { name: String @key }"
 UNKNOWN = "01JZZZZZZZZZZZZZZZZZZZZZZ1"

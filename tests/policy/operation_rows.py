@@ -17,7 +17,7 @@ from omnigraph.service.permissions import permissions
 from omnigraph.service.query import LintRequest, lint
 from omnigraph.service.stored import InvokeRequest, invoke, list_queries
 from omnigraph.service.wire import PermissionCheck
-from tests.policy.calls import ADD, ALL, BLOB
+from tests.policy.calls import ADD, ADD_MATCHED, ADD_SHOWN, ALL, BLOB
 from tests.policy.world import SCHEMA, World
 
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
@@ -179,7 +179,15 @@ ROWS: dict[str, list[Row]] = {
             ("change side -",),
             lambda s, w, n: s.mutate(w.source(ADD), {"name": n}, branch=" side "),
             lambda w, n: {"query": ADD, "params": {"name": n}, "branch": " side "},
-        )
+        ),
+        *(
+            Row(
+                ("change side -", "read side -"),
+                lambda s, w, n, text=text: s.mutate(text, {"name": n}, branch=" side "),
+                lambda w, n, text=text: {"query": text, "params": {"name": n}, "branch": " side "},
+            )
+            for text in (ADD_SHOWN, ADD_MATCHED)
+        ),
     ],
     **{
         name: [

@@ -87,7 +87,7 @@ class WriteMethods(Asking[D]):
         branch: str | None = None,
         **commit: Unpack[CommitArguments],
     ) -> D:
-        """Run a mutation as one commit; ``commit`` of the answer is None if nothing matched."""
+        """Run a mutation as one commit; ``commit`` of the answer is None if nothing changed."""
         more, made = _divided(commit)
         body = wire.MutateBody(
             query=query, name=name, params=sent_params(params), branch=branch, **more

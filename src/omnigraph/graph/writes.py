@@ -20,6 +20,7 @@ from omnigraph.graph.arguments import (
 from omnigraph.graph.caches import AcceptedSchema
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
+from omnigraph.lang.query.compile import reads_graph
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
@@ -155,6 +156,9 @@ def mutate(
     access.ask(Action.CHANGE, target)
     name, params = named_or_given(name, params)
     text, filename = read_source(source)
+    if not state.gate.is_open and reads_graph(text, name, filename):
+        # What is matched or returned could be read no other way without leave to read.
+        access.ask(Action.READ, target)
 
     def check(at: BranchState) -> CheckedMutation:
         accepted = state.schemas.at(at)

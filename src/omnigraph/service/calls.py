@@ -143,7 +143,7 @@ def explain(call: Call, request: wire.ExplainBody) -> Document:
 
 
 def mutate(call: Call, request: wire.MutateBody) -> Document:
-    """Run a mutation as one commit; `commit` is null if nothing matched."""
+    """Run a mutation as one commit; `commit` is null if nothing changed."""
     from omnigraph.service import query as service
 
     return service.mutate(call.session, _as(service.MutateRequest, request, **call.conditions))

@@ -185,7 +185,7 @@ class MutateRequest:
 
 
 def mutate(session: Session, request: MutateRequest) -> Document:
-    """Run a mutation as one commit; ``commit`` is None if nothing matched."""
+    """Run a mutation as one commit; ``commit`` is None if nothing changed."""
     done = session.mutate(
         request.query,
         request.name,
@@ -195,7 +195,7 @@ def mutate(session: Session, request: MutateRequest) -> Document:
         operation_id=request.operation_id,
         message=request.message,
     )
-    return done.to_json()
+    return done.to_json(js_safe=True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,7 +43,7 @@ from omnigraph.cli.shared_options import (
 )
 from omnigraph.cli.sides.side import NO_CONDITIONS, Conditions
 from omnigraph.cli.text_tables import put_table
-from omnigraph.display.text import counted, query_text
+from omnigraph.display.text import cell_text, counted, query_text
 from omnigraph.errors import BadRequest, SourceError
 from omnigraph.service import query as service
 from omnigraph.service import wire
@@ -253,10 +253,23 @@ def mutate(
         )
         with source.named_in_errors(), call.reach(call.address(uri)) as side:
             document = side.ask("mutate", request, said=said)
-    call.answer(document, mutation_text(document), made_commit(document))
+    call.answer(document, lambda: put_mutation(document), made_commit(document))
 
 
-def mutation_text(document: Document) -> str:
+def put_mutation(document: Document) -> None:
+    """Write what a mutation did, and below it the rows of its `return`."""
+    put(_mutation_text(document))
+    if document.get("rows") is not None:
+        names = document["columns"]
+        rows = [[_shown(value) for value in row.values()] for row in document["rows"]]
+        put_table(names, rows)
+
+
+def _shown(value: Any) -> Any:
+    return value if value is None or isinstance(value, int) else cell_text(value)
+
+
+def _mutation_text(document: Document) -> str:
     """Return what a mutation did, from its document."""
     commit = document["commit"]
     made = "no commit" if commit is None else f"commit {commit['graph_commit_id']}"

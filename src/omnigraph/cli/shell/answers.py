@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast, get_args
 
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.commands.load import load_text
-from omnigraph.cli.commands.query import mutation_text, put_answer, put_explanation
+from omnigraph.cli.commands.query import put_answer, put_explanation
+from omnigraph.cli.commands.query import put_mutation as put_changes
 from omnigraph.cli.formats import TABLE_ROWS, Format
 from omnigraph.cli.output import note, on_terminal, put
 from omnigraph.cli.progress_line import load_progress
@@ -64,7 +65,7 @@ def put_rows(
 def put_mutation(side: Side, text: str, params: Params, branch: str) -> None:
     """Run a mutation and say what it changed."""
     request = wire.MutateBody(query=text, params=dict(params), branch=branch)
-    put(mutation_text(side.ask("mutate", request)))
+    put_changes(side.ask("mutate", request))
 
 
 def put_explained(

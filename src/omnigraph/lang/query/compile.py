@@ -68,3 +68,9 @@ def compile_query(
     file = parse(text, filename)
     query = choose(file, name, want)
     return check(query, catalog, Source(text, filename), file.queries)
+
+
+def reads_graph(text: str, name: str | None = None, filename: str | None = None) -> bool:
+    """Whether a mutation has a match or a `return`, by which it shows or uses what the graph holds."""
+    body = choose(parse(text, filename), name, "mutation").body
+    return isinstance(body, ast.WriteBody) and (body.match is not None or body.items is not None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from omnigraph.service.answers.shared import (
     BadRecords,
@@ -16,9 +16,10 @@ from omnigraph.service.wire import Mode
 
 
 class MutationAnswer(TypedDict):
-    """What a mutation did; `commit` is null if nothing matched.
+    """What a mutation did; `commit` is null if nothing changed.
 
-    `replayed`, here and elsewhere: it was made before, under the same operation id, and had no effect now.
+    A mutation with a `return` has `columns` and `rows`. `replayed`, here and elsewhere: it was made before, under the
+    same operation id, and had no effect now; `rows` are then null.
     """
 
     branch: str
@@ -26,6 +27,8 @@ class MutationAnswer(TypedDict):
     affected_nodes: int
     affected_edges: int
     actor_id: str | None
+    columns: NotRequired[list[str]]
+    rows: NotRequired[list[dict[str, Any]] | None]
     commit: CommitOutput | None
     replayed: NotRequired[bool]
 
