@@ -107,6 +107,7 @@ class Assigning:
         before = nothing(self.pending, ids) if self.replaces else self.pending.current(ids)
         operands = self._operands(self.at[wave], before, codes)
         chosen = _last_changes(codes, len(used))
+        is_in_order = len(chosen) == len(wave) and bool((chosen == np.arange(len(chosen))).all())
         columns = dict(zip(before.column_names, before.columns, strict=True))
         for assignment in self.statement.assignments:
             name = column_of(self.entity, assignment.property)
@@ -114,8 +115,7 @@ class Assigning:
             values = stored_column(self.entity, assignment, operands, kind, self.scene.blobs)
             if len(used) < len(wave):
                 self._refuse_different(assignment, values, codes, self.at[wave], ids)
-                values = values.take(pa.array(chosen))
-            columns[name] = values
+            columns[name] = values if is_in_order else values.take(pa.array(chosen))
         if not self.replaces:
             assigned = {one.property for one in self.statement.assignments}
             follow_texts(self.pending, before, columns, assigned)
