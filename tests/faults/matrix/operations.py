@@ -62,6 +62,17 @@ TYPES = ("Person", "Note", "Wrote", "Fresh")
 # Run twice, each of these leaves what it leaves when it is run once.
 BOTH = "query q($k: String) { insert Person { name: $k, age: 5 } insert Note { slug: $k } }"
 CUT = 'query q() { delete Person where name = "bob" }'
+TWO_STEPS = """
+query q($k: String) { match { $p: Person { name: "bob" } } delete $p upsert Person { name: $k, age: $p.age } }
+"""
+"""Deletes rows of a table and writes others: two steps of one commit, and no rows the second time."""
+COUNTED = """
+query q() {
+  match { $p: Person { name: "ada" } }
+  delete Person where name = "bob"
+  update $p set { age: $p.age + 1 }
+}
+"""
 NAMED = "old"
 """The actor of the commit that operations on the past name."""
 
@@ -306,6 +317,11 @@ OPERATIONS: dict[str, Operation] = {
     "mutate, if_commit": Operation(_if_commit, again=PreconditionFailed, branch="side"),
     "mutate, forking under an id": Operation(
         _mutate("lazy", operation_id=CHOSEN), branch="lazy", once=True
+    ),
+    "mutate in two steps": Operation(_mutate(query=TWO_STEPS)),
+    "mutate in two steps, forking": Operation(_mutate("lazy", TWO_STEPS), branch="lazy"),
+    "mutate in two steps, under an id": Operation(
+        _mutate("side", COUNTED, operation_id=CHOSEN), branch="side", once=True
     ),
     "merge": Operation(lambda graph: graph.branches.merge("side")),
     "merge, forking": Operation(lambda graph: graph.branches.merge("side", "lazy"), branch="lazy"),
