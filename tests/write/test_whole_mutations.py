@@ -17,6 +17,7 @@ node Person { name: String @key  age: I32?  visits: I64?  score: F64?  small: F3
 node Task { title: String  done: Bool? }
 node Slot { lane: String  bay: I32  note: String?  @key(lane, bay) }
 node Must { code: String @key  size: I32  label: String }
+node Fitted { code: String @key  size: I32 @default(7)  tags: [String]? @default(["new"])  note: String? }
 edge Knows: Person -> Person { weight: I64?  since: Date? }
 edge Follows: Person -> Person { weight: I64? }
 edge Has: Person -> Task { rank: I32? }
@@ -164,6 +165,19 @@ class TestUpsert:
         assert sorted((one[3]["year"], one[3].get("page")) for one in found) == [
             (1, 1), (2, 9), (3, None),
         ]  # fmt: skip
+
+    def test_defaults_are_for_what_is_new(self, graph):
+        run(graph, 'upsert Fitted { code: "a", note: "x" } insert Fitted { code: "b", size: 1 }')
+        run(
+            graph,
+            'upsert Fitted { code: "b", tags: null } upsert Fitted { code: "c", size: coalesce(size, 0) + 1 }',
+        )
+        run(graph, 'upsert Fitted { code: "b", note: "y" }')
+        assert nodes(graph, "Fitted") == {
+            "a": {"code": "a", "size": 7, "tags": ["new"], "note": "x"},
+            "b": {"code": "b", "size": 1, "note": "y"},
+            "c": {"code": "c", "size": 1, "tags": ["new"]},
+        }
 
     def test_without_a_key_it_is_refused(self, graph):
         with pytest.raises(TypeCheckError, match="T36"):

@@ -197,8 +197,11 @@ class PendingTable:
         place = pc.index_in(ids, table.column("id").combine_chunks())
         return table.take(place)
 
-    def current(self, ids: pa.Array) -> pa.Table:
-        """Return the whole rows with these ids in their order; where there is none, every other value is null."""
+    def current(self, ids: pa.Array) -> tuple[pa.Table, pa.ChunkedArray]:
+        """Return the whole rows with these ids in their order, and which of them are there.
+
+        Where there is none, every value but the id is null.
+        """
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -207,7 +210,9 @@ class PendingTable:
             gone = pc.is_in(ids, pa.array(sorted(self._gone), pa.string()))
             known = pc.if_else(gone, pa.scalar(None, pa.string()), ids)
         rows = self.values_of(known)
-        return rows.set_column(rows.schema.get_field_index("id"), self.schema.field("id"), ids)
+        is_there = rows.column("id").is_valid()
+        at = rows.schema.get_field_index("id")
+        return rows.set_column(at, self.schema.field("id"), ids), is_there
 
     def committed_ids(self, ids: pa.Array) -> list[str]:
         """Return those of some ids that committed rows have."""

@@ -104,7 +104,7 @@ class Assigning:
         used, codes = np.unique(self.targets.codes[wave], return_inverse=True)
         ids = self.targets.ids
         ids = ids if len(used) == len(ids) else ids.take(pa.array(used))
-        before = nothing(self.pending, ids) if self.replaces else self.pending.current(ids)
+        before, is_there = self._before(ids)
         operands = self._operands(self.at[wave], before, codes)
         chosen = _last_changes(codes, len(used))
         is_in_order = len(chosen) == len(wave) and bool((chosen == np.arange(len(chosen))).all())
@@ -116,6 +116,8 @@ class Assigning:
             if len(used) < len(wave):
                 self._refuse_different(assignment, values, codes, self.at[wave], ids)
             columns[name] = values if is_in_order else values.take(pa.array(chosen))
+        if isinstance(self.statement, ir.Insert):
+            self._add_defaults(columns, is_there)
         if not self.replaces:
             assigned = {one.property for one in self.statement.assignments}
             follow_texts(self.pending, before, columns, assigned)
@@ -125,6 +127,20 @@ class Assigning:
         if self.replaces:
             note_inserted(self.pending, rows)
         self.pending.put(rows, fresh=self.fresh)
+
+    def _before(self, ids: pa.Array) -> tuple[pa.Table, pa.ChunkedArray | pa.Array]:
+        """The entities as the statement finds them, and which of them are there."""
+        if self.replaces:
+            return nothing(self.pending, ids), pa.array(np.zeros(len(ids), np.bool_))
+        return self.pending.current(ids)
+
+    def _add_defaults(self, columns: dict[str, Any], is_there: pa.ChunkedArray | pa.Array) -> None:
+        """Give new entities the defaults of properties that are not assigned."""
+        assigned = {one.property for one in self.statement.assignments}
+        for name in self.entity.defaults.keys() - assigned:
+            given = self.entity.properties[name].default_column(len(is_there))
+            given = given.cast(self.pending.schema.field(name).type)
+            columns[name] = pc.if_else(is_there, columns[name], given)
 
     def _operands(self, at: Places, before: pa.Table, codes: Places) -> OperandRows:
         scene, names = self.scene, self._mentioned - {ir.TARGET}
