@@ -38,6 +38,7 @@ from tests.faults.remade_workers import (
 )
 from tests.manifest.publishing import new_graph as new_team_graph
 from tests.opened import workspace_of
+from tests.sampling import runs_all
 from tests.storage.processes import run_processes, stopped_at, talk_to
 
 DOCS = "node Doc { slug: String @key  body: String?  vec: Vector(2)? @embed(body) }"
@@ -186,7 +187,7 @@ def test_a_branch_deleted_while_a_write_is_prepared(docs, tmp_path, worker, agai
 # ------------------------------------------------------------------ all at once
 
 
-ROUNDS = 8
+ROUNDS = 8 if runs_all() else 4
 
 
 def write_until_told(pipe: Connection, environment: dict[str, str], uri: str, who: str) -> None:

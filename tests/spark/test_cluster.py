@@ -101,6 +101,9 @@ with standalone_cluster(Path(sys.argv[1]), workers=1) as cluster:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends processes with their parent")
+@pytest.mark.skipif(
+    not runs_all(), reason="two more Javas, for a promise of these tests; in `./dev faults --all`"
+)
 @pytest.mark.usefixtures("_spark_here")
 def test_a_cluster_ends_with_the_process_that_started_it(tmp_path):
     command = [sys.executable, "-c", ABANDONED, str(tmp_path)]
