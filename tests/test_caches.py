@@ -10,7 +10,7 @@ A handle reads one graph in one place, and refuses when another one is put there
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import functools
 from pathlib import Path
 from typing import get_type_hints
 
@@ -74,9 +74,12 @@ KEYS = {
 """Of the bytes that a handle keeps."""
 
 
-def _trees() -> Iterator[tuple[str, ast.Module]]:
-    for path in sorted(SRC.rglob("*.py")):
-        yield path.relative_to(SRC).as_posix(), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def _trees() -> list[tuple[str, ast.Module]]:
+    return [
+        (path.relative_to(SRC).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        for path in sorted(SRC.rglob("*.py"))
+    ]
 
 
 def _is_empty_map(node: ast.AST) -> bool:

@@ -7,6 +7,7 @@ not Rust, sees an alphanumeric.
 
 from __future__ import annotations
 
+import functools
 import math
 import struct
 import unicodedata
@@ -43,8 +44,15 @@ def analyse(text: str) -> list[str]:
 def places(text: str) -> list[str | None]:
     """What stands at each place of a text: a term, or nothing for a stop word or one that is too long."""
     words = "".join(char if char.isalnum() else " " for char in text).split()
-    stems = [_stem(word.lower()) if len(word) <= MAX_TERM_LENGTH else None for word in words]
-    return [None if stem is None or stem in STOP_WORDS else _fold(stem) for stem in stems]
+    return [_term(word) for word in words]
+
+
+@functools.lru_cache(10_000)  # random texts have few words, and each of them often
+def _term(word: str) -> str | None:
+    if len(word) > MAX_TERM_LENGTH:
+        return None
+    stem = _stem(word.lower())
+    return None if stem in STOP_WORDS else _fold(stem)
 
 
 def shares_term_or_phrase(text: str, query: str) -> bool:
