@@ -12,7 +12,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -165,7 +165,7 @@ class Bench:
     def change(
         self,
         name: str,
-        changed: dict[str, str | None],
+        changed: Mapping[str, str | None],
         raw: Callable[[], object],
         *,
         allow_data_loss: bool = False,

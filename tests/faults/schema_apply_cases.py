@@ -41,6 +41,23 @@ HARD = {
 }
 FILLED = {"rank": 7, "tags": ["a"]}
 """The defaults that rows get which are there before."""
+# Columns that are written anew, with an index each, and rules that are judged by all rows.
+NUMBERS = {"a": "I32? @index", "b": "I32?", "must": "U32 @index", "gone": "String?"}
+EVERYDAY = {
+    "Widen": {"a": "I64? @index", "b": "I32?", "must": "I64 @index", "gone": "String?"},
+    "Strict": {
+        "a": "I32 @index @unique(k, a)",
+        "b": "I32? @range(b, 0..9)",
+        "must": "U32 @index",
+        "gone": 'String @check(gone, "^old")',
+    },
+    "All": {
+        "x": 'I64 @index @rename_from("a")',
+        "must": "U64? @index",
+        "gone": "String",
+        "more": "Blob?",
+    },
+}
 SECRET = b"a secret \x00\x01" * 10_000
 BODY = b"what stays" * 20_000
 
@@ -57,7 +74,13 @@ def _declared(name: str, properties: Mapping[str, str], blob: bool, secret: bool
 class Change:
     """One apply: the source before and after, and the rows of every type before and after."""
 
-    def __init__(self, kinds: Mapping[str, Mapping[str, str]], *, hard: bool) -> None:
+    def __init__(
+        self,
+        kinds: Mapping[str, Mapping[str, str]],
+        *,
+        hard: bool,
+        first: Mapping[str, str] = PLAIN,
+    ) -> None:
         self.hard = hard
         old, new = [], []
         self.before: dict[str, dict[str, Any]] = {"Still": {}}
@@ -66,7 +89,7 @@ class Change:
             for blob in (False, True):
                 name = f"{kind}Blob" if blob else kind
                 secret = hard and blob
-                old.append(_declared(name, PLAIN, blob, secret))
+                old.append(_declared(name, first, blob, secret))
                 new.append(_declared(name, wanted, blob, secret=False))
                 row = {"a": 1, "b": 2, "must": 3, "gone": "old", **({"body": BODY} if blob else {})}
                 self.before[name] = {**row, **({"secret": SECRET} if secret else {})}
@@ -116,7 +139,11 @@ def _without_blobs(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-CHANGES = {"soft": Change(SOFT, hard=False), "hard": Change(HARD, hard=True)}
+CHANGES = {
+    "soft": Change(SOFT, hard=False),
+    "hard": Change(HARD, hard=True),
+    "everyday": Change(EVERYDAY, hard=False, first=NUMBERS),
+}
 
 
 def build(place: Path, change: Change) -> str:

@@ -51,6 +51,8 @@ def deaths():
     commits = {
         "soft": dict.fromkeys((1, 5, 8, 9, 10, 11, 12, 13, 17), False),
         "hard": {1: False, 6: False, 13: True},
+        # A column that is written anew is a third commit, and its index one that may be left out: 20.
+        "everyday": {1: False, 2: False, 4: False, 11: False, 17: False, 18: True, 19: True},
     }
     for name, skips in commits.items():
         for skip, stands in skips.items():

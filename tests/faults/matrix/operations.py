@@ -58,6 +58,11 @@ node Person { name: String @key  age: I32? @index  spare: String?  rank: I32 @de
 node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text)  body: Blob?  tags: [String] @default(["t"]) }
 edge Wrote: Person -> Note { year: I32?  weight: F64 @default(0.5) }
 """
+EVERYDAY = """
+node Person { name: String @key  age: I64? @index  spare: String?  @range(age, 0..)  @unique(name, age) }
+node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text, model="m")  body: Blob? }
+edge Wrote: Person -> Note @card(0..9) { year: I64? }
+"""
 TYPES = ("Person", "Note", "Wrote", "Fresh")
 # Run twice, each of these leaves what it leaves when it is run once.
 BOTH = "query q($k: String) { insert Person { name: $k, age: 5 } insert Note { slug: $k } }"
@@ -361,6 +366,7 @@ OPERATIONS: dict[str, Operation] = {
     "schema apply": Operation(_apply(SOFT, False), graph="alone"),
     "schema apply, filling columns": Operation(_apply(FILLING, False), graph="alone"),
     "schema apply, hard": Operation(_apply(HARD, True), graph="alone"),
+    "schema apply, everyday": Operation(_apply(EVERYDAY, True), graph="alone"),
     "mutate, with upkeep": Operation(_with_upkeep("main"), branch=None),
     "mutate on a fork, with upkeep": Operation(_with_upkeep("side"), branch=None),
     "mutate, compacting the manifest": Operation(_mutate(), graph="crowded"),
