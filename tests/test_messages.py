@@ -22,7 +22,7 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/user/*.md"), *ROOT.glob("ex
 COMMAND = re.compile(r"(run |use |with |`|\$ )?\bomnigraph ([a-z][a-z-]*)((?: [a-z][a-z-]*)?)")
 #: Read by others, or only by tests.
 # The second is what a server prints when it listens.
-FOREIGN = {"OMNIGRAPH_FAILPOINTS", "OMNIGRAPH_LISTEN_ADDR"}
+FOREIGN = {"OMNIGRAPH_FAILPOINTS", "OMNIGRAPH_LISTEN_ADDR", "OMNIGRAPH_METRICS_ADDR"}
 
 
 @functools.cache

@@ -140,6 +140,12 @@ class TestAddresses:
         with pytest.raises(Misuse, match="--bind"):
             parse("--store", "g", f"--bind={text}")
 
+    def test_where_metrics_are(self):
+        assert parse("--store", "g").metrics is None
+        assert parse("--store", "g", "--metrics-bind", "[::1]:0").metrics == ("::1", 0)
+        with pytest.raises(Misuse, match="--metrics-bind 9090 is no address"):
+            parse("--store", "g", "--metrics-bind", "9090")
+
     def test_hosts_and_proxies_are_checked(self):
         found = parse("--store", "g", "--allow-host", "x.org", "--trusted-proxy", "10.0.0.0/8")
         assert [str(host) for host in found.allowed_hosts] == ["x.org"]
@@ -186,7 +192,6 @@ class TestOthers:
     @pytest.mark.parametrize(
         "flag",
         [
-            ("--metrics-bind", "127.0.0.1:0"),
             ("--no-group-commit",),
             ("--require-all-graphs",),
             ("--no-ui",),

@@ -24,7 +24,7 @@ from tests.server.test_serving import ask, health_of, names
 ADD = "query add($name: String) { insert Person { name: $name } }"
 NAMES = "query names() { match { $p: Person } return { $p.name as name } }"
 TWO = ("--workers", "2")
-CLIENTS, EACH = 8, 50
+CLIENTS, EACH = 8, 25
 HEADERS = {"authorization": "Bearer t-ada"}
 POLICY = """
 version: 1

@@ -145,6 +145,7 @@ class Attempts:
             except ContractBroken:
                 raise
             except LOST as lost:
+                self.workspace.tally.count_lost_race()
                 left = self._attempts_left(attempt, lost, left)
                 if isinstance(lost, (Contention, SchemaApplyInProgress)):
                     # The locks were lost, or another writer is in the middle of something that may

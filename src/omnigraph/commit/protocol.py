@@ -123,6 +123,7 @@ def commit_under_locks(
     if not lock_names(workspace, write) <= set(held.names):
         raise MoreLocks
     made = _Commit(workspace, write, staged, held).run()
+    workspace.tally.count_commit()
     logger.info("commit %s: %s on branch `%s`", made.graph_commit_id, made.operation, write.branch)
     return made
 

@@ -75,6 +75,11 @@ class GraphState:
             return self._reader
 
     @property
+    def cache_bytes(self) -> int:
+        """How many bytes reads keep in memory."""
+        return 0 if self._reader is None else self._reader.cache.nbytes
+
+    @property
     def blob_policy(self) -> BlobPolicy:
         """Where blobs may come from.
 

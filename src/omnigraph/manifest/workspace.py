@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -29,6 +30,25 @@ AfterCommit = Callable[["Workspace", str, Sequence[Written]], Callable[[], objec
 """Gets the branch and the tables of a commit; returns what to do once its locks are free, if anything."""
 
 
+class Tally:
+    """How many commits a handle made, and how many of its attempts found another commit made before them."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.commits = 0
+        self.lost_races = 0
+
+    def count_commit(self) -> None:
+        """Count a commit."""
+        with self._lock:
+            self.commits += 1
+
+    def count_lost_race(self) -> None:
+        """Count an attempt that another commit came before."""
+        with self._lock:
+            self.lost_races += 1
+
+
 @dataclass(frozen=True, slots=True)
 class Workspace:
     """The root, control objects, locks and manifest of one graph.
@@ -43,6 +63,7 @@ class Workspace:
     manifest: Manifest
     after_commit: AfterCommit = lambda _workspace, _branch, _written: None
     operations: RecentOperations = field(default_factory=RecentOperations)
+    tally: Tally = field(default_factory=Tally)
 
     def ref(self, location: str) -> TableRef:
         """Return the address of a table."""

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.errors import BadRequest, BlobRange, GraphNotFound, Unauthenticated
+from omnigraph.errors import BadRequest, BlobRange, Busy, GraphNotFound, Unauthenticated
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.decisions import could_ever
@@ -94,6 +95,8 @@ class ServerApp:
         except Exception as error:  # noqa: BLE001 - every error has its answer
             await self._answer_error(exchange, error)
         finally:
+            seconds = perf_counter() - exchange.began
+            self._state.figures.answered(exchange.route, exchange.out.status, seconds)
             if requests_log.isEnabledFor(logging.INFO):
                 requests_log.info("request", extra=exchange.facts())
 
@@ -276,6 +279,8 @@ class ServerApp:
                 "answer broken off", exc_info=error, extra={"request_id": exchange.request_id}
             )
             return
+        if isinstance(error, Busy):
+            self._state.figures.refused(error)
         graph_id = None if exchange.served is None else exchange.served.id
         status, headers, body = error_answer(error, exchange.request_id, graph_id)
         if isinstance(error, BlobRange):

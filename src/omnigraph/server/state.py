@@ -7,10 +7,11 @@ runs that. Requests change nothing in it; only the process that ends sets ``drai
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from omnigraph.server.figures import Figures
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ class ServerState:
     policy: Checker | None = None
     agents: bool = False
     draining: bool = False
+    figures: Figures = field(default_factory=Figures)
     version: str = __version__
     internal_schema_version: int = INTERNAL_SCHEMA_VERSION
 

@@ -32,7 +32,8 @@ class Writers:
         if count >= self._most:
             raise Busy(
                 f"{count} writes of this actor are under way, and more than {self._most} may not be; "
-                "send the request again in a second"
+                "send the request again in a second",
+                cause="writes",
             )
         slot = WriteSlot(self, actor)
         slot.charge(size)
@@ -45,7 +46,8 @@ class Writers:
         if held + size > self._most_bytes:
             raise Busy(
                 f"the bodies of this actor's writes under way have {held:,} bytes, and with {size:,} "
-                f"more they would pass {self._most_bytes:,}; send the request again in a second"
+                f"more they would pass {self._most_bytes:,}; send the request again in a second",
+                cause="bodies",
             )
         if size:
             self._bytes[actor] = held + size
@@ -95,7 +97,8 @@ class Streams:
         if self.running >= self._most:
             raise Busy(
                 f"{self.running} exports are under way, and more than {self._most} may not be; send "
-                "the request again in a second"
+                "the request again in a second",
+                cause="streams",
             )
         self.running += 1
 
@@ -143,7 +146,8 @@ class HeldAnswers:
     def _no_room(self, size: int) -> Busy:
         return Busy(
             f"answers of {self.held:,} bytes are being sent, and this one of {size:,} would pass the "
-            f"{self._most:,} that a server holds; send the request again in a second"
+            f"{self._most:,} that a server holds; send the request again in a second",
+            cause="answers",
         )
 
     def _fits(self, size: int) -> bool:

@@ -357,5 +357,6 @@ class ReadLane:
 
 def _no_turn() -> Busy:
     return Busy(
-        "too many reads are waiting for their turn on this server; send the request again in a second"
+        "too many reads are waiting for their turn on this server; send the request again in a second",
+        cause="queries",
     )

@@ -32,6 +32,7 @@ from omnigraph.service.operations import Operation, Run
 from omnigraph.service.wire import BlobParameters, Wire
 
 if TYPE_CHECKING:
+    from omnigraph.server.figures import Figures
     from omnigraph.server.state import ServerState
 
 T = TypeVar("T")
@@ -106,6 +107,14 @@ class Engine:
             query_bytes=(limits.query_max_mb << 20) or None,
         )
         self._timeout = limits.query_timeout_ms / 1000 or None
+
+    def measure(self, figures: Figures) -> None:
+        """Say how much is under way."""
+        figures.set("queries_running", self.reads.running)
+        figures.set("queries_waiting", self.reads.waiting)
+        figures.set("writes_running", self.writers.running)
+        figures.set("streams_running", self.streams.running)
+        figures.set("answer_bytes", self.answers.held)
 
     async def read(self, exchange: Exchange, asked: Asked) -> None:
         """Run a read in its turn, and send its answer."""

@@ -10,6 +10,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.policy import Checker, DefaultDeny
 from omnigraph.policy.cedar import CedarChecker
 from omnigraph.server.decisions import LoggedChecker
+from omnigraph.server.figures import Figures
 from omnigraph.server.handling.agents import is_installed
 from omnigraph.server.hosts import Authority, HostRules
 from omnigraph.server.limits import ServerLimits
@@ -21,7 +22,9 @@ from omnigraph.storage.scratch import make_scratch
 
 
 @contextmanager
-def booted(options: Options, data: BootData, bound: Authority) -> Iterator[ServerState]:
+def booted(
+    options: Options, data: BootData, bound: Authority, figures: Figures | None = None
+) -> Iterator[ServerState]:
     """Open the graphs, which recovers what dead writers left, and make the state that requests see."""
     with ExitStack() as cleanup:
         spool = make_scratch("spool")
@@ -45,6 +48,7 @@ def booted(options: Options, data: BootData, bound: Authority) -> Iterator[Serve
             verifier=data.tokens,
             policy=None if server is None else LoggedChecker(CedarChecker(server), None),
             agents=options.agents and is_installed(),
+            figures=Figures() if figures is None else figures,
         )
 
 

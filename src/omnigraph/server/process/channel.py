@@ -8,12 +8,14 @@ What is handed down lies in a file without a name, which every worker reads from
 
 from __future__ import annotations
 
+import mmap
 import os
 import pickle
 import tempfile
 from dataclasses import dataclass
 from typing import BinaryIO, Final, cast
 
+from omnigraph.server.figures import NBYTES, Figures
 from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot_data import BootData
 from omnigraph.server.process.options import Options
@@ -47,6 +49,12 @@ def nameless_file() -> BinaryIO:
     if hasattr(os, "memfd_create"):
         return os.fdopen(os.memfd_create("omnigraph"), "w+b")
     return cast("BinaryIO", tempfile.TemporaryFile())
+
+
+def shared_figures(descriptor: int) -> Figures:
+    """Return figures that all who have this file see; the file is made as long as it must be."""
+    os.ftruncate(descriptor, NBYTES)
+    return Figures(memoryview(mmap.mmap(descriptor, NBYTES)))
 
 
 def handed_down(descriptor: int) -> HandedDown:

@@ -14,7 +14,7 @@ import importlib.util
 import logging
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import OmniGraphError
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from omnigraph.server.hosts import Authority
     from omnigraph.server.process.channel import HandedDown
+    from omnigraph.server.process.metrics import Numbers
     from omnigraph.server.process.options import Options
     from omnigraph.server.process.serving import Signals
 
@@ -36,7 +37,7 @@ MISUSED: Final = 2
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run a server until it is asked to end, and return the exit code."""
-    for library in ("uvicorn", "httptools"):
+    for library in ("uvicorn", "httptools", "prometheus_client"):
         if importlib.util.find_spec(library) is None:
             return _complain(
                 f"{library} is not installed; install the extra: pip install 'omnigraph[server]'",
@@ -80,32 +81,67 @@ def _run(options: Options, signals: Signals) -> int:
     refuse_what_is_not_there_yet(options)
     check_access(options, tokens)
     data = read_boot_data(options, tokens)
-    with listening(options, is_open=data.is_open) as (listener, bound):
-        if options.workers == 1:
-            from omnigraph.server.process.running import run
-
-            return run(options, data, listener, bound, signals, lambda: _announce(bound))
-        return _run_workers(HandedDown(options, data, bound), listener, signals)
+    with listening(options, is_open=data.is_open) as (listener, bound), ExitStack() as cleanup:
+        given = HandedDown(options, data, bound)
+        served = _run_here if options.workers == 1 else _run_workers
+        return served(given, listener, signals, cleanup)
 
 
-def _run_workers(given: HandedDown, listener: socket.socket, signals: Signals) -> int:
+def _run_here(
+    given: HandedDown, listener: socket.socket, signals: Signals, cleanup: ExitStack
+) -> int:
+    """Serve in this process."""
+    from omnigraph.server.figures import Figures
+    from omnigraph.server.process.running import run
+
+    figures = Figures()
+    measured = _show_metrics(given.options, lambda: [figures.numbers()], cleanup)
+
+    def ready() -> None:
+        _announce(given.bound, measured)
+
+    return run(given.options, given.data, listener, given.bound, signals, ready, figures)
+
+
+def _run_workers(
+    given: HandedDown, listener: socket.socket, signals: Signals, cleanup: ExitStack
+) -> int:
+    """Serve in several processes, and look after them."""
     from omnigraph.server.process.parent import Parent
     from omnigraph.server.process.ports import Port
 
     def ready() -> None:
         signals.drain_with(parent.drain)
-        _announce(given.bound)
+        _announce(given.bound, measured)
 
     parent = Parent(given, Port(listener), ready)
     signals.at_last(parent.end_at_once)
+    measured = _show_metrics(given.options, parent.numbers, cleanup)
     return parent.run()
 
 
-def _announce(bound: Authority) -> None:
-    """Tell whoever started the server where it listens."""
+def _show_metrics(options: Options, numbers: Numbers, cleanup: ExitStack) -> Authority | None:
+    """Answer requests for metrics, if that is wanted; return where."""
+    if options.metrics is None:
+        return None
+    from omnigraph.server.hosts import authority_of
+    from omnigraph.server.process.metrics import MetricsServer
+    from omnigraph.server.process.ports import bind
+
+    bound = bind(*options.metrics, "--metrics-bind")
+    cleanup.callback(MetricsServer(bound, numbers).close)
+    return authority_of(*bound.getsockname()[:2])
+
+
+def _announce(bound: Authority, measured: Authority | None) -> None:
+    """Tell whoever started the server where it listens, and where its metrics are."""
     logger.info("listening on %s", bound)
+    if measured is not None:
+        logger.info("metrics on %s", measured)
     with suppress(OSError, ValueError, AttributeError):  # nobody reads it, or there is no stdout
         sys.stdout.write(f"OMNIGRAPH_LISTEN_ADDR={bound}\n")
+        if measured is not None:
+            sys.stdout.write(f"OMNIGRAPH_METRICS_ADDR={measured}\n")
         sys.stdout.flush()
 
 

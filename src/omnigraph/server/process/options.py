@@ -33,7 +33,6 @@ _NOT_YET: Final = {
     "--cluster": "serve graphs with --store or --graph",
     "--no-group-commit": "every write is a commit of its own already",
     "--require-all-graphs": "a server of --store and --graph starts with all its graphs or not at all",
-    "--metrics-bind": "the log has a line for every request",
     "--no-ui": "there is none to leave out",
 }
 """What belongs to later releases, and what to do meanwhile."""
@@ -59,6 +58,7 @@ class Options:
     queries: Mapping[str, Path]
     agents: bool
     workers: int
+    metrics: tuple[str, int] | None
     not_yet: tuple[str, ...]
 
     @property
@@ -96,7 +96,9 @@ def _checked(given: argparse.Namespace) -> Options:
             if _is_given(given, flag):
                 raise Misuse(f"{flag} cannot stand beside --cluster, which declares its own")
     workers = settings.SERVER_WORKERS.get() if given.workers is None else given.workers
-    host, port = _address(settings.SERVER_BIND.get() if given.bind is None else given.bind)
+    bound = settings.SERVER_BIND.get() if given.bind is None else given.bind
+    host, port = _address(bound, "--bind")
+    metrics = given.metrics_bind
     return Options(
         graphs=graphs,
         host=host,
@@ -110,6 +112,7 @@ def _checked(given: argparse.Namespace) -> Options:
         queries=_bound("--queries", given.queries, graphs, shared=False),
         agents=not given.no_mcp,
         workers=_workers(workers.strip()),
+        metrics=None if metrics is None else _address(metrics, "--metrics-bind"),
         not_yet=tuple(used),
     )
 
@@ -195,14 +198,14 @@ def _workers(text: str) -> int:
     return int(text)
 
 
-def _address(text: str) -> tuple[str, int]:
+def _address(text: str, flag: str) -> tuple[str, int]:
     host, _, port = text.strip().rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
         host = ""
     if not host or not port.isascii() or not port.isdigit() or int(port) > 65_535:
-        raise Misuse(f"--bind {text} is no address; give HOST:PORT, such as 127.0.0.1:8080")
+        raise Misuse(f"{flag} {text} is no address; give HOST:PORT, such as 127.0.0.1:8080")
     return host, int(port)
 
 
@@ -296,11 +299,11 @@ def _parser() -> argparse.ArgumentParser:
         default=[],
         help="stored queries: a directory of .gq files",
     )
+    add("--metrics-bind", metavar="HOST:PORT", help="where /metrics is (nowhere)")
     add("--no-mcp", action="store_true", help="offer no tools to agents")
     add("--version", action="version", version=version_text())
     # Known, so that they can be refused by name.
-    for flag in ("--cluster", "--metrics-bind"):
-        add(flag, help=argparse.SUPPRESS)
+    add("--cluster", help=argparse.SUPPRESS)
     for flag in ("--no-group-commit", "--require-all-graphs", "--no-ui"):
         add(flag, action="store_true", help=argparse.SUPPRESS)
     return parser

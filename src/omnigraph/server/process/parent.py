@@ -13,7 +13,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from subprocess import Popen, TimeoutExpired
@@ -21,6 +21,7 @@ from time import monotonic
 from typing import BinaryIO, Final
 
 from omnigraph import settings
+from omnigraph.server.figures import Figures
 from omnigraph.server.process.channel import (
     DRAIN,
     END,
@@ -28,6 +29,8 @@ from omnigraph.server.process.channel import (
     PIECE,
     READY,
     HandedDown,
+    nameless_file,
+    shared_figures,
 )
 from omnigraph.server.process.ports import Port
 from omnigraph.server.process.serving import Ending
@@ -88,6 +91,8 @@ class Place:
     due: float | None = None
     pause: float = FIRST_PAUSE
     restarts: int = 0
+    counted: BinaryIO = field(default_factory=nameless_file)
+    """Where its workers count, one after the other."""
 
 
 class Parent:
@@ -105,6 +110,7 @@ class Parent:
         self._given = given
         self._stored: BinaryIO
         self._places = [Place(number) for number in range(1, given.options.workers + 1)]
+        self._figures = [shared_figures(place.counted.fileno()) for place in self._places]
         self._selector = selectors.DefaultSelector()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_out.setblocking(False)
@@ -118,12 +124,20 @@ class Parent:
         """How many workers were started in place of ones that died."""
         return sum(place.restarts for place in self._places)
 
+    def numbers(self) -> list[Sequence[float]]:
+        """Return what each worker has counted, and what the parent itself has."""
+        own = Figures()
+        own.add("worker_restarts", self.restarts)
+        return [own.numbers(), *(figures.numbers() for figures in self._figures)]
+
     def run(self) -> int:
         """Look after the workers until all have ended; return the exit code."""
         with ExitStack() as cleanup:
             self._stored = cleanup.enter_context(self._given.store())
             for each in (self._selector, self._wake_in, self._wake_out):
                 cleanup.callback(each.close)
+            for place in self._places:
+                cleanup.callback(place.counted.close)
             cleanup.callback(self.end_at_once)
             self._selector.register(self._wake_in, selectors.EVENT_READ, self._woken)
             for place in self._places:
@@ -185,7 +199,7 @@ class Parent:
         """Start a worker; it says when it is ready."""
         place.due = None
         try:
-            worker = self._spawn()
+            worker = self._spawn(place)
         except OSError as error:
             self._lost(place, f"worker {place.number} cannot be started: {error.strerror}")
             return
@@ -194,13 +208,14 @@ class Parent:
             worker.channel, selectors.EVENT_READ, lambda: self._hear(place, worker)
         )
 
-    def _spawn(self) -> Worker:
+    def _spawn(self, place: Place) -> Worker:
         secret = {setting.variable for setting in _SECRET}
         environment = {name: value for name, value in os.environ.items() if name not in secret}
         ours, theirs = socket.socketpair()
         try:
             with theirs, self._port.listener() as listener:
-                passed = (theirs.fileno(), listener.fileno(), self._stored.fileno())
+                files = (theirs, listener, self._stored, place.counted)
+                passed = [file.fileno() for file in files]
                 process = Popen(  # noqa: S603 - this program itself
                     [*COMMAND, *map(str, passed)],
                     stdin=subprocess.DEVNULL,
@@ -240,6 +255,7 @@ class Parent:
         """Take note that a worker is gone, and see that there will be another."""
         self._selector.unregister(worker.channel)
         place.worker = None
+        self._figures[place.number - 1].clear()
         code = worker.end(GRACE_SECONDS)
         if self._until is not None:
             return

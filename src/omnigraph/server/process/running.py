@@ -12,11 +12,14 @@ from contextlib import ExitStack
 from functools import partial
 from typing import NoReturn
 
+from omnigraph.graph.session import access_of
+from omnigraph.server.figures import Figures
 from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot import booted
 from omnigraph.server.process.boot_data import BootData
 from omnigraph.server.process.options import Options
 from omnigraph.server.process.serving import Asking, GraphServer, take_turns_often
+from omnigraph.server.state import ServerState
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +31,7 @@ def run(
     bound: Authority,
     asking: Asking,
     ready: Callable[[], None],
+    figures: Figures,
 ) -> int:
     """Open the graphs and serve them until asked to end; return the exit code.
 
@@ -35,25 +39,51 @@ def run(
     """
     take_turns_often()
     with ExitStack() as cleanup:
-        state = cleanup.enter_context(booted(options, data, bound))
+        state = cleanup.enter_context(booted(options, data, bound, figures))
         forget_spool = partial(shutil.rmtree, state.spool_directory, ignore_errors=True)
         asking.at_last(forget_spool)
         from omnigraph.server.app import create_app
 
         app = create_app(state)
-        server = GraphServer(app, state, app.engine.lanes, options.ending)
+        measured = Measured(state)
+
+        def measure() -> None:
+            app.engine.measure(figures)
+            measured.look()
+
+        lanes = app.engine.lanes
+        server = GraphServer(app, state, lanes, options.ending, measure=measure)
 
         def serving() -> None:
             asking.drain_with(server.drain)
             ready()
 
         is_done = server.run_on(listener, serving)
+        measure()
         logger.info("ended")
         if not (is_done and _is_over(cleanup.pop_all().close, options.ending.publishing)):
             # Threads that still work would keep the process. What they leave is recovered.
             forget_spool()
             _leave(0)
     return 0
+
+
+class Measured:
+    """What the graphs of a server count, told as far as it was not told before."""
+
+    def __init__(self, state: ServerState) -> None:
+        self._figures = state.figures
+        self._graphs = [access_of(served.graph).state for served in state.graphs.values()]
+        self._told = (0, 0)
+
+    def look(self) -> None:
+        """Add what came since the last look."""
+        tallies = [graph.workspace.tally for graph in self._graphs]
+        now = sum(each.commits for each in tallies), sum(each.lost_races for each in tallies)
+        self._figures.add("commits", now[0] - self._told[0])
+        self._figures.add("lost_races", now[1] - self._told[1])
+        self._told = now
+        self._figures.set("cache_bytes", sum(graph.cache_bytes for graph in self._graphs))
 
 
 def _is_over(work: Callable[[], object], seconds: float) -> bool:

@@ -127,6 +127,7 @@ class GraphServer(uvicorn.Server):
         work: Work,
         ending: Ending,
         patience: Patience = ORDINARY_PATIENCE,
+        measure: Callable[[], None] = lambda: None,
     ) -> None:
         protocol = partial(GuardedProtocol, patience=patience, is_draining=lambda: state.draining)
         config = uvicorn.Config(
@@ -145,6 +146,7 @@ class GraphServer(uvicorn.Server):
         self._state = state
         self._work = work
         self._ending = ending
+        self._measure = measure
         self._listening: Callable[[], None] = lambda: None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -175,6 +177,11 @@ class GraphServer(uvicorn.Server):
         # uvicorn sets the header `Date` with its first tick only.
         await self.on_tick(0)
         self._listening()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Look at what is under way, ten times a second."""
+        self._measure()
+        return await super().on_tick(counter)
 
     def _begin_to_end(self) -> None:
         if self._state.draining:

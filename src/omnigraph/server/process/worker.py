@@ -1,6 +1,6 @@
 """A worker: one of the processes that serve, started by a parent with sockets and everything that was read at boot.
 
-    python -P -m omnigraph.server.process.worker CHANNEL LISTENER HANDED_DOWN
+    python -P -m omnigraph.server.process.worker CHANNEL LISTENER HANDED_DOWN FIGURES
 
 The arguments are numbers of open files. The parent says when to end. A signal from somebody else, such as one
 that a terminal or a service manager sends to all processes, is only the wish to drain. When the parent is gone
@@ -20,7 +20,14 @@ from contextlib import suppress
 from typing import Final, NoReturn
 
 from omnigraph.errors import OmniGraphError
-from omnigraph.server.process.channel import DRAIN, END, FAILED, READY, handed_down
+from omnigraph.server.process.channel import (
+    DRAIN,
+    END,
+    FAILED,
+    READY,
+    handed_down,
+    shared_figures,
+)
 from omnigraph.server.process.logs import set_up_logs
 from omnigraph.server.process.running import run
 from omnigraph.server.process.serving import SIGNALS
@@ -90,8 +97,9 @@ class Orders:
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until told to end, and return the exit code."""
-    channel_number, listener_number, handed_number = map(int, arguments)
-    for number in (channel_number, listener_number, handed_number):
+    numbers = [int(each) for each in arguments]
+    channel_number, listener_number, handed_number, figures_number = numbers
+    for number in numbers:
         os.set_inheritable(number, False)
     channel = socket.socket(fileno=channel_number)
     orders = Orders(channel)
@@ -108,7 +116,8 @@ def main(arguments: Sequence[str]) -> int:
 
     try:
         with socket.socket(fileno=listener_number) as listener:
-            return run(given.options, given.data, listener, given.bound, orders, ready)
+            figures = shared_figures(figures_number)
+            return run(given.options, given.data, listener, given.bound, orders, ready, figures)
     except OmniGraphError as error:
         # The parent tells it, once for all workers.
         _say(channel, FAILED + str(error).encode())
