@@ -136,6 +136,55 @@ def test_a_past_state_reads_as_before_in_the_larger_type(graph):
     assert [str(kind) for kind in old.schema.types] == ["string", "int64", "double"]
 
 
+TWO_HOPS = """query q($t: I64) {
+  match { $s: Ship  $s calls $p  $o calls $p  $s.tons = $t }
+  return { $s.imo, $s.tons, $o.crew, $o.draft } order { $o.crew }
+}"""
+
+
+def test_a_warm_handle_goes_on(graph):
+    """What it has in memory is of the smaller type; rows change before and after."""
+    with og.open(graph.uri) as warm:
+        tons = 2_147_483_002
+        before = warm.query(TWO_HOPS, {"t": tons}).rows
+        assert len(before) == 8
+        graph.schema.apply(WIDE)
+        assert warm.query(TWO_HOPS, {"t": tons}).rows == before
+        assert warm.query(TWO_HOPS, {"t": 1 << 40}).rows == []
+        run(graph, 'update Ship set { tons: 1099511627776 } where imo = "S002"')
+        assert warm.query(TWO_HOPS, {"t": tons}).rows == []
+        found = warm.query(TWO_HOPS, {"t": 1 << 40}).rows
+        assert found == [{**row, "s.tons": 1 << 40} for row in before]
+        run(graph, 'update Ship set { draft: 0.1 } where imo = "S005"')
+        assert min(row["o.draft"] for row in warm.query(TWO_HOPS, {"t": 1 << 40}).rows) == 0.1
+
+
+@pytest.mark.parametrize("op", ["=", ">", "<", "!="])
+def test_a_past_state_is_asked_for_values_that_its_column_cannot_hold(graph, op):
+    past = graph.snapshot().graph_commit_id
+    graph.schema.apply(WIDE)
+    text = (
+        f"query q() {{ match {{ $s: Ship  $s.tons {op} 5000000000 }} return {{ count($s) as n }} }}"
+    )
+    with_tons = sum(1 for row in nodes(graph, "Ship").values() if "tons" in row)
+    assert with_tons == 84
+    wanted = {"=": 0, ">": 0, "<": with_tons, "!=": with_tons}[op]
+    assert graph.query(text, snapshot=past).rows == [{"n": wanted}]
+    assert graph.query(text).rows == [{"n": wanted}]
+
+
+def test_what_was_written_before_is_compared_and_reverted_afterwards(graph):
+    first = f"commit:{graph.snapshot().graph_commit_id}"
+    made = run(graph, 'update Ship set { tons: 5, draft: 0.5 } where imo = "S001"').commit
+    graph.schema.apply(WIDE)
+    (change,) = graph.diff(first, "main").changes
+    assert (change.id, change.op) == ("S001", "update")
+    graph.commits.revert(made.graph_commit_id)
+    found = nodes(graph, "Ship")["S001"]
+    assert (found["tons"], found["draft"]) == (2_147_483_001, 0.125)
+    assert graph.diff(first, "main").changes == ()
+
+
 def test_larger_values_are_written_and_found(graph):
     with pytest.raises(InputError, match=r"Ship\.tons"):
         graph.load([{"type": "Ship", "data": {**ship(1), "tons": 1 << 40}}])

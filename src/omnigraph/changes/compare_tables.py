@@ -62,7 +62,10 @@ class RowTexts:
             elif kind.is_blob:
                 texts.append(self._blobs(batch.column(column)))
             else:
-                texts.append(column_to_json_text(kind, batch.column(column)))
+                # A past state may have the numbers in a smaller type.
+                values, wanted = batch.column(column), kind.arrow_type()
+                values = values if values.type == wanted else values.cast(wanted)
+                texts.append(column_to_json_text(kind, values))
         ids = batch.column("id")
         joined = pc.binary_join_element_wise(pa.array([""] * len(ids), pa.utf8()), *texts, ",")
         places = batch.column(ROW_ID).cast(pa.int64())
