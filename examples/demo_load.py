@@ -78,12 +78,34 @@ query about($words: String) {
   order { bm25($a.title, $words) }
   limit 5
 }
+query way($from: String, $to: String) {
+  match { $a: Person { handle: $from }  $b: Person { handle: $to }  optional { $a $p:<knows>{1,} $b } }
+  return { length($p) as steps, nodes($p.name) as people }
+}
+query silent() {
+  match { $p: Person  optional { $p wrote $a } }
+  return {
+    $p.level as level, count(distinct $p) as people, count($a) as articles,
+    round(count($a) / count(distinct $p), 2) as each
+  }
+  order { level }
+}
+query joined() {
+  match { $p: Person  $p.level = "admin" or $p.age >= 65 and not exists { $p wrote $_ } }
+  return { part($p.joined, "year") as year, count(*) as people, min($p.name) as first }
+  having { people > 1 }
+  order { year desc }
+  limit 3
+}
 """
 QUESTIONS: list[tuple[str, str, dict[str, Any]]] = [
     ("Which companies write the most?", "busiest", {}),
     ("Where do most colleagues know each other?", "insiders", {}),
     ("Whom does p7 reach in up to three steps, by level?", "reach", {"handle": "p7"}),
     ("Which articles are about clusters of sparks?", "about", {"words": "spark cluster"}),
+    ("What is the shortest way from p7 to p99?", "way", {"from": "p7", "to": "p99"}),
+    ("How much does each level write, those who write nothing included?", "silent", {}),
+    ("In which years did admins join, and elders who never wrote?", "joined", {}),
 ]
 
 

@@ -285,6 +285,9 @@ def test_the_demo_tells_its_story_and_draws_it(capsys, tmp_path):
     assert "local engine" in shown
     # The first company has the most people in it, so they write the most.
     assert re.search(r"^company +\| articles\n.*\n.* & Co 0 +\|", shown, re.MULTILINE)
+    assert re.search(r"^steps \| people\n-.*\n +\d+ \| \[", shown, re.MULTILINE)
+    assert re.search(r"^level +\| people \| articles \| each\n", shown, re.MULTILINE)
+    assert re.search(r"^ *2025 \| ", shown, re.MULTILINE)
     assert "main has 600 people now" in shown  # a fifth of the records
     assert "finds 1 conflict" in shown
     assert re.search(r"p7 now: .*'age': 37\b", shown)
