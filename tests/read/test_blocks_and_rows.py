@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import ParamError
+from omnigraph.errors import ParamError, TypeCheckError
 
 SCHEMA = """
 node Person { name: String @key  tags: [String]? }
@@ -64,6 +64,32 @@ def test_a_required_parameter_of_a_source_cannot_be_null(graph):
     assert graph.query(text, {"n": 2}).scalar() == 2
     with pytest.raises(ParamError, match="`n` of type I64 of the source `top` cannot be null"):
         graph.query(text, {"n": None})
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "given"),
+    [
+        ("I32", "$n", "3000000000: it is from -2147483648 to 2147483647"),
+        ("I32", "$n - 1", "2999999999: it is"),
+        ("U32", "1 - 2", "-1: it is from 0"),
+    ],
+)
+def test_an_argument_of_a_source_is_in_the_range_of_its_parameter(graph, kind, argument, given):
+    text = (
+        f"query s($k: {kind}) {{ match {{ $p: Person  length($p.name) > $k }} return {{ $p.name as n }} }} "
+        f"($n: I64) match {{ $r: s({argument}) }} return {{ count(*) as n }}"
+    )
+    with pytest.raises(ParamError, match=f"of type {kind} of the source `s` cannot be {given}"):
+        graph.query(text, {"n": 3_000_000_000})
+
+
+def test_a_condition_on_edges_names_what_the_edge_does_not_have(graph):
+    for words, told in [
+        ("rated[star > 1]", "T6: edge type Rated has no property `star`"),
+        ("knows[id = 1]", "T6: edge type Knows has no property `id`"),
+    ]:
+        with pytest.raises(TypeCheckError, match=told):
+            graph.query(f"match {{ $a: Person  $a {words} $b }} return {{ $a }}")
 
 
 def test_a_list_in_the_condition_of_an_edge(graph):

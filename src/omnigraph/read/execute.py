@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.embeddings.embedder import Embedder
-from omnigraph.errors import ParamError
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.params import passed
 from omnigraph.read.asked import groups_wanted, matched, rows_kept
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
@@ -228,20 +228,11 @@ class _Run:
         """The rows of another query, or the elements of a list parameter."""
         if isinstance(source, ir.Elements):
             return elements_of(source, {**self.params, **ONE})
-        names = [param.name for param in source.plan.params]
         given = [
             self.params[arg.name] if isinstance(arg, ir.RecordsRef) else value_of(arg, self.params)
             for arg in source.args
         ]
-        params = dict.fromkeys(names) | dict(zip(names, given, strict=False))
-        for param in source.plan.params:
-            if params[param.name] is None and not param.type.nullable:
-                raise ParamError(
-                    f"parameter `{param.name}` of type {param.type.display} of the source "
-                    f"`{source.plan.name}` cannot be null",
-                    param=param.name,
-                    type=param.type.display,
-                )
+        params = passed(source.plan.params, given, source.plan.name)
         params[ir.NOW_PARAM] = self.params[ir.NOW_PARAM]
         table = run_read(self.view, source.plan, params, embedder=self.embedder)
         types = {c.name: c.type for c in source.plan.columns if isinstance(c.type, PropType)}

@@ -8,7 +8,7 @@ from typing import Any
 from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.ir import ParamSpec, RecordList
 from omnigraph.spelling import nearest_name
-from omnigraph.types import PropType, Unfit, json_form, param_from_json, shown
+from omnigraph.types import INTEGER_RANGES, PropType, Unfit, json_form, param_from_json, shown
 
 
 def named_or_given(
@@ -36,6 +36,33 @@ def bind(declared: Sequence[ParamSpec], given: object, *, js_safe: bool = False)
         if key not in known:
             raise _undeclared(str(key), known)
     return {spec.name: _bound(spec, given, js_safe) for spec in declared}
+
+
+def passed(
+    declared: Sequence[ParamSpec], values: Sequence[Any], source: str | None
+) -> dict[str, Any]:
+    """The parameters of a query that is a source, given these stored values in order; one left out is None."""
+    names = [spec.name for spec in declared]
+    given = dict.fromkeys(names) | dict(zip(names, values, strict=False))
+    for spec in declared:
+        try:
+            _check_passed(spec, given[spec.name])
+        except Unfit as unfit:
+            place = f"parameter `{spec.name}` of type {spec.type.display} of the source `{source}`"
+            raise ParamError(f"{place} {unfit}", param=spec.name, type=spec.type.display) from None
+    return given
+
+
+def _check_passed(spec: ParamSpec, value: Any) -> None:
+    if value is None:
+        if not spec.type.nullable:
+            raise Unfit("cannot be null")
+    elif isinstance(spec.type, PropType) and spec.type.scalar in INTEGER_RANGES:
+        low, high = INTEGER_RANGES[spec.type.scalar]
+        values = value if spec.type.is_list else [value]
+        for one in (min(values), max(values)) if values else ():
+            if not low <= one <= high:
+                raise Unfit(f"cannot be {one}: it is from {low} to {high}")
 
 
 def _undeclared(key: str, known: set[str]) -> ParamError:

@@ -201,15 +201,17 @@ def declared(
     entity = context.entity(variable)
     known = entity.properties.get(name)
     what = "node" if variable.kind == "node" else "edge"
+    is_named = variable.name != ir.EDGE
     if known is None:
         hint = did_you_mean(name, entity.properties)
-        if name == "id":
+        if name == "id" and is_named:
             hint = f"write `id(${variable.name})` to get the {what}'s id"
             if variable.kind == "node":
                 hint = f"return `${variable.name}` itself to get the node's id"
         context.fail(
             rule,
-            f"{what} type {entity.name} of `${variable.name}` has no property `{name}`",
+            f"{what} type {entity.name}{f' of `${variable.name}`' if is_named else ''} has no property "
+            f"`{name}`",
             span,
             hint,
         )
@@ -218,7 +220,7 @@ def declared(
         if same is None or same.type.as_nullable(False) != known.type.as_nullable(False):
             context.fail(
                 rule,
-                f"`${variable.name}` is an edge of {' or '.join(variable.types)}, and `{name}` is not a "
+                f"{f'`${variable.name}`' if is_named else 'it'} is an edge of {' or '.join(variable.types)}, and `{name}` is not a "
                 f"property of one type in all of them: {other} has {shown_property(same)}",
                 span,
             )

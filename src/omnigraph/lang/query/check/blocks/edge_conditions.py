@@ -26,8 +26,7 @@ class EdgeConditions(Conditions):
             expr.name == "null"
         ):
             return super().name(expr)
-        shown = BoundVariable("the edge", "edge", self.edge.type_name, self.edge.other_types)
-        kind = declared(self.context, shown, expr.name, expr.span).type
+        kind = declared(self.context, self.edge, expr.name, expr.span).type
         if kind.is_blob:
             self.context.fail(
                 "T24", f"`{expr.name}` is a Blob and cannot be read by a query", expr.span
