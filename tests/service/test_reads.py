@@ -12,6 +12,7 @@ from omnigraph.errors import (
     CursorRejected,
     EntityNotFound,
     PolicyDenied,
+    SchemaViolation,
 )
 from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Decision
@@ -110,6 +111,19 @@ def test_schemas(graph):
     assert [step["kind"] for step in document["steps"]] == ["add_property"]
     smaller = schema.PlanRequest(schema_source=SCHEMA.replace("age: I32?", ""))
     assert schema.plan_schema(graph, smaller, "u")["warnings"] != []
+
+
+def test_a_plan_that_is_checked(graph):
+    strict = SCHEMA.replace("since: I32?", "since: I32?  @unique(src, dst)")
+    request = schema.PlanRequest(schema_source=strict, check=True)
+    assert schema.plan_schema(graph, request, "u")["checked"] is True
+    required = SCHEMA.replace("age: I32?", "age: I32")
+    request = schema.PlanRequest(schema_source=required, check=True)
+    with pytest.raises(SchemaViolation) as refused:
+        schema.plan_schema(graph, request, "u")
+    (found,) = refused.value.body()["schema_violation"]
+    assert (found["element"], found["rule"]) == ("node:Person.age", "required")
+    assert found["rows"] == len(found["row_ids"]) > 0
 
 
 def test_lint(graph):

@@ -127,6 +127,32 @@ def test_every_type_survives_the_way_through_spark_and_back(spark, graph):
     assert found["none"] == dict.fromkeys(TYPES) | {"id": "none", "name": "none"}
 
 
+def test_a_number_of_a_larger_type_is_read_and_written_also_in_the_past(spark, graph):
+    given = {"name": "a", "small": 7, "unsigned": 4_000_000_000, "single": 0.1}
+    graph.load([{"type": "Thing", "data": given}])
+    past = graph.snapshot().graph_commit_id
+    graph.schema.apply(
+        SCHEMA.replace("small: I32?", "small: I64?")
+        .replace("unsigned: U32?", "unsigned: U64?")
+        .replace("single: F32?", "single: F64?")
+    )
+    kinds = {"small": "bigint", "unsigned": "decimal(20,0)", "single": "double"}
+    for options in ({}, {"snapshot": past}):
+        frame = read(spark, graph, "Thing", **options).load().select(*kinds)
+        assert {one.name: one.dataType.simpleString() for one in frame.schema} == kinds
+        assert frame.toArrow().to_pylist() == [
+            {
+                "small": 7,
+                "unsigned": decimal.Decimal(4_000_000_000),
+                "single": 0.10000000149011612,
+            }
+        ]
+    larger = spark.sql("SELECT 'b' AS name, 5000000000 AS small, double(0.1) AS single")
+    write(larger, graph, "Thing", mode="append")
+    (found,) = read(spark, graph, "Thing").load().where("small = 5000000000").collect()
+    assert (found["name"], found["single"]) == ("b", 0.1)
+
+
 def test_columns_filters_and_partitions_reach_lance(spark, graph):
     for start in range(0, 40, 10):
         graph.load(
