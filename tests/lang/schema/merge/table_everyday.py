@@ -141,6 +141,18 @@ case(
     merged=(add("Ship", "built: I32? @default(1)"),),
 )
 case(
+    "add a required property with a default",
+    source=(add("Ship", "built: I32 @default(1)"),),
+    target=(add("Ship", "owner: String?"),),
+    merged=(add("Ship", "built: I32 @default(1)"), add("Ship", "owner: String?")),
+)
+case(
+    "add the same required property with a default",
+    source=(add("Ship", "built: I32 @default(1)"),),
+    target=(add("Ship", "built: I32 @default(1)"),),
+    merged=(add("Ship", "built: I32 @default(1)"),),
+)
+case(
     "add the same property, required by one",
     source=(add("Ship", "built: I32 @default(1)"),),
     target=(add("Ship", "built: I32?"),),

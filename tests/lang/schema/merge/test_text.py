@@ -49,6 +49,16 @@ def test_one_side_changed_is_its_text_as_it_stands():
     assert merged_text((), [ADDED]) == edited(YARD, [ADDED])
 
 
+def test_one_side_that_dropped_and_added_again_is_its_text_too():
+    base = graph(YARD)
+    moved = YARD.replace("    flag: String?\n", "").replace(
+        "    imo:", "    flag: String?\n    imo:"
+    )
+    feature = base.branch("f").apply(YARD.replace("    flag: String?\n", "")).apply(moved)
+    assert feature.ir.shape.shape_hash == base.ir.shape.shape_hash
+    assert merge(base, feature, base.branch("m")).schema.text == moved
+
+
 def test_both_changed_alike_is_the_targets_text():
     other = (ADDED[0], "    flag: String?\n    built: I32?   // year\n")
     assert merged_text([ADDED], [other]) == edited(YARD, [other])

@@ -94,11 +94,14 @@ def merged_text(
     Where one side changed, that is its text. Otherwise declarations follow in the order of the target,
     then those the source added.
     """
-    _, source, target = sides
+    base, source, target = sides
     hashes = [each.ir.shape.shape_hash for each in sides]
+    of_source = shape.shape_hash == hashes[1]
+    if of_source and target.ir == base.ir:
+        return source.text
     if shape.shape_hash == hashes[2]:
         return target.text
-    if shape.shape_hash == hashes[1] and hashes[2] == hashes[0]:
+    if of_source and hashes[2] == hashes[0]:
         return source.text
     return _Assembly(shape, decided, trees, schemas).text(source.text, target.text)
 
