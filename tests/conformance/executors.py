@@ -20,6 +20,7 @@ from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM, Bm25, ParamRef, Ranking, ReadPlan, Rrf, Score
 from omnigraph.lang.query.params import bind
 from omnigraph.read.output.query_result import QueryResult
+from tests.conformance.descriptors import check_descriptor
 from tests.conformance.expectations import check_rows
 from tests.oracle.graph import Graph as Plain
 from tests.oracle.interpreter import run, to_json_rows
@@ -93,6 +94,8 @@ class StoredSession:
         answers = [self._read(graph, path, source, name, params) for graph, path in self._ways()]
         types = [column.type.arrow_type() for column in plan.columns]
         assert all(answer.to_arrow().schema.types == types for answer in answers)
+        catalog = self.graphs[0].schema.catalog
+        check_descriptor(catalog, source, name, answers[0].to_arrow())
         if not _shows_the_time(plan):
             judged = run(plan, self.plain(), bind(plan.params, params), _now_ms())
             wanted = to_json_rows(plan, judged)
