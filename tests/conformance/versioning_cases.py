@@ -22,7 +22,11 @@ JUDGED = {"op", "expect", "save", "handle"}
 READ = {*TARGET, *JUDGED}
 PREPARED = {"phase", "as"}
 WRITE = {*TARGET, "actor", "if_commit", "retries", "operation_id", *PREPARED, *JUDGED}
-MERGE = {"actor", "granularity", "dry_run", "images", "resolve", *PREPARED, *JUDGED}
+MERGE = {
+    *("actor", "granularity", "dry_run", "images", "resolve", "resolve_schema"),
+    *PREPARED,
+    *JUDGED,
+}
 STEP_KEYS = {
     "load": {"data", "mode", "from", *WRITE},
     "mutate": {"query", "params", *WRITE},
@@ -32,7 +36,9 @@ STEP_KEYS = {
     "branch_list": JUDGED,
     "commits": {"branch", "filter", "limit", "before", "id", *JUDGED},
     "snapshot": READ,
-    "apply": {"schema", "allow_data_loss", "actor", *JUDGED},
+    "apply": {"schema", "allow_data_loss", "actor", "branch", *JUDGED},
+    "plan": {"schema", "allow_data_loss", "branch", *JUDGED},
+    "schema": READ,
     "merge": {"source", "target", "delete_branch", *MERGE},
     "revert": {"commit", "branch", *MERGE},
     "publish": {"of", *JUDGED},
@@ -103,7 +109,7 @@ class _Steps:
         given = {key: self._filled(value) for key, value in step.items() if key != "save"}
         expect = given.get("expect") or {}
         error = expect.get("error")
-        keeps = bool(error or given.get("dry_run") or given.get("phase"))
+        keeps = bool(error or given.get("dry_run") or given.get("phase") or given["op"] == "plan")
         before = self.shared.state() if keeps else None
         try:
             result = self._carry_out(given)

@@ -16,6 +16,7 @@ _SHAPES: dict[str, Callable[[Any], bool]] = {
     "<epoch_us>": lambda value: isinstance(value, int) and value > 10**15,
     "<any>": lambda value: value is not None,
 }
+ABSENT = "<absent>"
 # Keys that say how another key is compared.
 _MODIFIERS = {"except", "match"}
 
@@ -25,7 +26,10 @@ def alike(got: Any, want: Any) -> bool:
     if isinstance(want, str) and want in _SHAPES:
         return _SHAPES[want](got)
     if isinstance(got, Mapping) and isinstance(want, Mapping):
-        return all(alike(got.get(key), value) for key, value in want.items())
+        return all(
+            key not in got if value == ABSENT else alike(got.get(key), value)
+            for key, value in want.items()
+        )
     if isinstance(got, list | tuple) and isinstance(want, list):
         return len(got) == len(want) and all(map(alike, got, want))
     return same_value(got, want)
@@ -116,6 +120,12 @@ def _check_contained(result: Mapping[str, Any], wanted: Any, place: str) -> None
     assert not missing, f"{place}: {missing} not among {result['blocks']}"
 
 
+def _check_declared(result: Mapping[str, Any], wanted: Any, place: str) -> None:
+    declared = result["declared"]
+    wrong = {key: declared.get(key) for key, value in wanted.items() if declared.get(key) != value}
+    assert not wrong, f"{place}: declared is {wrong}, not {wanted}"
+
+
 def _check_why_kept(result: Mapping[str, Any], wanted: Any, place: str) -> None:
     for table_key, reasons in wanted.items():
         given = result["why_kept"].get(table_key, set())
@@ -141,6 +151,7 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any], Any, str], None]] = {
     "block_commits_last": _check_last_commits,
     "blocks_contain": _check_contained,
     "why_kept": _check_why_kept,
+    "declared": _check_declared,
 }
 EXPECT_KEYS = {
     *_CHECKS,
@@ -153,4 +164,5 @@ EXPECT_KEYS = {
     *("roundtrip_equal", "roundtrip_branches", "roundtrip_shares_commits"),
     *("blocks", "block_count", "block_commits", "changes_flat", "caught_up"),
     *("graph_commit_id", "branch", "manifest_version", "created_at", "actor_id"),
+    *("declared", "applied", "supported", "steps"),
 }

@@ -11,6 +11,7 @@ from typing import Any
 
 import omnigraph
 from omnigraph.graph import Graph
+from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.storage.tables.table import open_table
 from tests.conformance.versioning_expectations import documents
 from tests.opened import workspace_of
@@ -18,7 +19,7 @@ from tests.opened import workspace_of
 TARGET = ("branch", "snapshot", "version", "tag", "time")
 FILTER = ("kinds", "types", "ops")
 _WRITE = ("branch", "actor", "if_commit", "retries", "operation_id")
-_MERGE = ("actor", "granularity", "dry_run", "images")
+_MERGE = ("actor", "granularity", "dry_run", "images", "resolve_schema")
 
 
 class Operations:
@@ -62,8 +63,18 @@ class Operations:
         return {**done.to_json(), "commit": _id(done.commit)}
 
     def _apply(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        done = self.graph.schema.apply(given["schema"], **_only(given, "allow_data_loss", "actor"))
+        options = _only(given, "allow_data_loss", "actor", "branch")
+        done = self.graph.schema.apply(given["schema"], **options)
         return {**done.to_json(), "commit": _id(done.commit)}
+
+    def _plan(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        plan = self.graph.schema.plan(
+            given["schema"], **_only(given, "allow_data_loss", "branch")
+        ).to_json()
+        return dict(plan)
+
+    def _schema(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        return {"declared": declared(self.graph.schema.show(**self._keywords(given)).catalog)}
 
     def _branch_create(self, given: Mapping[str, Any]) -> dict[str, Any]:
         options = {"from_": self._target(given["from"])} if "from" in given else {}
@@ -245,6 +256,35 @@ class Operations:
         if days is None:
             return moment
         return (moment.date() + dt.timedelta(days=days)).isoformat()
+
+
+def declared(catalog: Catalog) -> dict[str, Any]:
+    """The elements of a schema with what they say, as the header of `schema-branches.yaml` defines."""
+    found: dict[str, Any] = {f"interface:{name}": "interface" for name in catalog.interfaces}
+    for name, interface in catalog.interfaces.items():
+        found |= {
+            f"interface:{name}.{one.name}": one.type.display
+            for one in interface.properties.values()
+        }
+    for key, entity in _entities(catalog):
+        found[key] = "node"
+        if isinstance(entity, EdgeType):
+            low, high = entity.cardinality.min, entity.cardinality.max
+            card = (
+                "" if (low, high) == (0, None) else f" @card({low}..{'' if high is None else high})"
+            )
+            found[key] = f"{entity.from_type} -> {entity.to_type}{card}"
+        found |= {f"{key} @{one.name}": one.value for one in entity.annotations}
+        found |= {f"{key} @index({', '.join(group)})": True for group in entity.declared_index}
+        for name, prop in entity.properties.items():
+            found[f"{key}.{name}"] = prop.type.display
+            found |= {f"{key}.{name} @{one.name}": one.value for one in prop.annotations}
+    return found
+
+
+def _entities(catalog: Catalog) -> Iterable[tuple[str, Entity]]:
+    yield from ((f"node:{name}", one) for name, one in catalog.nodes.items())
+    yield from ((f"edge:{name}", one) for name, one in catalog.edges.items())
 
 
 def _only(given: Mapping[str, Any], *names: str) -> dict[str, Any]:

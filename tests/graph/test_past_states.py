@@ -12,7 +12,6 @@ from omnigraph.errors import (
     BranchInUse,
     CommitNotFound,
     Contention,
-    SchemaConflict,
     VersionNotFound,
 )
 from omnigraph.manifest.history import records
@@ -161,14 +160,15 @@ def test_a_branch_from_the_past_descends_from_where_the_commit_was_made(graph):
     assert graph.branches.create("x", from_=og.at("side", time=start.created_at)).from_ == "main"
 
 
-def test_a_branch_needs_the_schema_of_now(graph):
+def test_a_branch_has_the_schema_of_the_commit_it_starts_at(graph):
     before = graph.snapshot()
     graph.schema.apply(SCHEMA.replace("flag: String?", "flag: String? built: I32?"))
-    with pytest.raises(SchemaConflict) as refusal:
-        graph.branches.create("side", from_=before)
-    assert refusal.value.details["graph_commit_id"] == before.graph_commit_id
-    graph.branches.create("side", from_=graph.snapshot())
-    assert graph.branches.list() == ["main", "side"]
+    graph.branches.create("then", from_=before)
+    graph.branches.create("now", from_=graph.snapshot())
+    asked = "query q() { match { $s: Ship } return { $s.built } }"
+    with pytest.raises(og.errors.TypeCheckError, match="built"):
+        graph.query(asked, branch="then")
+    assert {row["s.built"] for row in graph.query(asked, branch="now").rows} == {None}
 
 
 # ------------------------------------------------------------------ branches that must stay

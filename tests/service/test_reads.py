@@ -49,7 +49,7 @@ def ids(graph):
 def test_a_snapshot(graph):
     document = states.snapshot(graph, states.SnapshotRequest(branch=" side "))
     assert list(document) == [
-        "branch", "graph_commit_id", "manifest_version", "internal_schema_version", "tables",
+        "branch", "graph_commit_id", "manifest_version", "internal_schema_version", "schema_hash", "tables",
     ]  # fmt: skip
     assert document["branch"] == "side"
     assert [list(table) for table in document["tables"]] == [
@@ -103,7 +103,10 @@ def test_an_entity(graph, ids):
 
 
 def test_schemas(graph):
-    assert schema.show_schema(graph) == {"schema_source": SCHEMA}
+    shown = schema.show_schema(graph, schema.ShowRequest())
+    assert shown == {"schema_source": SCHEMA, "schema_hash": graph.schema.show().schema_hash}
+    assert schema.show_schema(graph, schema.ShowRequest(branch="side")) == shown
+    assert schema.diff_schemas(graph, "main", "side")["steps"] == []
     wider = SCHEMA.replace("since: I32?", "since: I32?  how: String?")
     request = schema.PlanRequest(schema_source=wider)
     document = schema.plan_schema(graph, request, "u")

@@ -275,16 +275,6 @@ def test_a_recovered_hard_drop_is_purged_too(graph):
 # ------------------------------------------------------------------ refusals
 
 
-def test_branches_are_named(graph):
-    graph.branches.create("review")
-    before = state(graph)
-    assert graph.schema.plan(ADDED).supported
-    with pytest.raises(SchemaConflict, match=r"`main`.*`review`") as caught:
-        graph.schema.apply(ADDED)
-    assert caught.value.details["branches"] == ["review"]
-    assert state(graph) == before
-
-
 def test_an_unsupported_plan_is_refused_with_its_first_reason(graph):
     before = state(graph)
     with pytest.raises(UnsupportedMigration, match=r"^\[OG-MF-106\]"):

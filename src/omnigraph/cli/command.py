@@ -135,6 +135,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _reads("status", "commands.status"),
         _reads("snapshot", "commands.status"),
         _reads("schema show", "commands.schema:show_schema", alias="get"),
+        _reads("schema diff", "commands.schema:diff_schemas"),
         _reads("schema plan", "commands.schema:plan_schema"),
         _writes("schema apply", "commands.schema:apply_schema"),
         _writes("branch create", "commands.branch:create_branch"),

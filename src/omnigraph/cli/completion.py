@@ -36,6 +36,7 @@ NAMED_BRANCHES: Final = {
     "branch delete": {"name"},
     "branch merge": {"source"},
     "diff": {"from_", "to"},
+    "schema diff": {"from_", "to"},
     "tag create": {"target"},
 }
 Shell = Literal["bash", "zsh", "fish"]

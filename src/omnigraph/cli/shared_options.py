@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -19,6 +19,7 @@ from omnigraph.cli.sides.side import Conditions
 from omnigraph.cli.words import GRAPH_HELP
 from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest, ParamError, SourceError
+from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
     from omnigraph.service.documents import TargetValues
@@ -260,6 +261,32 @@ def read_resolve(given: str | None) -> Any:
         raise BadRequest(f"the resolutions are no JSON object; {form}")
     resolve_from_json(document)  # refuses what is none before a graph is opened
     return document["resolutions"]
+
+
+def read_resolve_schema(given: Sequence[str] | None) -> Any:
+    """Return what ``--resolve-schema`` says: a word for all, or a word for each element."""
+    if not given:
+        return None
+    if len(given) == 1 and "=" not in given[0]:
+        return given[0]
+    words: dict[str, str] = {}
+    for one in given:
+        element, equals, word = one.rpartition("=")
+        if not equals or element in words:
+            why = "is named twice" if equals else "has no `=`"
+            raise typer.BadParameter(
+                f"--resolve-schema {one!r}: {element or one!r} {why}; give ours or theirs alone, or ELEMENT=WORD "
+                "for each element"
+            )
+        words[element] = word
+    return words
+
+
+def step_lines(steps: Sequence[Document]) -> list[str]:
+    """Return a line for each step of a schema change."""
+    from omnigraph.lang.schema.migrate.read_steps import read_step
+
+    return [f"  {read_step(step).describe()}" for step in steps]
 
 
 def _decode(text: str, what: str, form: str) -> Any:

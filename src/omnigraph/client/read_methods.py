@@ -308,6 +308,7 @@ class ReadMethods(Asking[D]):
         target: str | None = None,
         *,
         resolve: wire.Resolutions | None = None,
+        resolve_schema: wire.SchemaResolutions | None = None,
         granularity: wire.Granularity = "entity",
         images: bool = True,
         short: bool = False,
@@ -318,6 +319,7 @@ class ReadMethods(Asking[D]):
             source=source,
             target=target,
             resolve=resolve,
+            resolve_schema=resolve_schema,
             granularity=granularity,
             images=images,
             short=short,
@@ -325,19 +327,32 @@ class ReadMethods(Asking[D]):
         )
         return self.send(self.core.prepare("merge_plan", body))
 
-    def schema(self) -> D:
-        """Return the accepted schema as it was written."""
-        return self.send(self.core.prepare("schema", wire.NoParameters()))
+    def schema(self, **target: Unpack[TargetNames]) -> D:
+        """Return the accepted schema of a state as it was written."""
+        return self.send(self.core.prepare("schema", wire.TargetParameters(**target)))
+
+    def schema_diff(self, from_: State, to: State) -> D:
+        """Return the steps from the schema of one state to that of another."""
+        body = wire.SchemaDiffBody(from_=state_name(from_), to=state_name(to))
+        return self.send(self.core.prepare("schema_diff", body))
 
     def schema_plan(
-        self, schema_source: str, *, allow_data_loss: bool = False, check: bool = False
+        self,
+        schema_source: str,
+        *,
+        allow_data_loss: bool = False,
+        check: bool = False,
+        branch: str | None = None,
     ) -> D:
-        """Return the steps to a new schema; nothing is changed.
+        """Return the steps to a new schema of a branch; nothing is changed.
 
         With ``check`` all stored rows are judged by its new rules.
         """
         body = wire.SchemaPlanBody(
-            schema_source=schema_source, allow_data_loss=allow_data_loss, check=check
+            schema_source=schema_source,
+            allow_data_loss=allow_data_loss,
+            check=check,
+            branch=branch,
         )
         return self.send(self.core.prepare("schema_plan", body, source=schema_source))
 

@@ -68,6 +68,7 @@ class ConflictArguments(CommitArguments, total=False):
     """How conflicts are found, decided and shown."""
 
     resolve: wire.Resolutions | None
+    resolve_schema: wire.SchemaResolutions | None
     granularity: wire.Granularity
     dry_run: bool
     images: bool
@@ -247,12 +248,16 @@ class WriteMethods(Asking[D]):
         schema_source: str,
         *,
         allow_data_loss: bool = False,
+        branch: str | None = None,
         message: str | None = None,
         operation_id: str | None = None,
     ) -> D:
-        """Give the graph a new schema as one commit, or change nothing."""
+        """Give a branch a new schema as one commit, or change nothing; other branches keep theirs."""
         body = wire.SchemaApplyBody(
-            schema_source=schema_source, allow_data_loss=allow_data_loss, message=message
+            schema_source=schema_source,
+            allow_data_loss=allow_data_loss,
+            branch=branch,
+            message=message,
         )
         return self.send(
             self.core.prepare("apply_schema", body, source=schema_source, operation_id=operation_id)

@@ -92,10 +92,11 @@ class TableChange:
 
 @dataclass(frozen=True, slots=True)
 class NewDataset:
-    """A table to create (version 1, empty) and to register in the manifest."""
+    """A table to create (version 1, empty) and to register in the manifest; ``steps`` write its first rows."""
 
     state: TableState
     create: Callable[[], Table]
+    steps: tuple[StagedStep, ...] = ()
 
 
 LateFacts = Callable[[Sequence[TableState]], Mapping[str, Any]]
@@ -116,7 +117,8 @@ class Write:
     and this one. ``only_if_changed``: a write that left out every step ends with
     ``NothingToPublish``. ``is_large``: preparing it again under its locks takes long, so others
     should expect to wait. ``taken_over`` are states of tables that other branches made and that this
-    branch pins from now on; the pins they replace are among ``relied_on``. ``adopted`` are the records
+    branch pins from now on; the pins they replace are among ``relied_on``. ``brought_in`` are states of tables
+    on the main lineage that this branch did not know, and registers. ``adopted`` are the records
     of commits that the branch does not know yet, and ``streams`` the greater batches of streams that come
     with them. ``batch``: the operation is this micro-batch of a stream. ``late_facts`` gives facts that are known only once the
     tables are committed, from their new pins; it raises nothing, and a recovered commit lacks them.
@@ -129,6 +131,7 @@ class Write:
     created: tuple[NewDataset, ...] = ()
     relied_on: tuple[TableState, ...] = ()
     taken_over: tuple[TableState, ...] = ()
+    brought_in: tuple[TableState, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[TableState, ...] = ()
     purged: tuple[int, ...] = ()

@@ -246,10 +246,11 @@ class _Commit:
 
     def _phase_b(self) -> list[TableState]:
         """Create tables and forks, commit every step, and return the new pins."""
+        pins = []
         for new in self.write.created:
             self._effect()
-            new.create()
-        pins = [new.state for new in self.write.created]
+            made = self._run_steps(TableChange(new.state, new.steps), new.create())
+            pins.append(pin_at(new.state, made) if new.steps else new.state)
         for change in self.write.tables:
             table = self.tables[change.base.location]
             if change.base.location in self.forks:
@@ -374,7 +375,10 @@ class _Commit:
                 *(pin for pin in pins if pin.incarnation not in created),
                 *write.taken_over,
             ),
-            registered=tuple(pin for pin in pins if pin.incarnation in created),
+            registered=(
+                *(pin for pin in pins if pin.incarnation in created),
+                *write.brought_in,
+            ),
             renamed=write.renamed,
             dropped=tuple(table.incarnation for table in write.dropped),
             purged=write.purged,

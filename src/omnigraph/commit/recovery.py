@@ -44,7 +44,9 @@ from omnigraph.commit.forks import pin_at
 from omnigraph.commit.phases.publishing import publish_under_locks
 from omnigraph.commit.sidecar import Sidecar, TableEntry, delete_sidecar
 from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageError
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import MAINTENANCE
+from omnigraph.manifest.history.registrations import all_registrations
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -112,7 +114,7 @@ def _recover(
     """Look at the operation once and settle it; the numbered list above says how."""
     state = live_branch(workspace, sidecar)
     if state is None:
-        # No reader can reach the forks that it wrote to any more, and it wrote to nothing else.
+        # No reader can reach the forks that it wrote to any more, and cleanup removes them.
         return _discard_orphan(workspace, sidecar)
     # A writer that died between phases C and D, or a recovery that did: its commit id is in the manifest.
     done = _already_published(workspace, state, sidecar)
@@ -224,7 +226,10 @@ class _Work:
                 *(pin for pin in pins if pin.incarnation not in registered),
                 *sidecar.taken_over,
             ),
-            registered=tuple(pin for pin in pins if pin.incarnation in registered),
+            registered=(
+                *(pin for pin in pins if pin.incarnation in registered),
+                *sidecar.brought_in,
+            ),
             renamed=sidecar.renamed,
             dropped=sidecar.dropped,
             purged=sidecar.purged,
@@ -381,8 +386,19 @@ def _close(workspace: Workspace, sidecar: Sidecar, recovery: Recovery) -> Recove
 
 
 def _discard_orphan(workspace: Workspace, sidecar: Sidecar) -> Recovery:
-    """Settle an operation whose branch is gone, and with it everything it could have made visible."""
+    """Settle an operation whose branch is gone, and with it everything it could have made visible.
+
+    Tables that it made are removed, unless it was published and a branch made from its branch has them.
+    """
     failpoints.hit(BEFORE_DISCARD)
+    made = [entry for entry in sidecar.tables if entry.created_dataset]
+    if made:
+        manifest = workspace.manifest
+        live = map(manifest.state, (MAIN, *manifest.branch_names()))
+        known = all_registrations(manifest, live)
+        for entry in made:
+            if entry.base.incarnation not in known:
+                drop_table(workspace.ref(entry.base.location))
     return _close(workspace, sidecar, _unpublished(sidecar, "OrphanedBranchDiscarded"))
 
 

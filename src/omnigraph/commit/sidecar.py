@@ -71,6 +71,7 @@ class Sidecar:
     owner: Mapping[str, Any]
     registered: tuple[int, ...] = ()
     taken_over: tuple[TableState, ...] = ()
+    brought_in: tuple[TableState, ...] = ()
     renamed: Mapping[int, str] = field(default_factory=dict)
     dropped: tuple[int, ...] = ()
     purged: tuple[int, ...] = ()
@@ -120,7 +121,13 @@ def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks)
         for change in write.tables
     ]
     entries += [
-        TableEntry(new.state, new.state.table_branch, 1, (), created_dataset=True)
+        TableEntry(
+            new.state,
+            new.state.table_branch,
+            1 + len(new.steps),
+            tuple(step.uuid for step in new.steps),
+            created_dataset=True,
+        )
         for new in write.created
     ]
     return Sidecar(
@@ -135,6 +142,7 @@ def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks)
         owner={**held.owner.as_json(), "locks": held.name},
         registered=tuple(new.state.incarnation for new in write.created),
         taken_over=write.taken_over,
+        brought_in=write.brought_in,
         renamed=dict(write.renamed),
         dropped=tuple(table.incarnation for table in write.dropped),
         purged=write.purged,
@@ -310,6 +318,7 @@ def _decode(document: dict[str, Any]) -> Sidecar:
             "locks": tuple(document["locks"]),
             "registered": tuple(document["registered"]),
             "taken_over": tuple(TableState(**s) for s in document.get("taken_over", ())),
+            "brought_in": tuple(TableState(**s) for s in document.get("brought_in", ())),
             "renamed": {int(key): value for key, value in document["renamed"].items()},
             "dropped": tuple(document["dropped"]),
             "purged": tuple(document.get("purged", ())),

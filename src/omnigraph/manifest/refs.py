@@ -11,9 +11,11 @@ from omnigraph import failpoints
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.errors import BranchExists, BranchInUse, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, refuse_clash
+from omnigraph.manifest.history.registrations import registered_alone
 from omnigraph.manifest.history.resolve import no_such_branch
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.migrations import refuse_newer
+from omnigraph.storage.tables.inline_residual import purge_table
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch, delete_branch, remove_residue
 from omnigraph.storage.tables.table_ref import TableRef
@@ -102,26 +104,42 @@ def refuse_dependents(branch: str, others: Sequence[BranchState]) -> None:
 def delete_ref(manifest: Manifest, name: object) -> str:
     """Delete a branch that nothing needs. The caller holds the graph lock.
 
-    The table forks of the branch are deleted too; one that cannot be is left for cleanup.
+    The table forks of the branch are deleted too, and the tables that only this branch has; what cannot be
+    is left for cleanup.
     """
     branch = check_branch_name(name)
     state = manifest.state(branch)
     refuse_newer(state.table)
     forked = [table for table in state.head.tables.values() if table.table_branch == branch]
+    # A tag on one of its commits keeps a branch, and those of other branches pin what they register.
+    own = registered_alone(manifest, state)
+    places = {one.location for one in own}
     failpoints.hit(BEFORE_DELETE)
     delete_branch(manifest.ref, branch)
     failpoints.hit(AFTER_DELETE)
     manifest.forget(branch)
-    # Without the manifest branch no reader can reach these forks, so they are only garbage now.
+    # Without the manifest branch no reader can reach these, so they are only garbage now.
     for table in forked:
-        ref = TableRef(
-            manifest.root.child(table.location), storage_options=manifest.root.lance_options()
-        )
-        try:
-            delete_branch(ref, branch)
-        except OmniGraphError as error:
-            logger.warning("the fork of %s stays until cleanup: %s", table.table_key, error)
+        if table.location not in places:
+            _remove(table.table_key, _ref(manifest, table.location), branch)
+    for one in own:
+        _remove(one.table_key, _ref(manifest, one.location), None)
     return branch
+
+
+def _ref(manifest: Manifest, location: str) -> TableRef:
+    return TableRef(manifest.root.child(location), storage_options=manifest.root.lance_options())
+
+
+def _remove(table_key: str, ref: TableRef, fork: str | None) -> None:
+    """Remove the fork of a table, or the whole table; what stays is left for cleanup."""
+    try:
+        if fork is None:
+            purge_table(ref)
+        else:
+            delete_branch(ref, fork)
+    except OmniGraphError as error:
+        logger.warning("what the branch had of %s stays until cleanup: %s", table_key, error)
 
 
 def _dependents(name: str, others: Sequence[BranchState]) -> Iterator[str]:

@@ -11,6 +11,7 @@ crash can leave them one schema behind. The state file says which schema they mi
 from __future__ import annotations
 
 import json
+import logging
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError, SchemaConflict, StorageError
@@ -25,6 +26,8 @@ from omnigraph.storage.objects.store_errors import InvalidText, NotFound
 
 if TYPE_CHECKING:
     from omnigraph.lang.schema import Compiled
+
+logger = logging.getLogger(__name__)
 
 STATE_FORMAT = 1
 
@@ -84,6 +87,20 @@ def write_mirrors(store: ObjectStore, row: SchemaRow, *, source: bool = True) ->
     store.write_text(layout.SCHEMA_IR, json.dumps(row.ir, ensure_ascii=False, indent=2) + "\n")
     # Last, because the state file vouches for the other two.
     store.write_text(layout.SCHEMA_STATE, json.dumps(_state_document(row), indent=2) + "\n")
+
+
+def mirror_main(store: ObjectStore, row: SchemaRow) -> tuple[str, ...]:
+    """Write the mirror files after a commit of `main`. It is durable, so a failure is only a warning."""
+    try:
+        write_mirrors(store, row)
+    except OmniGraphError as error:
+        logger.warning("the files that mirror the schema are stale: %s", error)
+        text = (
+            f"the files that mirror the schema could not be written ({error}); the next "
+            "read-write open writes them"
+        )
+        return (text,)
+    return ()
 
 
 def _state_document(row: SchemaRow) -> dict[str, Any]:

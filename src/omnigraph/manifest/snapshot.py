@@ -53,6 +53,7 @@ class Snapshot(Shown):
             "graph_commit_id": self.graph_commit_id,
             "branch": self.branch,
             "manifest_version": self.manifest_version,
+            "schema_hash": self.ir_hash,
             "tables": [self.tables[key].to_json() for key in sorted(self.tables)],
         }
 

@@ -42,8 +42,9 @@ def create_branch(session: Session, request: CreateBranchRequest, uri: str) -> D
 
 
 def list_branches(session: Session) -> Document:
-    """Return the names of the branches, `main` first, then by name."""
-    return {"branches": session.branches.list()}
+    """Return the names of the branches, `main` first, then by name, and the hash of the schema of each."""
+    names = session.branches.list()
+    return {"branches": names, "schema_hashes": session.branches.schema_hashes(names)}
 
 
 def delete_branch(session: Session, name: str, uri: str) -> Document:
@@ -85,12 +86,14 @@ def delete_tag(session: Session, name: str) -> Document:
 class MergeRules:
     """How a merge or a revert finds, decides and shows conflicts.
 
-    ``resolve`` is `ours`, `theirs`, or a list of resolutions as JSON has it. A ``dry_run`` writes
+    ``resolve`` is `ours`, `theirs`, or a list of resolutions as JSON has it, and ``resolve_schema`` one of these
+    words or a mapping of elements to them. A ``dry_run`` writes
     nothing and says what would be done; ``limit`` is how many conflicts it shows.
     """
 
     dry_run: bool = False
     resolve: object = None
+    resolve_schema: object = None
     granularity: Literal["entity", "property"] = "entity"
     images: bool = False
     short: bool = False
@@ -106,6 +109,7 @@ class MergeRules:
         return {
             "dry_run": self.dry_run,
             "resolve": resolve_from_json(self.resolve),
+            "resolve_schema": self.resolve_schema,
             "granularity": self.granularity,
             "images": self.images,
             "short": self.short,

@@ -15,6 +15,7 @@ import msgspec
 
 from omnigraph.cancel import within
 from omnigraph.errors import ResourceLimit
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.service import wire
 from omnigraph.service.documents import Document, Streamed
@@ -451,11 +452,18 @@ def delete_tag(call: Call, _: wire.NoParameters, tag: str) -> Document:
     return service.delete_tag(call.session, tag)
 
 
-def show_schema(call: Call, _: wire.NoParameters) -> Document:
-    """Return the accepted schema as it was written."""
+def show_schema(call: Call, request: wire.TargetParameters) -> Document:
+    """Return the accepted schema of a state as it was written."""
     from omnigraph.service import schema as service
 
-    return service.show_schema(call.session)
+    return service.show_schema(call.session, _as(service.ShowRequest, request))
+
+
+def diff_schemas(call: Call, request: wire.SchemaDiffBody) -> Document:
+    """Return the steps from the schema of one state to that of another."""
+    from omnigraph.service import schema as service
+
+    return service.diff_schemas(call.session, _state(request.from_), _state(request.to))
 
 
 def plan_schema(call: Call, request: wire.SchemaPlanBody) -> Document:
@@ -466,10 +474,11 @@ def plan_schema(call: Call, request: wire.SchemaPlanBody) -> Document:
 
 
 def apply_schema(call: Call, request: wire.SchemaApplyBody) -> Document:
-    """Give the graph a new schema as one commit."""
+    """Give a branch a new schema as one commit."""
     from omnigraph.service import schema as service
 
-    if call.stored is not None:
+    # Stored queries are checked against the branch of each invocation; they hold up changes of `main` alone.
+    if call.stored is not None and (request.branch or MAIN).strip() == MAIN:
         from omnigraph.service.stored import check_new_schema
 
         check_new_schema(call.session, call.stored, request.schema_source)

@@ -300,7 +300,14 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
             lane="stream",
             gives=LINES,
         ),
-        _read("schema", "schema", wire.NoParameters, calls.show_schema, "SchemaAnswer"),
+        _read("schema", "schema", wire.TargetParameters, calls.show_schema, "SchemaAnswer"),
+        _read(
+            "schema_diff",
+            "schema/diff",
+            wire.SchemaDiffBody,
+            calls.diff_schemas,
+            "SchemaDiffAnswer",
+        ),
         _read(
             "schema_plan", "schema/plan", wire.SchemaPlanBody, calls.plan_schema, "SchemaPlanAnswer"
         ),

@@ -1,4 +1,4 @@
-"""`init`, `schema show`, `schema plan` and `schema apply`: a graph from a schema, and to another one."""
+"""`init` and `schema`: a graph from a schema, what schemas say, and how a branch gets another one."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest, SchemaConflict
-from omnigraph.service.documents import Document
+from omnigraph.manifest.branch_names import MAIN
+from omnigraph.service.documents import Document, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
+    from omnigraph.manifest.snapshot import TargetLike
 
 _PUBLISHED = "supported", "step_count", "steps", "applied", "manifest_version", "commit"
 _IN_CLUSTER = re.compile(r"(.+)/graphs/[^/]+\.omni")
@@ -19,15 +21,28 @@ _LEDGER = "__cluster/state.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewSchemaRequest:
-    """A new schema. With ``allow_data_loss`` what it drops is removed from disk."""
+    """A new schema of a branch, `main` by default. With ``allow_data_loss`` what it drops is removed from disk."""
 
     schema_source: str
     allow_data_loss: bool = False
+    branch: str | None = None
 
 
-def show_schema(session: Session) -> Document:
-    """Return the accepted schema as it was written."""
-    return {"schema_source": session.schema.source}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShowRequest(TargetRequest):
+    """The state whose schema is shown."""
+
+
+def show_schema(session: Session, request: ShowRequest) -> Document:
+    """Return the accepted schema of a state as it was written, and the hash that names it."""
+    is_named = any(value is not None for value in request.target.values())
+    shown = session.schema.show(**request.target) if is_named else session.schema.show()
+    return {"schema_source": shown.source, "schema_hash": shown.schema_hash}
+
+
+def diff_schemas(session: Session, before: TargetLike, after: TargetLike) -> Document:
+    """Return the steps from the schema of one state to that of another."""
+    return session.schema.diff(before, after).to_json()
 
 
 def without_rename_hints(document: Document) -> Document:
@@ -49,25 +64,31 @@ def plan_schema(session: Session, request: PlanRequest, uri: str) -> Document:
 
     ``warnings`` are there if the plan destroys data or has rename hints that do nothing.
     """
-    plan = session.schema.plan(request.schema_source, request.allow_data_loss, check=request.check)
+    plan = session.schema.plan(
+        request.schema_source,
+        request.allow_data_loss,
+        check=request.check,
+        branch=request.branch or MAIN,
+    )
     document = {"uri": uri, **plan.to_json()}
     return {**document, "warnings": list(plan.warnings)} if plan.warnings else document
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApplyRequest(NewSchemaRequest):
-    """A new schema, which the graph gets."""
+    """A new schema, which a branch gets."""
 
     operation_id: str | None = None
     message: str | None = None
 
 
 def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
-    """Give the graph a new schema as one commit; ``uri`` is how the caller knows the graph.
+    """Give a branch a new schema as one commit; ``uri`` is how the caller knows the graph.
 
     ``warnings`` are there if something was destroyed or is left to do.
     """
-    cluster = cluster_of(session.uri)
+    branch = request.branch or MAIN
+    cluster = cluster_of(session.uri) if branch == MAIN else None
     if cluster is not None:
         raise SchemaConflict(
             f"the graph belongs to the cluster at {cluster}, which decides its schema; change the "
@@ -77,6 +98,7 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
     done = session.schema.apply(
         request.schema_source,
         request.allow_data_loss,
+        branch=branch,
         operation_id=request.operation_id,
         message=request.message,
     )

@@ -61,6 +61,7 @@ def snapshot(session: Session, request: SnapshotRequest) -> Document:
         "graph_commit_id": pinned["graph_commit_id"],
         "manifest_version": pinned["manifest_version"],
         "internal_schema_version": session.internal_schema_version,
+        "schema_hash": pinned["schema_hash"],
         "tables": pinned["tables"],
     }
 

@@ -27,6 +27,8 @@ Granularity = Literal["entity", "property"]
 AtLeastOne = Annotated[int, Meta(ge=1)]
 Resolutions = Literal["ours", "theirs"] | list[dict[str, Any]]
 """How conflicts are decided: all for one side, or entity by entity."""
+SchemaResolutions = Literal["ours", "theirs"] | dict[str, Literal["ours", "theirs"]]
+"""How schemas in conflict are decided: all for one side, or element by element (`node:Ship.flag`)."""
 WITH_COMMAS: Final = frozenset({"kinds", "types", "ops", "names"})
 """Lists that are one query parameter; the values of others may have commas, and each is one."""
 
@@ -305,6 +307,7 @@ class ConflictFields(Wire, kw_only=True, frozen=True):
     """How a merge or a revert finds, decides and shows conflicts."""
 
     resolve: Resolutions | None = None
+    resolve_schema: SchemaResolutions | None = None
     granularity: Granularity = "entity"
     short: bool = False
 
@@ -340,11 +343,19 @@ class RevertBody(ConflictFields, kw_only=True, frozen=True):
     message: str | None = None
 
 
+class SchemaDiffBody(Wire, kw_only=True, frozen=True):
+    """Two states of the graph, whose schemas are compared."""
+
+    from_: StateName = field(name="from")
+    to: StateName
+
+
 class _NewSchema(Wire, kw_only=True, frozen=True):
-    """A new schema. With ``allow_data_loss`` what it drops is removed from disk."""
+    """A new schema of a branch, `main` by default. With ``allow_data_loss`` what it drops is removed from disk."""
 
     schema_source: str
     allow_data_loss: bool = False
+    branch: str | None = None
 
 
 class SchemaPlanBody(_NewSchema, kw_only=True, frozen=True):
@@ -354,7 +365,7 @@ class SchemaPlanBody(_NewSchema, kw_only=True, frozen=True):
 
 
 class SchemaApplyBody(_NewSchema, kw_only=True, frozen=True):
-    """A new schema, which the graph gets."""
+    """A new schema, which a branch gets."""
 
     message: str | None = None
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Frame, Runner, distinct
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
+from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types import stored_items
 from omnigraph.validate.change_set import ChangeSet
@@ -23,7 +26,9 @@ KEY_LIMIT = 10_000
 class Committed:
     """The committed side of a validation.
 
-    It remembers in ``relied_on`` which tables were read, because the publish relies on them.
+    It remembers in ``relied_on`` which tables were read, because the publish relies on them. ``columns`` says,
+    for tables whose columns are not those of their type, which column holds each property; None: no column
+    does, and all is null.
     """
 
     def __init__(
@@ -31,10 +36,12 @@ class Committed:
         runner: Runner,
         pins: Mapping[str, TableState],
         locate: Callable[[TableState], TableRef],
+        columns: Mapping[str, Mapping[str, str | None]] = MappingProxyType({}),
     ) -> None:
         self.runner = runner
         self.pins = pins
         self.locate = locate
+        self._columns = columns
         self.relied_on: set[str] = set()
         self._scanned: dict[tuple[str, ...], Frame] = {}
         self._empty: dict[pa.Schema, Frame] = {}
@@ -62,8 +69,7 @@ class Committed:
         if not wanted:
             return self._empty_rows(schema, names)
         among = stored_items(wanted, schema.field(column).type)
-        where = filter_expression(schema, [Condition(column, "in", among)])
-        return self.runner.scan(self.locate(pin), names, where)
+        return self._read(entity, names, [Condition(column, "in", among)])
 
     def between(self, edge: EdgeType, columns: Sequence[str], keys: Frame) -> Frame:
         """Return committed edges whose ends are among those of the keys, or all if these are many."""
@@ -72,10 +78,10 @@ class Committed:
         self.relied_on.add(edge.table_key)
         if pin.row_count == 0:
             return self._empty_rows(edge.arrow_schema(), names)
-        where = filter_by_ends(edge, lambda side: self._few_values(keys, side))
-        if where is None:
+        where = ends_among(lambda side: self._few_values(keys, side))
+        if not where:
             return self._scan_among(edge, names, "src", keys, "src")
-        return self.runner.scan(self.locate(pin), names, where)
+        return self._read(edge, names, where)
 
     def with_ids(self, entity: Entity, columns: Sequence[str], keys: Frame) -> Frame:
         """Return the committed rows whose id is among those of the keys, or all if these are many."""
@@ -87,8 +93,7 @@ class Committed:
         wanted = self._few_values(keys, "id")
         if wanted is None:
             return self._scan_among(entity, names, "id", keys, "id")
-        where = filter_expression(schema, [Condition("id", "in", wanted)])
-        return self.runner.scan(self.locate(self.pins[entity.table_key]), names, where)
+        return self._read(entity, names, [Condition("id", "in", wanted)])
 
     def no_rows(self, entity: Entity, columns: Sequence[str]) -> Frame:
         """Return a frame of these columns of a type, and of its ids, without rows."""
@@ -127,7 +132,11 @@ class Committed:
         """Return the rows that have one of many keys, or whole columns where that is no dearer."""
         here = self.runner.in_memory(keys)
         found = None
-        if here is not None and _is_exact(here.column(key_column), entity, column):
+        if (
+            self._is_as_declared(entity, [*names, column])
+            and here is not None
+            and _is_exact(here.column(key_column), entity, column)
+        ):
             ref = self.locate(self.pins[entity.table_key])
             found = self.runner.scan_among(ref, names, column, here.column(key_column))
         return self._scan(entity, names) if found is None else found
@@ -136,8 +145,56 @@ class Committed:
         """Return whole columns; rules that need the same columns share one scan."""
         key = (entity.table_key, *names)
         if key not in self._scanned:
-            self._scanned[key] = self.runner.scan(self.locate(self.pins[entity.table_key]), names)
+            self._scanned[key] = self._read(entity, names)
         return self._scanned[key]
+
+    def _is_as_declared(self, entity: Entity, names: Sequence[str]) -> bool:
+        stored = self._columns.get(entity.table_key, {})
+        return all(stored.get(name, name) == name for name in names)
+
+    def _read(
+        self, entity: Entity, names: Sequence[str], conditions: Sequence[Condition] = ()
+    ) -> Frame:
+        """Return columns of the rows that satisfy all conditions, under the names of the type."""
+        import pyarrow as pa
+
+        pin, schema = self.pins[entity.table_key], entity.arrow_schema()
+        if pin.row_count == 0:
+            return self._empty_rows(schema, names)
+        asked = [*names, *(one.column for one in conditions)]
+        if self._is_as_declared(entity, asked):
+            where = filter_expression(schema, conditions) if conditions else None
+            return self.runner.scan(self.locate(pin), names, where)
+        stored = self._columns[entity.table_key]
+        if any(stored.get(one.column, one.column) is None for one in conditions):
+            return self._empty_rows(schema, names)
+        there = {name: stored.get(name, name) for name in names}
+        renamed = [replace(one, column=stored.get(one.column) or one.column) for one in conditions]
+        ref = self.locate(pin)
+        where = filter_expression(open_table(ref).schema, renamed) if renamed else None
+        found = self.runner.scan(ref, [one for one in there.values() if one is not None], where)
+        fields = pa.schema([schema.field(name) for name in names])
+        return self.runner.map(found, _UnderNames(there, fields), fields)
+
+
+@dataclass(frozen=True, slots=True)
+class _UnderNames:
+    """Gives columns the names and types of a schema; one that there is no column for is null."""
+
+    stored: Mapping[str, str | None]
+    schema: pa.Schema
+
+    def __call__(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        import pyarrow as pa
+
+        columns = []
+        for field in self.schema:
+            name = self.stored[field.name]
+            if name is None:
+                columns.append(pa.nulls(batch.num_rows, field.type))
+            else:
+                columns.append(batch.column(name).cast(field.type))
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
 
 def _is_exact(keys: pa.ChunkedArray, entity: Entity, column: str) -> bool:
@@ -148,11 +205,16 @@ def _is_exact(keys: pa.ChunkedArray, entity: Entity, column: str) -> bool:
     return bool(keys.type == kind and not pa.types.is_floating(kind))
 
 
-def filter_by_ends(edge: EdgeType, values: Callable[[str], list[Any] | None]) -> Pushdown | None:
-    """Return a filter for edges by the values of their ends; None if these are too many.
+def ends_among(values: Callable[[str], list[Any] | None]) -> list[Condition]:
+    """Return conditions on the ends of edges, by their values; none if these are too many.
 
-    If only one end has too many different values, the filter is on the other end alone.
+    If only one end has too many different values, the condition is on the other end alone.
     """
     ends = [(side, values(side)) for side in ("src", "dst")]
-    few = [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
+    return [Condition(side, "in", wanted) for side, wanted in ends if wanted is not None]
+
+
+def filter_by_ends(edge: EdgeType, values: Callable[[str], list[Any] | None]) -> Pushdown | None:
+    """Return these conditions as a filter; None if there are none."""
+    few = ends_among(values)
     return filter_expression(edge.arrow_schema(), few) if few else None

@@ -21,7 +21,7 @@ from omnigraph.clock import now_us
 from omnigraph.commit.drift import HealFirst
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.sidecar import list_sidecars
-from omnigraph.errors import BranchInUse, Contention, HistoryReclaimed, SchemaConflict
+from omnigraph.errors import BranchInUse, Contention, HistoryReclaimed
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN, check_branch_name
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
@@ -33,6 +33,7 @@ from omnigraph.manifest.history.equal_content import (
     readable_snapshot,
 )
 from omnigraph.manifest.history.records import BranchRecords, first_parents
+from omnigraph.manifest.history.registrations import registered_alone
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.lost_races import branch_remade
@@ -154,14 +155,15 @@ def _refuse_tagged(manifest: Manifest, doomed: BranchState) -> None:
 
 
 def _refuse_leased(workspace: Workspace, doomed: BranchState) -> None:
-    """Refuse while a live read lease names a table fork of the branch."""
+    """Refuse while a live read lease names a table fork of the branch, or a table that only it has."""
+    own = {one.location for one in registered_alone(workspace.manifest, doomed)}
     forks = {
         table.table_branch_id
         for table in doomed.head.tables.values()
         if table.table_branch == doomed.name
     }
     for lease in live_leases(workspace.store, now_us()):
-        if any(table.table_branch_id in forks for table in lease.tables):
+        if any(table.table_branch_id in forks or table.location in own for table in lease.tables):
             raise Contention(
                 f"a running {lease.operation} reads branch `{doomed.name}`; try again when it has ended",
                 attempts=1,
@@ -204,15 +206,8 @@ def _forked(
 
 
 def _past_version(workspace: Workspace, source: Target) -> tuple[str, int]:
-    """Return where the commit of a past target is; refuse one under another schema, or that is not readable."""
+    """Return where the commit of a past target is; refuse one that is not readable."""
     snapshot = resolve(workspace.manifest, source)
-    accepted = workspace.manifest.state(MAIN).head.ir_hash
-    if snapshot.ir_hash != accepted:
-        raise SchemaConflict(
-            f"commit `{snapshot.graph_commit_id}` has another schema than the accepted one, and all "
-            "branches share one; choose a commit made since the schema last changed",
-            graph_commit_id=snapshot.graph_commit_id,
-        )
     commit = snapshot.commit
     read_commit(workspace, commit)
     return commit.branch or MAIN, commit.manifest_version

@@ -1,33 +1,34 @@
 """Schema changes: plan the steps from the accepted schema to a new source, and apply them.
 
 1. Finish what dead writers left, plan, and take ids for what is new from the graph's counter.
-2. Take every lock of `main`, check everything again, and plan again.
+2. Take every lock of the branch, check everything again, and plan again.
 3. Stage what the tables need, commit the tables and publish them together with the new schema.
-4. Write the mirror files, release the locks, and remove what a hard drop left behind.
+4. Write the mirror files, which follow `main`, release the locks, and remove what a hard drop left behind.
 
 For example, adding ``Person.age`` and renaming Team to Crew moves the table of Person by one version
 (a new column, no row is written), and one publish carries that version, the new key of the other
-table, the new schema and the commit.
+table, the new schema and the commit. On a branch that has no table of Person of its own yet, the table
+is forked first, without copying a row; other branches keep their columns and their schema.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph import failpoints
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.changes import NewDataset, StagedStep, TableChange, Write
+from omnigraph.commit.changes import TableChange, Write
 from omnigraph.commit.heal import heal, run_healing
 from omnigraph.commit.protocol import POINTS, commit_under_locks
 from omnigraph.commit.replays import WriteRequest, kept_answer, run_once, shown_commit
 from omnigraph.commit.whole_branch import WholeBranch, hold_branch
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
-from omnigraph.errors import OmniGraphError, SchemaConflict
-from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.errors import SchemaConflict
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir
@@ -35,8 +36,8 @@ from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.read_steps import read_step
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.create import table_schema
 from omnigraph.manifest.history.identity_counter import take_ids
+from omnigraph.manifest.history.resolve import named_branch
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
@@ -44,18 +45,15 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
 from omnigraph.manifest.schema_row import (
     check_contract,
+    mirror_main,
     read_accepted,
     settle_mirrors,
-    write_mirrors,
 )
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
-from omnigraph.storage.columns.without_columns import index_stages, rewrite_without
 from omnigraph.storage.locks.waiting import Purpose
-from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.write.purges import finish_purges
 from omnigraph.write.schema_checks import RowChecks
-from omnigraph.write.schema_tables import TableChanges, table_changes
+from omnigraph.write.schema_tables import TableChanges, column_steps, new_dataset, table_changes
 
 logger = logging.getLogger(__name__)
 
@@ -148,22 +146,23 @@ def _steps_panel(
 
 @dataclass(frozen=True, slots=True)
 class SchemaRequest:
-    """A new schema: its source, the file it came from, and whether dropped data is destroyed."""
+    """A new schema of a branch: its source, the file it came from, and whether dropped data is destroyed."""
 
     source: str
     filename: str | None = None
     allow_data_loss: bool = False
     actor_id: str | None = None
+    branch: str = MAIN
     asked: WriteRequest = field(default_factory=lambda: WriteRequest("schema_apply"))
     """What a repetition is recognised by, and what the commit says about itself."""
 
 
 def plan_schema(workspace: Workspace, request: SchemaRequest, *, check: bool = False) -> SchemaPlan:
-    """Return the steps from the accepted schema to the new one; nothing is written.
+    """Return the steps from the accepted schema of a branch to the new one; nothing is written.
 
     ``check``: stored rows are judged as ``apply_schema`` would judge them, with the same errors.
     """
-    state = workspace.manifest.state(MAIN)
+    state = named_branch(workspace.manifest, request.branch)
     accepted = _Accepted.read(workspace, state)
     found = accepted.plan(request)
     if check and found.supported:
@@ -173,7 +172,7 @@ def plan_schema(workspace: Workspace, request: SchemaRequest, *, check: bool = F
 
 
 def apply_schema(workspace: Workspace, request: SchemaRequest) -> SchemaApplied:
-    """Give the graph a new schema as one commit, or change nothing.
+    """Give a branch a new schema as one commit, or change nothing.
 
     An unsupported plan is refused with its first reason; a plan without steps does nothing, and one of
     a known operation id is only answered.
@@ -183,12 +182,13 @@ def apply_schema(workspace: Workspace, request: SchemaRequest) -> SchemaApplied:
     def run() -> SchemaApplied:
         return run_healing(workspace, lambda: _Apply(workspace, request).run())
 
-    return run_once(workspace, [MAIN], request.asked, run, SchemaApplied.replay)
+    named_branch(workspace.manifest, request.branch)
+    return run_once(workspace, [request.branch], request.asked, run, SchemaApplied.replay)
 
 
 @dataclass(frozen=True, slots=True)
 class _Accepted:
-    """The accepted schema of a state of `main`, checked against its tables."""
+    """The accepted schema of a state of a branch, checked against its tables."""
 
     row: SchemaRow
     ir: Ir
@@ -230,13 +230,12 @@ class _Apply:
 
     def run(self) -> SchemaApplied:
         """Plan, take the locks, check and plan again, commit, and tidy up."""
-        before = self.workspace.manifest.state(MAIN)
+        before = self.workspace.manifest.state(self.request.branch)
         accepted = _Accepted.read(self.workspace, before)
         found = accepted.plan(self.request)
         if not found.steps:
             version = before.head.commit.manifest_version
             return SchemaApplied(False, version, (), None, _warnings(found))
-        self._refuse_branches()
         found.require_supported()
         # Most of the work is done before the locks are taken: it may take as long as reading the tables.
         self.checks.run(before, found, accepted.catalog, catalog_of(found.target_ir))
@@ -246,9 +245,9 @@ class _Apply:
             found = accepted.plan(self.request, self.numbering)
         target = catalog_of(found.target_ir)
         expected = table_changes(self.workspace, before, accepted.catalog, target)
-        self._refuse_tagged(expected)
+        self._refuse_hard_drop(expected)
         # Planning took a while. Only what happens from here on counts as a change while waiting.
-        newest = self.workspace.manifest.state(MAIN)
+        newest = self.workspace.manifest.state(self.request.branch)
         if newest.head.ir_hash != before.head.ir_hash:
             raise schema_changed()
         POINTS["schema_apply", "before_locks"].hit()
@@ -269,33 +268,48 @@ class _Apply:
         slow = writes or (self.request.allow_data_loss and drops)
         return Purpose("schema_apply", slow=slow)
 
-    def _refuse_branches(self) -> None:
-        """Refuse while there are other branches: their tables would keep the old columns."""
-        others = self.workspace.manifest.branch_names()
-        if others:
-            raise SchemaConflict(
-                f"a schema is applied to a graph whose only branch is `{MAIN}`, and this one has "
-                f"{', '.join(f'`{name}`' for name in others)}; merge or delete them first",
-                branches=others,
-            )
+    def _refuse_hard_drop(self, changes: TableChanges) -> None:
+        """Refuse a hard drop on a named branch, or from a table that another branch or a tag pins.
 
-    def _refuse_tagged(self, changes: TableChanges) -> None:
-        """Refuse a hard drop from a table that a tag pins: the tag keeps what the drop would destroy."""
+        They keep what the drop would destroy.
+        """
         purged = self._purged(changes)
         if not purged:
             return
-        tags = [
-            tag.name
-            for tag in list_tags(self.workspace.manifest)
-            if any(table.incarnation in purged for table in tag.tables)
-        ]
-        if tags:
+        branch = self.request.branch
+        if branch != MAIN:
             raise SchemaConflict(
-                f"a hard drop destroys what {', '.join(f'tag `{name}`' for name in tags)} "
-                f"{'keeps' if len(tags) == 1 else 'keep'}; delete the tags first, or drop without "
-                "allow_data_loss",
+                f"branch `{branch}` shares tables with other branches, which a hard drop would destroy; drop "
+                f"without allow_data_loss, merge the branch, and make the hard drop on `{MAIN}`",
+                branches=[branch],
+                tags=[],
+            )
+        branches, tags = self._keeping(purged)
+        if branches or tags:
+            named = [
+                *(f"branch `{name}`" for name in branches),
+                *(f"tag `{name}`" for name in tags),
+            ]
+            raise SchemaConflict(
+                f"a hard drop destroys what {', '.join(named)} {'keeps' if len(named) == 1 else 'keep'}; "
+                "delete them first, or drop without allow_data_loss",
+                branches=branches,
                 tags=tags,
             )
+
+    def _keeping(self, incarnations: set[int]) -> tuple[list[str], list[str]]:
+        """Return the other live branches and the tags that pin one of these tables."""
+        manifest = self.workspace.manifest
+
+        def keeps(tables: Iterable[TableState]) -> bool:
+            return any(table.incarnation in incarnations for table in tables)
+
+        branches = [
+            name
+            for name in manifest.branch_names()
+            if keeps(manifest.state(name).head.tables.values())
+        ]
+        return branches, [tag.name for tag in list_tags(manifest) if keeps(tag.tables)]
 
     def _purged(self, changes: TableChanges) -> set[int]:
         """Return the incarnations of which a hard drop removes something from disk."""
@@ -312,13 +326,13 @@ class _Apply:
         """Check and plan again on what is there now, commit, and write the mirror files."""
         state = branch.state
         accepted = _Accepted.read(self.workspace, state)
-        self._refuse_branches()
-        settle_mirrors(self.workspace.store, accepted.row)
+        if self.request.branch == MAIN:
+            settle_mirrors(self.workspace.store, accepted.row)
         found = accepted.plan(self.request, self.numbering)
         found.require_supported()
         target = catalog_of(found.target_ir)
         changes = table_changes(self.workspace, state, accepted.catalog, target)
-        self._refuse_tagged(changes)
+        self._refuse_hard_drop(changes)
         self.checks.run(state, found, accepted.catalog, target)
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
@@ -352,12 +366,22 @@ class _Apply:
                 operation_id=request.asked.operation_id,
             ),
             tables=tuple(
-                TableChange(pin, tuple(self._steps(pin, columns)))
+                TableChange(
+                    pin,
+                    tuple(
+                        column_steps(
+                            self.workspace,
+                            pin,
+                            columns,
+                            request.branch,
+                            hard=request.allow_data_loss,
+                        )
+                    ),
+                )
                 for pin, columns in changes.columns
             ),
             created=tuple(
-                NewDataset(table, self._creation(entity, table))
-                for entity, table in changes.created
+                new_dataset(self.workspace, entity, table) for entity, table in changes.created
             ),
             relied_on=tuple(
                 pin for pin in state.head.tables.values() if pin.incarnation not in dropped | moved
@@ -371,36 +395,8 @@ class _Apply:
             ir_hash=state.head.ir_hash,
         )
 
-    def _steps(self, pin: TableState, columns: ColumnChanges) -> Iterator[StagedStep]:
-        """Yield the steps that give a table its new columns."""
-        table = open_table(self.workspace.pinned(pin))
-        planned = plan_columns(table, columns)
-        yield from (StagedStep(stage) for stage in planned.stages())
-        rewrite = None
-        if self.request.allow_data_loss and columns.dropped:
-            rewrite = rewrite_without(table, columns)
-        if rewrite is not None:
-            yield StagedStep(rewrite)
-        for stage in index_stages(table, columns, rewritten=rewrite is not None):
-            yield StagedStep(stage, best_effort=True)
-
-    def _creation(self, entity: Entity, table: TableState) -> Callable[[], Table]:
-        ref = self.workspace.ref(table.location)
-
-        def create() -> Table:
-            return create_table(ref, table_schema(entity))
-
-        return create
-
     def _mirror(self, row: SchemaRow) -> tuple[str, ...]:
-        """Write the mirror files. The commit is durable, so a failure is only a warning."""
-        try:
-            write_mirrors(self.workspace.store, row)
-        except OmniGraphError as error:
-            logger.warning("the files that mirror the schema are stale: %s", error)
-            text = (
-                f"the files that mirror the schema could not be written ({error}); the next "
-                "read-write open writes them"
-            )
-            return (text,)
-        return ()
+        """Write the mirror files of `main`. The commit is durable, so a failure is only a warning."""
+        if self.request.branch != MAIN:
+            return ()
+        return mirror_main(self.workspace.store, row)

@@ -8,9 +8,11 @@ with Boat renamed: the table of Boat gets the key ``node:Vessel``, loses ``len``
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from omnigraph.commit.changes import NewDataset, StagedStep
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
@@ -20,7 +22,9 @@ from omnigraph.manifest.row_reads import former_keys
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
-from omnigraph.storage.columns.stage_schema import ColumnChanges
+from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
+from omnigraph.storage.columns.without_columns import index_stages, rewrite_without
+from omnigraph.storage.tables.table import Table, create_table, open_table
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,16 +38,24 @@ class TableChanges:
     the state of the table, ``renamed`` maps an incarnation to its new key.
     """
 
-    created: tuple[tuple[Entity, TableState], ...]
-    columns: tuple[tuple[TableState, ColumnChanges], ...]
-    renamed: Mapping[int, str]
-    dropped: tuple[TableState, ...]
+    created: tuple[tuple[Entity, TableState], ...] = ()
+    columns: tuple[tuple[TableState, ColumnChanges], ...] = ()
+    renamed: Mapping[int, str] = field(default_factory=dict)
+    dropped: tuple[TableState, ...] = ()
 
 
 def table_changes(
-    workspace: Workspace, state: BranchState, accepted: Catalog, target: Catalog
+    workspace: Workspace,
+    state: BranchState,
+    accepted: Catalog,
+    target: Catalog,
+    *,
+    by_merge: bool = False,
 ) -> TableChanges:
-    """Return what the change from one catalog to another does to the tables of a branch."""
+    """Return what the change from one catalog to another does to the tables of a branch.
+
+    Two branches may add types of one name; only what is applied on `main` can know that no other has it.
+    """
     old, new = _by_incarnation(accepted), _by_incarnation(target)
     pins = {table.incarnation: table for table in state.head.tables.values()}
     columns = []
@@ -53,8 +65,12 @@ def table_changes(
             columns.append((pins[number], changes))
     added = [new[number] for number in sorted(new.keys() - old.keys())]
     used = _names_used(workspace, state) if added else set()
+    apart = by_merge or state.name != MAIN
     return TableChanges(
-        created=tuple((entity, _new_table(entity, state.name, used)) for entity in added),
+        created=tuple(
+            (entity, _new_table(entity, numbered=apart or entity.table_key in used))
+            for entity in added
+        ),
         columns=tuple(columns),
         renamed={
             number: new[number].table_key
@@ -141,12 +157,11 @@ def _by_incarnation(catalog: Catalog) -> dict[int, Entity]:
     return {entity.table_incarnation_id: entity for entity in entities}
 
 
-def _new_table(entity: Entity, branch: str, used: set[str]) -> TableState:
+def _new_table(entity: Entity, *, numbered: bool) -> TableState:
+    """Return the state of an empty table; ``numbered``: its place has its number, as that of no other table."""
     kind: layout.TableKind = "edge" if isinstance(entity, EdgeType) else "node"
     number = entity.table_incarnation_id
-    # Two branches may add types of one name; only on `main` is it known that no other has it.
-    taken = branch != MAIN or entity.table_key in used
-    location = layout.table_location(kind, entity.name, str(number), used_before=taken)
+    location = layout.table_location(kind, entity.name, str(number), used_before=numbered)
     return TableState(entity.table_key, number, location, 1, None, 0)
 
 
@@ -154,3 +169,37 @@ def _names_used(workspace: Workspace, state: BranchState) -> set[str]:
     """Return every table key this graph has or ever had, those of dropped tables included."""
     registered = workspace.manifest.table_rows(state, [rows.TABLE])
     return {key for row in registered for key in (row.table_key, *former_keys(row)) if key}
+
+
+def column_steps(
+    workspace: Workspace,
+    pin: TableState,
+    columns: ColumnChanges,
+    branch: str,
+    *,
+    hard: bool = False,
+) -> Iterator[StagedStep]:
+    """Yield the steps that give a table of a branch its new columns; ``hard``: without the data of dropped ones.
+
+    The caller holds the locks of the branch.
+    """
+    table = open_table(workspace.pinned(pin))
+    planned = plan_columns(table, columns, forks=needs_fork(pin, branch))
+    yield from (StagedStep(stage) for stage in planned.stages())
+    rewrite = rewrite_without(table, columns) if hard and columns.dropped else None
+    if rewrite is not None:
+        yield StagedStep(rewrite)
+    for stage in index_stages(table, columns, rewritten=rewrite is not None):
+        yield StagedStep(stage, best_effort=True)
+
+
+def new_dataset(
+    workspace: Workspace, entity: Entity, table: TableState, rows: StagedStep | None = None
+) -> NewDataset:
+    """Return the table of a new type, to be made at its place; ``rows`` writes its first rows."""
+    ref = workspace.ref(table.location)
+
+    def create() -> Table:
+        return create_table(ref, table_schema(entity))
+
+    return NewDataset(table, create, () if rows is None else (rows,))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import typer
@@ -10,14 +9,20 @@ import typer
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import made_commit, note, replayed
 from omnigraph.cli.shared_options import (
+    BranchOption,
     CommitFlags,
     MessageOption,
     SchemaOption,
+    TargetOptions,
     UriArgument,
+    UriOption,
+    checked_state,
     naming_file,
     read_file,
+    step_lines,
 )
 from omnigraph.display.text import counted
+from omnigraph.manifest.snapshot import TEXT_FORMS
 from omnigraph.service import schema as service
 from omnigraph.service import wire
 from omnigraph.service.documents import Document
@@ -59,17 +64,34 @@ def init(
 
 def show_schema(
     call: Invocation,
+    state: TargetOptions,
     clean: Annotated[
         bool, typer.Option("--clean", help="Leave out rename hints, which did their work.")
     ] = False,
     uri: UriArgument = None,
 ) -> None:
-    """Print the schema of a graph as it was written. `schema get` is the same."""
+    """Print the schema of a state of the graph as it was written. `schema get` is the same."""
+    wanted = wire.TargetParameters(**state.read())
     with call.reach(call.address(uri)) as side:
-        document = side.ask("schema", wire.NoParameters())
+        document = side.ask("schema", wanted)
     if clean:
         document = service.without_rename_hints(document)
     call.answer(document, document["schema_source"])
+
+
+def diff_schemas(
+    call: Invocation,
+    from_: Annotated[str, typer.Argument(metavar="FROM", help=f"One state: {TEXT_FORMS}.")],
+    to: Annotated[str, typer.Argument(metavar="TO", help="The other state, named alike.")],
+    uri: UriOption = None,
+) -> None:
+    """Show the steps from the schema of one state of the graph to that of another."""
+    request = wire.SchemaDiffBody(from_=checked_state(from_), to=checked_state(to))
+    with call.reach(call.address(uri)) as side:
+        document = side.ask("schema_diff", request)
+    steps = document["steps"]
+    text = "\n".join([counted(len(steps), "step"), *step_lines(steps)])
+    call.answer(document, text if steps else "no differences")
 
 
 def plan_schema(
@@ -79,12 +101,16 @@ def plan_schema(
     check: Annotated[
         bool, typer.Option("--check", help="Judge all stored rows by the new rules.")
     ] = False,
+    branch: BranchOption = None,
     uri: UriArgument = None,
 ) -> None:
-    """Show the steps to a new schema. Nothing is changed."""
+    """Show the steps to a new schema of a branch. Nothing is changed."""
     address = call.address(uri)
     request = wire.SchemaPlanBody(
-        schema_source=read_file(schema), allow_data_loss=allow_data_loss, check=check
+        schema_source=read_file(schema),
+        allow_data_loss=allow_data_loss,
+        check=check,
+        branch=branch,
     )
     with naming_file(schema), call.reach(address) as side:
         document = side.ask("schema_plan", request)
@@ -98,11 +124,15 @@ def apply_schema(
     schema: SchemaOption,
     made: CommitFlags,
     allow_data_loss: LossOption = False,
+    branch: BranchOption = None,
     uri: UriArgument = None,
 ) -> None:
-    """Give the graph a new schema as one commit, or change nothing."""
+    """Give a branch a new schema as one commit, or change nothing; other branches keep theirs."""
     request = wire.SchemaApplyBody(
-        schema_source=read_file(schema), allow_data_loss=allow_data_loss, message=made.message
+        schema_source=read_file(schema),
+        allow_data_loss=allow_data_loss,
+        branch=branch,
+        message=made.message,
     )
     with naming_file(schema), call.reach(call.address(uri)) as side:
         document = side.ask("apply_schema", request, said=made.conditions())
@@ -120,7 +150,7 @@ def _planned(document: Document) -> str:
         head += ", not supported"
     if document.get("checked"):
         head += "; every stored row keeps the new rules"
-    return "\n".join([head, *_step_lines(steps)])
+    return "\n".join([head, *step_lines(steps)])
 
 
 def _applied(document: Document) -> str:
@@ -128,10 +158,4 @@ def _applied(document: Document) -> str:
     if commit is None:
         return "the schema is the accepted one; nothing was changed"
     made = f"  commit {commit['graph_commit_id']}{replayed(document)}"
-    return "\n".join(["applied", *_step_lines(document["steps"]), made])
-
-
-def _step_lines(steps: Sequence[Document]) -> list[str]:
-    from omnigraph.lang.schema.migrate.read_steps import read_step
-
-    return [f"  {read_step(step).describe()}" for step in steps]
+    return "\n".join(["applied", *step_lines(document["steps"]), made])

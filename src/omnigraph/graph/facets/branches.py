@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph.graph.arguments import check_flag
-from omnigraph.graph.facets.facet import Facet, Resolve, merge_options
+from omnigraph.graph.facets.facet import Facet, Resolve, ResolveSchema, merge_options
 from omnigraph.manifest import refs
 from omnigraph.manifest.actors import check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
@@ -53,6 +54,13 @@ class Branches(Facet):
         manifest.state(MAIN)  # names alone would not show that another graph is here now
         return refs.list_refs(manifest)
 
+    def schema_hashes(self, names: Iterable[str]) -> dict[str, str]:
+        """Return the hash that names the accepted schema of each of these branches."""
+        self._state.ensure_open()
+        self._access.ask(Action.READ)
+        manifest = self._state.workspace.manifest
+        return {name: manifest.state(name).head.ir_hash for name in names}
+
     def delete(
         self,
         name: str,
@@ -85,6 +93,7 @@ class Branches(Facet):
         images: bool = False,
         *,
         short: bool = False,
+        resolve_schema: ResolveSchema = None,
         if_commit: str | None = None,
         operation_id: str | None = None,
         message: str | None = None,
@@ -93,7 +102,8 @@ class Branches(Facet):
 
         ``granularity="property"`` puts entities together that both sides changed in different properties.
         ``resolve`` decides entities in conflict: ``"ours"`` (the target's state), ``"theirs"``, or for
-        each ``(table key, id)`` an image, None to delete it, or one of the words. A ``dry_run`` writes
+        each ``(table key, id)`` an image, None to delete it, or one of the words. ``resolve_schema`` decides
+        schemas in conflict in the same words, for all or for each element (``"node:Ship.flag"``). A ``dry_run`` writes
         nothing and lists the conflicts; ``images`` makes conflicts show the entities, and ``short``
         shows their vectors and blobs by their sizes. With
         ``delete_branch`` the source is deleted afterwards; an actor who may not delete it merges nothing. With ``engine="spark"`` executors compare
@@ -104,10 +114,13 @@ class Branches(Facet):
         from omnigraph.write.merge.merge import merge_branches
 
         acting = self._access.acting(actor)
+        theirs, ours = trim_branch_name(source), trim_branch_name(into)
         options = merge_options(
             acting,
             granularity,
             resolve,
+            resolve_schema,
+            target=ours,
             dry_run=dry_run,
             images=images,
             short=short,
@@ -116,7 +129,6 @@ class Branches(Facet):
             message=message,
         )
         deletes = check_flag("delete_branch", delete_branch)
-        theirs, ours = trim_branch_name(source), trim_branch_name(into)
         if options.dry_run:
             acting.ask(Action.READ, theirs)
             acting.ask(Action.READ, ours)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.exports_and_diffs import baseline, commit_changes
-from omnigraph.graph.facets.facet import Facet, Resolve, merge_options
+from omnigraph.graph.facets.facet import Facet, Resolve, ResolveSchema, merge_options
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.history.history import History, named_branches, read_history
 from omnigraph.manifest.history.records import find_commit, list_commits
@@ -116,6 +116,7 @@ class Commits(Facet):
         images: bool = False,
         *,
         short: bool = False,
+        resolve_schema: ResolveSchema = None,
         if_commit: str | None = None,
         operation_id: str | None = None,
         message: str | None = None,
@@ -131,6 +132,8 @@ class Commits(Facet):
             acting,
             granularity,
             resolve,
+            resolve_schema,
+            target=name,
             dry_run=dry_run,
             images=images,
             short=short,

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_flag
 from omnigraph.manifest.actors import check_message, check_operation_id
+from omnigraph.policy.checker import Action
 
 if TYPE_CHECKING:
     from omnigraph.write.merge.request import MergeOptions
 
 Resolve = str | Mapping[tuple[str, str], Any] | None
 """How entities in conflict are decided: a word for all, or for each (table key, id) what becomes of it."""
+
+ResolveSchema = str | Mapping[str, str] | None
+"""How schemas in conflict are decided: a word for all, or for each element (`node:Ship.flag`) a word."""
 
 
 class Facet:
@@ -33,7 +37,9 @@ def merge_options(
     access: Access,
     granularity: str,
     resolve: Resolve,
+    resolve_schema: ResolveSchema,
     *,
+    target: str,
     dry_run: object,
     images: object,
     short: object,
@@ -55,6 +61,7 @@ def merge_options(
         access.actor,
         check_granularity(granularity),
         resolve,
+        resolve_schema,
         dry,
         check_flag("images", images),
         state.blob_policy,
@@ -63,4 +70,5 @@ def merge_options(
         message=check_message(message),
         if_commit=if_commit,
         vectors=TextVectors(state.embedder),
+        check_schema=lambda _source: access.ask(Action.SCHEMA_APPLY, target=target),
     )

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.caches import AcceptedSchema
@@ -12,11 +12,14 @@ from omnigraph.graph.facets.facet import Facet
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_document import catalog_document
 from omnigraph.language import read_source
-from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.history.resolve import catalog_at, resolve, schema_row_at
+from omnigraph.manifest.snapshot import Target, TargetKeywords, TargetLike
 from omnigraph.policy.checker import Action
 
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    from omnigraph.lang.schema.migrate.schema_change import SchemaChange
     from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
 
 
@@ -50,8 +53,9 @@ class Schema(Facet):
         """The accepted types."""
         return self._accepted().catalog
 
-    def show(self, *, clean: bool = False) -> ShownSchema:
-        """The accepted source text, the hash that names the schema, and its types.
+    def show(self, *, clean: bool = False, **target: Unpack[TargetKeywords]) -> ShownSchema:
+        """The source text of a schema, the hash that names it, and its types: the newest of `main`, or the one
+        of another state, under the names of that state.
 
         ``clean`` leaves the rename hints out of the text: they did their work when they were applied.
         ``apply`` takes either text.
@@ -59,16 +63,44 @@ class Schema(Facet):
         from omnigraph.lang.schema.syntax.hints import without_hints
 
         check_flag("clean", clean)
-        accepted = self._accepted()
-        source = accepted.row.source
-        return ShownSchema(
-            without_hints(source) if clean else source, accepted.row.ir_hash, accepted.catalog
+        if target:
+            shown = self._at(self._access.reading(**target))
+        else:
+            accepted = self._accepted()
+            shown = ShownSchema(accepted.row.source, accepted.ir_hash, accepted.catalog)
+        return replace(shown, source=without_hints(shown.source)) if clean else shown
+
+    def _at(self, target: Target) -> ShownSchema:
+        manifest = self._state.workspace.manifest
+        snapshot = resolve(manifest, target)
+        row = schema_row_at(manifest, snapshot)
+        return ShownSchema(row.source, row.ir_hash, catalog_at(manifest, snapshot))
+
+    def diff(self, from_: TargetLike, to: TargetLike) -> SchemaChange:
+        """The steps from the schema of one state to that of another, and the hashes of both.
+
+        An ``unsupported_change`` among them only says what differs.
+        """
+        from omnigraph.lang.schema.migrate.schema_change import SchemaChange
+        from omnigraph.lang.schema.read_ir import read_ir
+
+        self._state.ensure_open()
+        manifest = self._state.workspace.manifest
+        sides = [self._access.ask_read(Target.of_value(side)) for side in (from_, to)]
+        before, after = (
+            read_ir(schema_row_at(manifest, resolve(manifest, side)).ir) for side in sides
         )
+        return SchemaChange.between(before, after)
 
     def plan(
-        self, schema: str | Path, allow_data_loss: bool = False, *, check: bool = False
+        self,
+        schema: str | Path,
+        allow_data_loss: bool = False,
+        *,
+        check: bool = False,
+        branch: str = MAIN,
     ) -> SchemaPlan:
-        """Return the steps from the accepted schema to a new one; nothing is written.
+        """Return the steps from the accepted schema of a branch to a new one; nothing is written.
 
         ``schema`` is source text, or a ``Path`` to a file. With ``allow_data_loss`` drops are hard.
         With ``check`` all stored rows are judged by the new rules, as ``apply`` does it: those that
@@ -77,9 +109,10 @@ class Schema(Facet):
         from omnigraph.write.schema_apply import plan_schema
 
         self._state.ensure_open()
-        self._access.ask(Action.READ)
+        named = trim_branch_name(branch)
+        self._access.ask(Action.READ, named)
         check_flag("check", check)
-        request = _request(schema, allow_data_loss)
+        request = _request(schema, allow_data_loss, branch=named)
         return plan_schema(self._state.workspace, request, check=check)
 
     def apply(
@@ -88,10 +121,11 @@ class Schema(Facet):
         allow_data_loss: bool = False,
         actor: str | None = None,
         *,
+        branch: str = MAIN,
         operation_id: str | None = None,
         message: str | None = None,
     ) -> SchemaApplied:
-        """Give the graph a new schema as one commit, or change nothing.
+        """Give a branch a new schema as one commit, or change nothing; other branches keep theirs.
 
         Without ``allow_data_loss`` what is dropped stays readable in earlier snapshots; with it,
         the old versions of those tables are removed from disk. ``operation_id`` and
@@ -100,9 +134,11 @@ class Schema(Facet):
         from omnigraph.write.schema_apply import apply_schema
 
         self._state.ensure_writable()
-        acting = self._access.acting(actor)
-        acting.ask(Action.SCHEMA_APPLY, target=MAIN)
-        request = _request(schema, allow_data_loss, acting.actor, operation_id, message)
+        acting, named = self._access.acting(actor), trim_branch_name(branch)
+        acting.ask(Action.SCHEMA_APPLY, target=named)
+        request = _request(
+            schema, allow_data_loss, acting.actor, operation_id, message, branch=named
+        )
         return apply_schema(self._state.workspace, request)
 
     def _accepted(self) -> AcceptedSchema:
@@ -117,12 +153,13 @@ def _request(
     actor_id: str | None = None,
     operation_id: object = None,
     message: object = None,
+    *,
+    branch: str,
 ) -> SchemaRequest:
     from omnigraph.commit.replays import WriteRequest
     from omnigraph.write.schema_apply import SchemaRequest
 
     source, filename = read_source(schema)
     asked = WriteRequest.checked("schema_apply", operation_id, message)
-    return SchemaRequest(
-        source, filename, check_flag("allow_data_loss", allow_data_loss), actor_id, asked
-    )
+    hard = check_flag("allow_data_loss", allow_data_loss)
+    return SchemaRequest(source, filename, hard, actor_id, branch, asked)

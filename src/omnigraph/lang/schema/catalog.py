@@ -46,6 +46,11 @@ class Property:
     joined_ids: tuple[int, ...] = ()
     """Other ids that mean this property, since a merge joined them."""
 
+    @property
+    def ids(self) -> tuple[int, ...]:
+        """Every id that means this property, its own first."""
+        return (self.property_id, *self.joined_ids)
+
     def default_column(self, rows: int) -> pa.Array:
         """The default once for each row."""
         import pyarrow as pa

@@ -1,7 +1,7 @@
 """Remove versions that nothing needs any more, under the graph lock.
 
 1. Finish the purges that hard drops owe, forget dead read leases, and remove table branches whose graph
-   branch is gone: all of them would keep versions alive.
+   branch is gone, which all would keep versions alive, and tables that no branch has.
 2. Look at everything (``survey``), and decide what stays (``keep_set``).
 3. Remove the other versions of each table, one lineage at a time. What fails is recorded on its row.
 4. Trim `__manifest` and the audit table (``removal``): a commit whose tables are gone is of no use.
@@ -25,6 +25,7 @@ from omnigraph.commit.heal import heal
 from omnigraph.commit.phases.marking import marked
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.maintenance.cleanup.keep_set import Policy, Reasons, TableLineage, keep_set
+from omnigraph.maintenance.cleanup.orphans import orphaned_tables
 from omnigraph.maintenance.cleanup.removal import (
     AFTER_TABLE,
     BEFORE_TABLE,
@@ -242,7 +243,7 @@ def _warn_of_few(policy: Policy) -> Sequence[str]:
 
 
 def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
-    """Finish purges, forget dead leases, remove orphaned table branches; return warnings."""
+    """Finish purges, forget dead leases, remove orphaned tables and table branches; return warnings."""
     pass_point(held, BEFORE_PURGES)
     warnings = list(purge_all(workspace, held))
     for lease in remove_dead_leases(workspace.store, now_us()):
@@ -256,6 +257,13 @@ def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
             continue
         except OmniGraphError as error:
             warnings.append(f"a table branch of {table.table_key} that nobody needs stays: {error}")
+    for place in orphaned_tables(workspace):
+        try:
+            held.check()
+            purge_table(workspace.ref(place))
+            logger.info("removed the table at %s, which no branch has", place)
+        except OmniGraphError as error:
+            warnings.append(f"the table at {place}, which no branch has, stays: {error}")
     return warnings
 
 

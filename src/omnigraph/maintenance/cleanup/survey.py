@@ -28,6 +28,7 @@ from omnigraph.maintenance.cleanup.pair_bases import pair_bases
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import BranchRecords, first_parents
+from omnigraph.manifest.history.registrations import all_registrations
 from omnigraph.manifest.history.tags import Tag, list_tags
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
@@ -46,7 +47,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Registered:
-    """A table that the graph has or had: every incarnation, dropped ones included."""
+    """A table that some branch has or had. ``is_dropped``: no branch has it any more."""
 
     incarnation: int
     table_key: str
@@ -86,18 +87,17 @@ class Survey:
 
 
 def registered_tables(workspace: Workspace) -> list[Registered]:
-    """Return every table the graph ever had, by key; dropped ones come after those it has."""
-    state = workspace.manifest.state(MAIN)
-    found = workspace.manifest.table_rows(state, [rows.TABLE])
-    pinned = {table.incarnation for table in state.head.tables.values()}
-    tables = []
-    for row in found:
-        incarnation = int(json.loads(row.metadata or "{}")["incarnation"])
-        tables.append(
-            Registered(
-                incarnation, row.table_key or "", row.location or "", incarnation not in pinned
-            )
-        )
+    """Return every table that a live branch has or had, by key; those that none has any more come last.
+
+    A table has the key that it has on `main`, or on the first branch that knows it.
+    """
+    manifest = workspace.manifest
+    states = [manifest.state(name) for name in (MAIN, *manifest.branch_names())]
+    pinned = {table.incarnation for state in states for table in state.head.tables.values()}
+    tables = [
+        Registered(one.incarnation, one.table_key, one.location, one.incarnation not in pinned)
+        for one in all_registrations(manifest, states).values()
+    ]
     return sorted(tables, key=lambda one: (one.table_key, one.is_dropped, one.incarnation))
 
 
@@ -275,22 +275,25 @@ def _version_rows(state: BranchState) -> Iterator[tuple[TableLineage, str | None
 
 
 def dropped_since(workspace: Workspace, moment: float) -> set[int]:
-    """Return the tables that were part of `main` at a moment or later, dropped ones among them.
+    """Return the tables that were part of a live branch at a moment or later, dropped ones among them.
 
-    Only schema changes drop tables. So what the first of them found there was there at that moment.
+    Only commits that change a schema drop tables. So what the first of them found there was there at
+    that moment.
     """
     manifest = workspace.manifest
-    state = manifest.state(MAIN)
-    records = BranchRecords(manifest, state)
-    young = takewhile(
-        lambda commit: commit.created_us / 1_000_000 > moment, first_parents(records, records.head)
-    )
     found: set[int] = set()
-    for commit in young:
-        if commit.operation == "schema_apply":
-            try:
-                before = manifest.at_version(MAIN, commit.manifest_version - 1)
-            except OmniGraphError:
-                break  # trimmed already, with all that came before it
-            found |= {table.incarnation for table in before.tables.values()}
+    for name in (MAIN, *manifest.branch_names()):
+        state = manifest.state(name)
+        records = BranchRecords(manifest, state)
+        young = takewhile(
+            lambda commit: commit.created_us / 1_000_000 > moment,
+            first_parents(records, records.head),
+        )
+        for commit in young:
+            if "schema" in commit.facts and (commit.branch or MAIN) == name:
+                try:
+                    before = manifest.at_version(name, commit.manifest_version - 1)
+                except OmniGraphError:
+                    break  # trimmed already, with all that came before it
+                found |= {table.incarnation for table in before.tables.values()}
     return found

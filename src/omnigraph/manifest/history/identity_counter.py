@@ -56,6 +56,14 @@ def single_line_below(manifest: Manifest) -> int:
     return _counter(manifest, state).single_line_below
 
 
+def next_identity(manifest: Manifest) -> int:
+    """The next id that nobody has taken yet."""
+    state = manifest.state(MAIN)
+    if read_identities_text(state.table) is None:
+        return int(manifest.schema(state).ir["next_identity_id"])
+    return _counter(manifest, state).next_id
+
+
 def _counter(manifest: Manifest, state: BranchState) -> Numbering:
     found = read_identities_text(state.table)
     if found is None:

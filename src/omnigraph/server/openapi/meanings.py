@@ -59,6 +59,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "query_path": "the name of the file, which the answer repeats",
     "rejects": "how many bad records the answer lists; 20 by default",
     "resolve": "how conflicts are decided: for one side, or entity by entity",
+    "resolve_schema": "how schemas in conflict are decided: for one side, or element by element",
     "schema_source": "the text of a schema",
     "short": "vectors and blobs by their sizes only",
     "snapshot": "the id of a commit",

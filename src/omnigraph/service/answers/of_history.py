@@ -12,6 +12,7 @@ from omnigraph.service.answers.shared import (
     DiffStatsOutput,
     ExportStatsOutput,
     MergeStatsOutput,
+    SchemaChangeOutput,
     SideOutput,
     StepOutput,
 )
@@ -52,9 +53,10 @@ class DiffAnswer(_DiffFrom):
 
 
 class BranchesAnswer(TypedDict):
-    """The names of the branches, `main` first, then by name."""
+    """The names of the branches, `main` first, then by name, and the hash of the schema of each."""
 
     branches: list[str]
+    schema_hashes: dict[str, str]
 
 
 class MergePlanAnswer(TypedDict):
@@ -71,6 +73,7 @@ class MergePlanAnswer(TypedDict):
     stats: MergeStatsOutput
     conflicts: list[ConflictOutput]
     conflict_count: int
+    schema: NotRequired[SchemaChangeOutput]
 
 
 class TagAnswer(TypedDict):
@@ -127,9 +130,14 @@ class BaselineAnswer(TypedDict):
 
 
 class SchemaAnswer(TypedDict):
-    """The accepted schema as it was written."""
+    """The accepted schema as it was written, and the hash that names it."""
 
     schema_source: str
+    schema_hash: str
+
+
+class SchemaDiffAnswer(SchemaChangeOutput):
+    """The steps from the schema of one state to that of another, and the hashes of both."""
 
 
 class SchemaPlanAnswer(TypedDict):

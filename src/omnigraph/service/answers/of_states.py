@@ -31,6 +31,7 @@ class SnapshotAnswer(TypedDict):
     graph_commit_id: str
     manifest_version: int
     internal_schema_version: int
+    schema_hash: str
     tables: list[TableOutput]
 
 

@@ -10,6 +10,7 @@ from omnigraph.service.answers.shared import (
     CommitOutput,
     ConflictOutput,
     MergeStatsOutput,
+    SchemaChangeOutput,
     StepOutput,
 )
 from omnigraph.service.wire import Mode
@@ -121,6 +122,7 @@ class MergeFields(TypedDict):
     target_commit_id: NotRequired[str]
     conflicts: NotRequired[list[ConflictOutput]]
     conflict_count: NotRequired[int]
+    schema: NotRequired[SchemaChangeOutput]
 
 
 class MergeAnswer(MergeFields):

@@ -202,7 +202,7 @@ class StepOutput(_Renamed):
 
 
 class SchemaChangeOutput(TypedDict):
-    """How a commit changed the schema."""
+    """What differs between two schemas: how a commit, a merge or a diff changes the schema."""
 
     from_hash: str
     to_hash: str
@@ -228,9 +228,13 @@ class ConflictOutput(TypedDict):
         "unique_violation",
         "cardinality_violation",
         "value_constraint_violation",
+        "divergent_schema",
+        "schema_name_clash",
+        "schema_drop_vs_change",
+        "schema_invalid",
     ]
     table_key: str
-    entity_kind: Kind
+    entity_kind: Literal["node", "edge", "interface"]
     type_name: str
     row_id: str | None
     message: str

@@ -87,6 +87,9 @@ class ColumnChanges:
         return column not in self.dropped and column not in self.cleared
 
 
+FilesFor = Callable[[Table], ColumnFiles]
+"""Gives the files of a column for a table that has the same rows."""
+
 SCRATCH: Final = "__plan"
 """The Lance branch on which schema operations are tried; no graph branch can have this name."""
 
@@ -95,29 +98,30 @@ SCRATCH: Final = "__plan"
 class PlannedColumns:
     """The Lance schemas that lead from a table's columns to the wanted ones; None: no such step.
 
-    ``values`` are files of columns whose rows stay unchanged, ``cleared`` of those whose rows change.
+    ``values`` give the files of columns whose rows stay unchanged, ``cleared`` of those whose rows change.
     """
 
     extended: Any | None
     """With the new columns, some under temporary names."""
     final: Any | None
     """With everything renamed, relaxed and dropped."""
-    values: tuple[ColumnFiles, ...] = ()
-    cleared: tuple[ColumnFiles, ...] = ()
+    values: tuple[FilesFor, ...] = ()
+    cleared: tuple[FilesFor, ...] = ()
 
     def stages(self) -> tuple[Callable[[Table], Staged], ...]:
         """The steps in order, each to be staged on the table as the step before left it."""
         steps: list[Callable[[Table], Staged]] = []
         if self.extended is not None:
             steps.append(self._merge)
-        if any(self.values):
-            steps.append(lambda table: stage_files(table, *self.values))
+        if self.values:
+            steps.append(lambda table: stage_files(table, *(files(table) for files in self.values)))
         if self.final is not None:
             steps.append(self._project)
         return tuple(steps)
 
     def _merge(self, table: Table) -> Staged:
-        operation = lance().LanceOperation.Merge(with_files(table, *self.cleared), self.extended)
+        files = (files(table) for files in self.cleared)
+        operation = lance().LanceOperation.Merge(with_files(table, *files), self.extended)
         return _staged(table, operation, Operation.MERGE)
 
     def _project(self, table: Table) -> Staged:
@@ -128,12 +132,13 @@ def _staged(table: Table, operation: Any, kind: Operation) -> Staged:
     return Staged(table.ref, lance().Transaction(table.version, operation), kind, RowCounts())
 
 
-def plan_columns(table: Table, changes: ColumnChanges) -> PlannedColumns:
+def plan_columns(table: Table, changes: ColumnChanges, *, forks: bool = False) -> PlannedColumns:
     """Try the changes on a scratch branch of the table, and keep the schemas they lead to.
 
     The scratch branch is gone afterwards, whatever happens; what a crash left of one is removed
     first. The caller holds the table's lock: there is one scratch branch for everybody. The values of columns
     are written now, because that may take long and fail; until they are committed nothing refers to the files.
+    If the table ``forks`` first, they are written by the steps: no file of one branch belongs to another.
     """
     if changes.is_empty:
         return PlannedColumns(None, None)
@@ -143,36 +148,49 @@ def plan_columns(table: Table, changes: ColumnChanges) -> PlannedColumns:
         planned = _try(create_branch(table, SCRATCH), changes, landing)
     finally:
         reclaim_scratch(table.ref)
-    return _with_values(table, changes, planned, landing)
+    return _with_values(table, changes, planned, landing, forks=forks)
 
 
 def _with_values(
-    table: Table, changes: ColumnChanges, planned: PlannedColumns, landing: Mapping[str, str]
+    table: Table,
+    changes: ColumnChanges,
+    planned: PlannedColumns,
+    landing: Mapping[str, str],
+    *,
+    forks: bool,
 ) -> PlannedColumns:
     """The same with the values of the columns that are filled or written anew."""
     import pyarrow as pa
 
-    if not changes.writes_values:
+    if not changes.writes_values or not table.fragments():
         return planned
     fields = {one.name(): one for one in planned.extended.fields()}  # type: ignore[union-attr]
 
-    def at_home(files: ColumnFiles, new: pa.Field) -> ColumnFiles:
-        return numbered(files, fields[landing[new.name]])
+    def widened(old: str, new: pa.Field) -> FilesFor:
+        return lambda on: numbered(cast_column(on, old, new), fields[landing[new.name]])
+
+    def repeated(new: pa.Field, value: pa.Scalar) -> FilesFor:
+        return lambda on: numbered(repeated_value(on, new, value), fields[landing[new.name]])
+
+    def soon(files: FilesFor) -> FilesFor:
+        if forks:
+            return files
+        written = files(table)
+        return lambda _on: written
 
     return replace(
         planned,
         values=(
             *(
-                at_home(repeated_value(table, new, changes.filled[new.name]), new)
+                soon(repeated(new, changes.filled[new.name]))
                 for new in changes.added
                 if new.name in changes.filled
             ),
-            *(at_home(cast_column(table, old, new), new) for old, new in changes.widened.items()),
+            *(soon(widened(old, new)) for old, new in changes.widened.items()),
         ),
         # Values that are gone are a change of their rows; only a file with values says so.
         cleared=tuple(
-            at_home(repeated_value(table, new, pa.scalar(None, new.type)), new)
-            for new in changes.cleared.values()
+            soon(repeated(new, pa.scalar(None, new.type))) for new in changes.cleared.values()
         ),
     )
 

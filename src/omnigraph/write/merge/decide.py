@@ -10,6 +10,9 @@ Three states of one entity are compared: base, source and target. For example
     present   changed   otherwise    a conflict, unless `resolve` decides it, or each of its
                                      properties was changed on one side alone and that is enough
 
+Properties that only one side has, because that side added them, are never in conflict: whatever is decided,
+they have that side's values.
+
 A chunk of entities is decided at once, by masks; only entities in conflict are looked at one by one.
 """
 
@@ -17,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -46,14 +50,19 @@ from omnigraph.write.merge.resolutions import Changed, Image, Word
 
 
 def decide(
-    entity: Entity, changes: ChangedRows, target: AlignedRows, options: DecideOptions, equal: Equal
+    entity: Entity,
+    changes: ChangedRows,
+    target: AlignedRows,
+    options: DecideOptions,
+    equal: Equal,
+    own: Mapping[str, Side] = MappingProxyType({}),
 ) -> Decided:
     """Decide about one chunk: ``changes`` are those from the base to the source.
 
     ``target`` has the target's rows of the same ids; it may be ``changes.before`` itself, where the target
-    has not changed the table.
+    has not changed the table. ``own`` are the properties that only the source or only the target has.
     """
-    return _Chunk(entity, changes, target, options, equal).decided()
+    return _Chunk(entity, changes, target, options, equal, own).decided()
 
 
 def units(entity: Entity) -> list[tuple[str, ...]]:
@@ -86,8 +95,10 @@ class _Chunk:
         target: AlignedRows,
         options: DecideOptions,
         equal: Equal,
+        own: Mapping[str, Side],
     ) -> None:
         self.entity = entity
+        self.own = own
         self.ids = changes.ids
         self.tables = {
             Side.BASE: changes.before.table,
@@ -102,10 +113,13 @@ class _Chunk:
         self.options = options
         self.equal = equal
         self.decisions = options.resolutions.of_table(entity)
-        self.units = units(entity) or [("id",)]
+        every = [name for unit in units(entity) for name in unit]
+        self.units = [
+            tuple(name for name in unit if name not in own) for unit in units(entity)
+        ] or [("id",)]
         self.columns = [name for unit in self.units for name in unit if name != "id"]
         size = len(self.ids)
-        self.row_of = {name: at for at, name in enumerate(self.columns or ["id"])}
+        self.row_of = {name: at for at, name in enumerate(every or ["id"])}
         # For each column and entity, the side that its value comes from; zero where nothing is written.
         self.picks = np.zeros((len(self.row_of), size), np.int8)
         self.removed = np.zeros(size, np.bool_)
@@ -118,6 +132,8 @@ class _Chunk:
 
     def decided(self) -> Decided:
         self._settle_plain()
+        if self.own:
+            self._add_own()
         if self.images:
             self._drop_equal_images()
         return self._result()
@@ -132,7 +148,15 @@ class _Chunk:
         places = np.flatnonzero(where)
         if len(places):
             one, other = (Cells(side, self._taken(side, places)) for side in (left, right))
-            found[places] = _mask(self.equal(names or self.columns, one, other))
+            found[places] = _mask(self.equal(self.columns if names is None else names, one, other))
+        return found
+
+    def _has_own(self, side: Side) -> Mask:
+        """Return where a side has a value in a property that only it has."""
+        found = np.zeros(len(self.ids), np.bool_)
+        for name, owner in self.own.items():
+            if owner == side:
+                found |= _mask(_one(self.tables[side].column(name)).is_valid())
         return found
 
     def _taken(self, side: Side, places: Places) -> pa.Table:
@@ -148,6 +172,11 @@ class _Chunk:
         if not self.target_is_base:
             unchanged = self._same(Side.BASE, Side.TARGET, unchanged)
         alike = self._same(Side.SOURCE, Side.TARGET, is_ & there & ~unchanged)
+        if self.own:
+            # What the target wrote into a property of its own is lost if the entity is deleted.
+            unchanged &= is_ | ~self._has_own(Side.TARGET)
+            untouched = self._same(Side.BASE, Side.SOURCE, was & is_ & there & ~unchanged)
+            alike |= untouched
         alone = unchanged | (~was & ~there)
         self.picks[:, alone & is_] = Side.SOURCE
         self.removed[:] = alone & ~is_ & there
@@ -166,6 +195,41 @@ class _Chunk:
                 self._decide(place, "divergent_update")
             else:
                 self._decide(place, "divergent_insert" if both[place] else "delete_vs_update")
+
+    def _add_own(self) -> None:
+        """Give the properties that only one side has that side's values, in rows that are written or need it.
+
+        A row of the target that stays is written if the source has a value of its own for it.
+        """
+        row_of, kept = self.row_of, np.zeros(len(self.ids), np.bool_)
+        kept[list(self.conflicts)] = True
+        free = self.is_ & self.there & ~self.removed & ~kept
+        staying = free & ~self.picks.any(axis=0) & self._has_own(Side.SOURCE)
+        for name in self.columns or ["id"]:
+            if name in row_of:
+                self.picks[row_of[name], staying] = Side.TARGET
+        written = staying | self.picks.any(axis=0)
+        for name, side in self.own.items():
+            picks = self.picks[row_of[name]]
+            picks[written & (picks != Side.IMAGE)] = Side.SOURCE
+            if side == Side.TARGET:
+                picks[written & self.there & (picks != Side.IMAGE)] = Side.TARGET
+        for name, embed in self.entity.embeds.items():
+            if name in self.own and embed.source in row_of:
+                self._renew(name, embed.source, written)
+
+    def _renew(self, name: str, text: str, written: Mask) -> None:
+        """Have a vector made again that one side has, where the text comes from the other side."""
+        side = self.own[name]
+        stale = written & (self.picks[self.row_of[text]] != side)
+        stale &= self.picks[self.row_of[name]] == side
+        if text not in self.own:
+            stale &= ~self._same(Side.SOURCE, Side.TARGET, stale & self.is_ & self.there, (text,))
+        for place in np.flatnonzero(stale & self.is_ & self.there).tolist():
+            values = self.images[place].values if place in self.images else {}
+            self.images[place] = Image({**values, name: None})
+            self.picks[self.row_of[name], place] = Side.IMAGE
+            self.unmade.setdefault(name, []).append(place)
 
     def _combine(self, where: Mask) -> Mask:
         """Put entities together from both sides; return which of them have no conflict left.

@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from omnigraph.display.text import printable, shortened
 from omnigraph.errors import MergeConflicts
+from omnigraph.lang.schema.merge.conflicts import SchemaConflictKind
 from omnigraph.write.merge.resolutions import NO_RESOLUTIONS, Resolutions
 
 EntityConflictKind = Literal["divergent_insert", "divergent_update", "delete_vs_update"]
 GraphConflictKind = Literal[
     "orphan_edge", "unique_violation", "cardinality_violation", "value_constraint_violation"
 ]
-ConflictKind = EntityConflictKind | GraphConflictKind
+ConflictKind = EntityConflictKind | GraphConflictKind | SchemaConflictKind
 
 NAMED = 3
 """How many conflicts the text of the error names."""
@@ -43,7 +44,7 @@ class MergeConflict:
 
     @property
     def entity_kind(self) -> str:
-        """``node`` or ``edge``."""
+        """``node`` or ``edge``; of a schema in conflict also ``interface``."""
         return self.table_key.partition(":")[0]
 
     @property
@@ -106,6 +107,8 @@ def _ways_on(conflicts: Sequence[MergeConflict]) -> str:
     kinds = {one.kind for one in conflicts}
     if kinds & set(get_args(EntityConflictKind)):
         return f"{ways}, or decide with `resolve`"
+    if kinds & set(get_args(SchemaConflictKind)):
+        return "decide with `resolve_schema` where a word is named, or change one of the sides and try again"
     if "value_constraint_violation" in kinds:
         return f"{ways}, or let `resolve` give values that keep the rule"
     return ways

@@ -18,7 +18,7 @@ from dataclasses import replace
 
 from omnigraph.commit.heal import refuse_rollbacks
 from omnigraph.commit.replays import run_once
-from omnigraph.errors import BadRequest, NoParent, OmniGraphError, SchemaBoundary
+from omnigraph.errors import BadRequest, NoParent, OmniGraphError
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
 from omnigraph.manifest.history.ancestry import (
     CommitGraph,
@@ -28,7 +28,6 @@ from omnigraph.manifest.history.ancestry import (
 )
 from omnigraph.manifest.history.equal_content import readable_snapshot
 from omnigraph.manifest.history.records import find_commit
-from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchPin, BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
@@ -114,8 +113,6 @@ class _Merge(MergeRun):
     def run(self) -> MergeResult:
         """Merge, or say in a dry run what a merge would do."""
         self.check_head()
-        if self.source.head.ir_hash != self.target.head.ir_hash:
-            raise schema_changed()
         theirs, ours = self.source.head.commit, self.target.head.commit
         plan = Plan()
         with self.meter.running():
@@ -127,7 +124,7 @@ class _Merge(MergeRun):
                 before = readable_snapshot(self.workspace, graph, base, [theirs, ours])
                 after = Snapshot.of(self.source.name, self.source.head)
                 # The result of a fast-forward is the source, which keeps all rules.
-                plan = self.plan(before, after, checks=outcome == "merged")
+                plan = self.plan(before, after, self.source.name, checks=outcome == "merged")
             told = self.result(outcome, base, theirs, plan, source=self.source.name)
             return told if outcome == "already_up_to_date" else self._commit(graph, plan, told)
 
@@ -145,7 +142,7 @@ class _Merge(MergeRun):
         return "merged"
 
     def _refuse_idle_resolutions(self, outcome: Outcome) -> None:
-        if self.resolutions.named and outcome != "merged":
+        if outcome != "merged" and self.resolutions().named:
             raise BadRequest(
                 f"there is nothing to resolve: the merge of `{self.source.name}` into "
                 f"`{self.target.name}` is {outcome}; leave out resolve"
@@ -158,6 +155,7 @@ class _Merge(MergeRun):
             "base_commit_id": told.base_commit_id,
             "granularity": self.options.granularity,
             "resolved": plan.resolved,
+            **plan.resolved_schema(),
         }
         return self.commit(
             plan,
@@ -207,12 +205,14 @@ class _Revert(MergeRun):
             graph = CommitGraph(self.workspace.manifest, self.pinned)
             undone = self._undone(graph, wanted, may_know)
             parent = graph.parents(undone)[0]
-            plan = self.plan(*self._states(graph, undone, parent), checks=True)
-            outcome: Outcome = "reverted" if plan.tables or plan.conflicts else "nothing_to_revert"
+            states = self._states(graph, undone, parent)
+            plan = self.plan(*states, f"the state before {wanted}", checks=True, undone=wanted)
+            effects = plan.tables or plan.conflicts or plan.changes_schema
+            outcome: Outcome = "reverted" if effects else "nothing_to_revert"
             told = self.result(outcome, undone, parent, plan, reverted=wanted)
             if outcome == "nothing_to_revert":
                 return told
-            facts = {"of": wanted, "resolved": plan.resolved}
+            facts = {"of": wanted, "resolved": plan.resolved, **plan.resolved_schema()}
             what = f"the revert of `{wanted}` on `{self.target.name}`"
             return self.commit(plan, "revert", what, {"revert": facts}, told)
 
@@ -244,12 +244,4 @@ class _Revert(MergeRun):
         """Return the contents of the commit and of its parent."""
         heads = [self.target.head.commit]
         base = readable_snapshot(self.workspace, graph, undone, heads)
-        source = readable_snapshot(self.workspace, graph, parent, heads)
-        if base.ir_hash != source.ir_hash:
-            raise SchemaBoundary(
-                f"commit `{undone.graph_commit_id}` changed the schema, which a revert cannot undo; "
-                "apply the schema you want instead",
-                graph_commit_id=undone.graph_commit_id,
-                type_name=None,
-            )
-        return base, source
+        return base, readable_snapshot(self.workspace, graph, parent, heads)

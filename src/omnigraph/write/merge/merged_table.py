@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.changes.table_side import TableSide
-from omnigraph.commit.changes import StagedStep, TableChange
+from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Runner
@@ -88,7 +88,7 @@ class MergedTable:
         self.updates = 0
         schema = _spooled_schema(self.entity, sides.target.schema)
         if not whole_rows:
-            schema = pa.schema([schema.field(name) for name in _checked_columns(self.entity)])
+            schema = pa.schema([schema.field(name) for name in checked_columns(self.entity)])
         self.rows = Spool(schema, scratch)
         """The rows to write, with the columns of ``decide`` and some of this module's own.
 
@@ -98,10 +98,9 @@ class MergedTable:
         """The rows to delete: ``id`` and ``ROW_ID``."""
 
     @property
-    def pin(self) -> TableState:
-        """The target's state of the table."""
-        assert self.sides.target.state is not None
-        return self.sides.target.state
+    def is_new(self) -> bool:
+        """Whether the target does not have the table yet."""
+        return self.sides.target.state is None
 
     @property
     def changes_nothing(self) -> bool:
@@ -137,7 +136,7 @@ class MergedTable:
         """Return the change in the form that the rules about whole graphs take; rows are in order of ids."""
         pending = removed = None
         if self.rows.num_rows:
-            rows = self.rows.table().select(_checked_columns(self.entity))
+            rows = self.rows.table().select(checked_columns(self.entity))
             order = pa.array(np.arange(rows.num_rows), pa.int64())
             pending = runner.frame(rows.append_column(ORDER, order))
         if self.removed.num_rows:
@@ -146,9 +145,9 @@ class MergedTable:
 
     # -- writing
 
-    def change(self, pin: TableState) -> TableChange:
-        """Return the change of the table, from that pin on: rows written and deleted at once."""
-        return TableChange(pin, (StagedStep(self.stage),))
+    def step(self) -> StagedStep:
+        """Return the step that changes the table: rows written and deleted at once."""
+        return StagedStep(self.stage)
 
     def stage(self, table: Table) -> Staged:
         """Write the rows for a table that has the rows of the target, under the same row ids."""
@@ -207,7 +206,7 @@ class MergedTable:
             )
 
 
-def _checked_columns(entity: Entity) -> list[str]:
+def checked_columns(entity: Entity) -> list[str]:
     """Return the columns that the rules about whole graphs read."""
     return ["id", *needed_columns(entity)]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, ClassVar, TypeVar
 
 from omnigraph.changes.stats import Meter
@@ -22,19 +21,30 @@ from omnigraph.commit.stage_tables import lock_purpose, needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
 from omnigraph.errors import ExpectedVersionMismatch, Gone, StorageError
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.merge.words import Words
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.equal_content import is_readable
 from omnigraph.manifest.history.stream_records import StreamRecord, newer_streams
 from omnigraph.manifest.lost_races import branch_remade
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.schema_row import mirror_main, settle_mirrors
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.write.merge.decided import DecideOptions, conflicts_error
 from omnigraph.write.merge.request import MergeOptions, MergeResult, MergeStats, Outcome
 from omnigraph.write.merge.resolutions import Resolutions, read_resolutions
+from omnigraph.write.merge.schemas import MergedSchemas, SchemaMerging
 from omnigraph.write.merge.spool import HELD_BYTES, Scratch
 from omnigraph.write.merge.three_way import Plan, States, ThreeWay
+from omnigraph.write.schema_tables import (
+    TableChanges,
+    column_steps,
+    new_dataset,
+    table_changes,
+)
 from omnigraph.write.vectors import planned_vectors
 
 
@@ -66,36 +76,87 @@ def publish_merge(workspace: Workspace, merge: Publication) -> GraphCommit:
 
 
 def _publish(workspace: Workspace, merge: Publication) -> GraphCommit:
-    write = _write(merge, merge.before)
+    if merge.plan.changes_schema:
+        return _publish_with_schema(workspace, merge)
+    write = _write(workspace, merge, merge.before)
     staged = stage(workspace, write)
     with hold_branch(workspace, merge.before, lock_purpose(write)) as branch:
         merge.check()
         if branch.state.pin != merge.before.pin:
-            write = _write(merge, branch.state)
+            write = _write(workspace, merge, branch.state)
             staged = stage_early(workspace, write)
         return commit_under_locks(workspace, write, staged, branch.held)
 
 
-def _write(merge: Publication, state: BranchState) -> Write:
+def _publish_with_schema(workspace: Workspace, merge: Publication) -> GraphCommit:
+    """Commit a merge that changes the schema: columns come before rows, and are tried under the locks."""
+    schemas = merge.plan.schemas
+    assert schemas is not None
+    assert schemas.row is not None
+    row, on_main = schemas.row, merge.before.name == MAIN
+    expected = table_changes(
+        workspace, merge.before, schemas.target, schemas.catalog, by_merge=True
+    )
+    places = [table.location for _, table in expected.created]
+    purpose = Purpose(merge.writer, slow=True)
+    with hold_branch(workspace, merge.before, purpose, places) as branch:
+        merge.check()
+        if on_main:
+            settle_mirrors(workspace.store, workspace.manifest.schema(branch.state))
+        write = _write(workspace, merge, branch.state)
+        commit = commit_under_locks(workspace, write, {}, branch.held)
+        if on_main:
+            mirror_main(workspace.store, row)
+        return commit
+
+
+def _write(workspace: Workspace, merge: Publication, state: BranchState) -> Write:
     """Return the write of a merge on a state of its target; it rests on every table of the branch."""
-    changes: list[TableChange] = []
-    taken_over: list[TableState] = []
-    for key, merged in merge.plan.tables.items():
-        pin = state.head.tables[key]
+    plan, schemas = merge.plan, merge.plan.schemas
+    changes = TableChanges()
+    if plan.changes_schema and schemas is not None:
+        changes = table_changes(workspace, state, schemas.target, schemas.catalog, by_merge=True)
+    pins = {pin.incarnation: pin for pin in state.head.tables.values()}
+    steps = {
+        pin.incarnation: list(column_steps(workspace, pin, one, state.name))
+        for pin, one in changes.columns
+    }
+    taken_over, brought_in, rows_of = [], [], {}
+    for merged in plan.tables.values():
+        number = merged.entity.table_incarnation_id
         if merged.taken_over is None:
-            changes.append(merged.change(pin))
-        elif needs_fork(pin, state.name):
+            rows_of[number] = merged.step()
+        elif merged.is_new:
+            brought_in.append(merged.taken_over)
+        elif needs_fork(pins[number], state.name):
             taken_over.append(merged.taken_over)
+            steps.pop(number, None)
         else:
             raise PlanAgain
-    moved = {change.base.table_key for change in changes}
+    for number, step in rows_of.items():
+        if number in pins:
+            steps.setdefault(number, []).append(step)
+    known = {pin.incarnation for pin in brought_in}
+    created = tuple(
+        new_dataset(workspace, entity, table, rows_of.get(table.incarnation))
+        for entity, table in changes.created
+        if table.incarnation not in known
+    )
+    dropped = {pin.incarnation for pin in changes.dropped}
     return Write(
         writer=merge.writer,
         pin=state.pin,
         intent=merge.intent,
-        tables=tuple(changes),
-        relied_on=tuple(pin for key, pin in state.head.tables.items() if key not in moved),
+        tables=tuple(TableChange(pins[number], tuple(done)) for number, done in steps.items()),
+        created=created,
+        relied_on=tuple(
+            pin for number, pin in pins.items() if number not in steps and number not in dropped
+        ),
         taken_over=tuple(taken_over),
+        brought_in=tuple(brought_in),
+        renamed=changes.renamed,
+        dropped=changes.dropped,
+        schema=None if schemas is None else schemas.row,
         adopted=merge.adopted,
         streams=merge.streams,
         exact_head=True,
@@ -125,34 +186,56 @@ class MergeRun:
         """Refuse unless the target, as it was pinned, is at the commit that the caller named, if any."""
         check_precondition(self.workspace, self.target, self.options.if_commit)
 
-    @cached_property
-    def catalog(self) -> Catalog:
-        """The types of the target."""
-        return self.options.catalog(self.target)
+    def resolutions(self, catalog: Catalog | None = None) -> Resolutions:
+        """Return how the caller decides conflicts, given the types of the result; by default the target's."""
+        if catalog is None:
+            catalog = self.options.catalog(self.target)
+        return read_resolutions(catalog, self.options.resolve, self.options.blobs)
 
-    @cached_property
-    def resolutions(self) -> Resolutions:
-        """How the caller decides conflicts."""
-        return read_resolutions(self.catalog, self.options.resolve, self.options.blobs)
+    def plan(
+        self,
+        base: Snapshot,
+        source: Snapshot,
+        name: str,
+        *,
+        checks: bool,
+        undone: str | None = None,
+    ) -> Plan:
+        """Compare base and source, and decide what becomes of the target.
 
-    def plan(self, base: Snapshot, source: Snapshot, *, checks: bool) -> Plan:
-        """Compare base and source, and decide what becomes of the target."""
+        ``name`` is how messages call the source; of a revert, ``undone`` is the commit.
+        """
         states = States(base, source, Snapshot.of(self.target.name, self.target.head))
+        schemas = self._schemas(states, name, undone)
+        if schemas is not None and schemas.conflicts:
+            return Plan(conflicts=list(schemas.conflicts), schemas=schemas)
+        catalog = self.options.catalog(self.target) if schemas is None else schemas.catalog
         plan = ThreeWay(
             self.workspace,
-            self.catalog,
+            catalog,
             states,
             self.target.name,
-            DecideOptions(self.options.granularity, self.resolutions),
+            DecideOptions(self.options.granularity, self.resolutions(catalog)),
             meter=self.meter,
             scratch=self.scratch,
             make_vectors=planned_vectors if self.options.dry_run else self.options.vectors.make,
             images=self.options.images,
             short=self.options.short,
             spark_for=self.options.spark_for,
+            schemas=schemas,
         ).run(checks=checks)
         plan.count(self.meter)
         return plan
+
+    def _schemas(self, states: States, name: str, undone: str | None) -> MergedSchemas | None:
+        """Return what the three schemas come to; None if there is one schema, which costs no look."""
+        every = (states.base, states.source, states.target)
+        if len({one.ir_hash for one in every}) == 1:
+            Words(self.options.resolve_schema).refuse_unused()
+            return None
+        names = name, self.target.name
+        merging = SchemaMerging(self.workspace, every, names, self.meter, undone)
+        return merging.run(self.options.resolve_schema, dry_run=self.options.dry_run)
 
     def commit(
         self,
@@ -172,6 +255,8 @@ class MergeRun:
             return told
         if plan.conflicts:
             raise conflicts_error(what, plan.conflicts)
+        if plan.schemas is not None and plan.schemas.row is not None:
+            self.options.check_schema(plan.schemas.row.source)
         asked = self.options.asked("merge" if writer == "branch_merge" else "revert")
         intent = Intent(
             new_ulid(),
@@ -179,7 +264,7 @@ class MergeRun:
             self.started,
             self.options.actor_id,
             merged_parent_commit_id=merged_parent,
-            facts={**facts, **asked.facts(told.answer())},
+            facts={**facts, **plan.schema_facts(), **asked.facts(told.answer())},
             operation_id=asked.operation_id,
         )
         streams = newer_streams(self.workspace.manifest, self.target, adopted)
@@ -247,6 +332,7 @@ class MergeRun:
             conflicts=tuple(plan.conflicts),
             source=source,
             reverted=reverted,
+            schema=None if plan.schemas is None else plan.schemas.change,
         )
 
     def _stats(self, plan: Plan) -> MergeStats:

@@ -12,6 +12,7 @@ from omnigraph.commit.replays import WriteRequest, kept_answer, shown_commit
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
+from omnigraph.lang.schema.migrate.schema_change import SchemaChange
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
@@ -34,13 +35,15 @@ class MergeOptions:
     ``dry_run``: say what would be done, and write nothing. ``images``: conflicts show their entities,
     and ``short`` ones have vectors and blobs by their sizes.
     ``spark_for`` gives executors for tables that must be read as a whole. ``if_commit``: the target must
-    be at that commit.
+    be at that commit. ``check_schema`` is called before a commit that changes the schema of the target, with
+    the new source text, and raises if it must not.
     """
 
     catalog: Callable[[BranchState], Catalog]
     actor_id: str | None = None
     granularity: Granularity = "entity"
     resolve: object = None
+    resolve_schema: object = None
     dry_run: bool = False
     images: bool = False
     blobs: BlobPolicy = NO_POLICY
@@ -51,6 +54,7 @@ class MergeOptions:
     if_commit: str | None = None
     vectors: TextVectors = field(default_factory=lambda: TextVectors(None))
     """Makes the vectors of texts that ``resolve`` sets."""
+    check_schema: Callable[[str], object] = lambda _source: None
 
     def asked(self, operation: Literal["merge", "revert"]) -> WriteRequest:
         """Return what was asked for; a dry run has nothing that could be repeated."""
@@ -100,7 +104,8 @@ class MergeResult(Shown):
     ``source`` is the branch that was merged; of a revert it is None, and ``reverted`` names the commit.
     ``conflicts`` are those that a dry run found. ``branch_deleted`` says what became of the source
     if it was to be deleted, ``branch_delete_error`` why it is still there. ``replayed``: it was made
-    before, under the same operation id, and had no effect this time.
+    before, under the same operation id, and had no effect this time. ``schema`` is what changes in the schema of
+    the target; None if nothing does.
     """
 
     outcome: Outcome
@@ -118,6 +123,7 @@ class MergeResult(Shown):
     branch_deleted: bool | None = None
     branch_delete_error: str | None = None
     replayed: bool = False
+    schema: SchemaChange | None = None
 
     @classmethod
     def replay(cls, commit: GraphCommit) -> MergeResult:
@@ -126,7 +132,9 @@ class MergeResult(Shown):
         for name in ("operation", "operation_id"):
             del kept[name]
         stats = MergeStats(**kept.pop("stats"))
-        return cls(**kept, stats=stats, commit=commit, replayed=True)
+        changed = commit.facts.get("schema")
+        schema = None if changed is None else SchemaChange.read(changed)
+        return cls(**kept, stats=stats, commit=commit, replayed=True, schema=schema)
 
     def answer(self) -> dict[str, Any]:
         """Return what the commit keeps, so that a repetition can be answered."""
@@ -149,6 +157,8 @@ class MergeResult(Shown):
             "commit": None if self.commit is None else self.commit.to_json(),
             "stats": self.stats.to_json(),
         }
+        if self.schema is not None:
+            document["schema"] = self.schema.to_json()
         if self.dry_run:
             document |= {
                 "dry_run": True,
@@ -184,6 +194,8 @@ class MergeResult(Shown):
             facts.append(("vectors pending", self.stats.embeddings_pending))
         title = f"{what} into {self.target}{planned}: {self.outcome}"
         notes = []
+        if self.schema is not None:
+            notes += [f"schema: {step.describe()}" for step in self.schema.steps]
         if self.branch_delete_error is not None:
             notes.append(f"branch {self.source} is still there: {self.branch_delete_error}")
         elif self.branch_deleted:

@@ -2,7 +2,8 @@
 
 It finds what the source changed since the base and decides it against what the target has now:
 
-1. Tables that the source has as the base or the target has them are left alone, unopened.
+1. Tables that the source has as the base or the target has them are left alone, unopened. A type that the
+   target does not have yet is taken from the source as a whole.
 2. The others are compared from base to source. Every chunk of changes is decided (``decide.py``), and
    what is to be written is gathered (``merged_table.py``).
 3. The result is checked as a whole (``graph_checks.py``), unless entities are in conflict.
@@ -14,7 +15,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -22,23 +25,23 @@ from omnigraph.changes.compare_tables import SparkFor, compare, nothing_on_spark
 from omnigraph.changes.images import equal_rows
 from omnigraph.changes.row_pairs import ROW_ID
 from omnigraph.changes.stats import Meter
-from omnigraph.changes.table_side import TableSide
+from omnigraph.changes.table_side import TableSide, rows_schema, state_of
 from omnigraph.commit.stage_tables import needs_fork
-from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.read.view.pinned_table import columns_by_key
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.types.columns import put_values
-from omnigraph.validate.change_set import ChangeSet
+from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta
 from omnigraph.validate.committed import Committed
+from omnigraph.validate.new_rules import new_rules
 from omnigraph.write.merge.cells import compare_cells, show_cells
 from omnigraph.write.merge.decide import decide
 from omnigraph.write.merge.decided import Decided, DecideOptions, MergeConflict, in_order
 from omnigraph.write.merge.graph_checks import cascaded_edges, graph_conflicts, value_conflicts
-from omnigraph.write.merge.merged_table import MergedTable, Sides
+from omnigraph.write.merge.merged_table import MergedTable, Sides, checked_columns
+from omnigraph.write.merge.schemas import MergedSchemas
 from omnigraph.write.merge.spool import Scratch
 from omnigraph.write.vectors import MakeVectors, vectors_pending
 
@@ -65,6 +68,24 @@ class Plan:
     """Rows with values that break a rule; they count only if no entity is in conflict."""
     cut_off: dict[str, list[str]] = field(default_factory=dict)
     """By type: nodes that a resolution deletes, and whose edges no cascade has removed yet."""
+    schemas: MergedSchemas | None = None
+    """The schemas of the three states and what they come to; None if they have one schema."""
+
+    @property
+    def changes_schema(self) -> bool:
+        """Whether the target gets another schema."""
+        return self.schemas is not None and self.schemas.row is not None
+
+    def schema_facts(self) -> dict[str, Any]:
+        """Return what the commit says about the schema; nothing if it stays."""
+        if self.schemas is None or self.schemas.change is None:
+            return {}
+        return {"schema": self.schemas.change.to_json()}
+
+    def resolved_schema(self) -> dict[str, Any]:
+        """Return the elements of the schema that words decided, for the commit; nothing if there are none."""
+        decided = () if self.schemas is None else self.schemas.resolved
+        return {"resolved_schema": list(decided)} if decided else {}
 
     def count(self, meter: Meter) -> None:
         """Add what the merge changes to the counts of a meter."""
@@ -88,6 +109,11 @@ def can_take_over(base: TableState, source: TableState, target: TableState, bran
     )
 
 
+def no_rows(entity: Entity) -> TableState:
+    """Return the state of a table that is not there yet."""
+    return TableState(entity.table_key, entity.table_incarnation_id, "", 0, None, 0)
+
+
 class ThreeWay:
     """One comparison. ``branch`` is the target; ``meter`` counts what the comparison costs."""
 
@@ -105,9 +131,11 @@ class ThreeWay:
         images: bool = False,
         short: bool = False,
         spark_for: SparkFor = nothing_on_spark,
+        schemas: MergedSchemas | None = None,
     ) -> None:
         self.workspace = workspace
         self.catalog = catalog
+        self.schemas = schemas
         self.states = states
         self.branch = branch
         self.options = options
@@ -123,8 +151,7 @@ class ThreeWay:
 
         Without ``checks`` the result is known to keep all rules, because the source does.
         """
-        self._refuse_dropped()
-        plan = Plan()
+        plan = Plan(schemas=self.schemas)
         named: list[tuple[str, str]] = []
         for merged in self._tables_with_news():
             key, type_name = merged.entity.table_key, merged.entity.name
@@ -138,11 +165,11 @@ class ThreeWay:
                 if len(decided.cut_off) and isinstance(merged.entity, NodeType):
                     plan.cut_off.setdefault(type_name, []).extend(decided.cut_off.to_pylist())
             merged.finish()
-            if not merged.changes_nothing:
+            if merged.is_new or not merged.changes_nothing:
                 plan.tables[key] = merged
         self.options.resolutions.refuse_unused(named)
         if checks and not plan.conflicts:
-            plan.conflicts = [*plan.broken_values, *self._check(plan)]
+            plan.conflicts = [*plan.broken_values, *self._stricter(plan), *self._check(plan)]
         plan.conflicts = in_order(plan.conflicts)
         return plan
 
@@ -150,7 +177,7 @@ class ThreeWay:
         """Check the result as a whole, after the edges of nodes that a resolution deletes are gone."""
         runner = LocalRunner()
         try:
-            committed = Committed(runner, self.states.target.tables, self.workspace.pinned)
+            committed = self._committed(runner)
             if plan.cut_off:
                 found = cascaded_edges(
                     self._changes(plan, runner), committed, plan.cut_off, self._untouched
@@ -161,9 +188,75 @@ class ThreeWay:
         finally:
             runner.close()
 
+    def _committed(self, runner: LocalRunner) -> Committed:
+        """Return the rows of the target, under the names of the merged schema."""
+        tables = self.states.target.tables
+        if self.schemas is None or self.schemas.catalog is self.schemas.target:
+            return Committed(runner, tables, self.workspace.pinned)
+        pins, columns = {}, {}
+        for entity in self._entities():
+            side = TableSide(self.workspace, self.states.target, entity, self.meter)
+            pins[entity.table_key] = side.state or no_rows(entity)
+            if side.state is not None:
+                columns[entity.table_key] = {
+                    name: side.pinned.column_of(name) for name in entity.properties
+                }
+        return Committed(runner, pins, self.workspace.pinned, columns)
+
     def _changes(self, plan: Plan, runner: LocalRunner) -> ChangeSet:
         deltas = {key: merged.delta(runner) for key, merged in plan.tables.items()}
+        for entity in self._judged():
+            rows = self._all_rows(plan, entity)
+            deltas[entity.table_key] = TableDelta(entity, runner.frame(rows), replaced=True)
         return ChangeSet(self.catalog, deltas)
+
+    # -- rules that the source made stricter, which rows of the target have to keep as well
+
+    def _judged(self) -> list[Entity]:
+        """Return the types that get a stricter rule than the target has."""
+        if self.schemas is None or self.schemas.change is None:
+            return []
+        rules = new_rules(self.schemas.change.steps, self.catalog)
+        keys = {rule.entity.table_key for rule in rules}
+        here = (state_of(self.states.target, one) is not None for one in self._entities())
+        found = zip(self._entities(), here, strict=True)
+        return [one for one, is_here in found if is_here and one.table_key in keys]
+
+    def _stricter(self, plan: Plan) -> Iterator[MergeConflict]:
+        """Yield the rows of the target that stay and have values which break a stricter rule."""
+        for entity in self._judged():
+            for rows in self._staying(plan, entity):
+                yield from value_conflicts(entity, rows)
+
+    def _staying(self, plan: Plan, entity: Entity) -> Iterator[pa.Table]:
+        """Yield the rows of the target that the merge neither writes nor deletes, as they will be."""
+        merged = plan.tables.get(entity.table_key)
+        gone = pa.array([], pa.string())
+        if merged is not None:
+            gone = pa.concat_arrays(
+                [
+                    *merged.rows.table().column("id").chunks,
+                    *merged.removed.table().column("id").chunks,
+                    gone,
+                ]
+            )
+        for rows in TableSide(self.workspace, self.states.target, entity, self.meter).as_stored():
+            yield rows.filter(pc.invert(pc.is_in(rows.column("id"), value_set=gone)))
+
+    def _all_rows(self, plan: Plan, entity: Entity) -> pa.Table:
+        """Return all rows of a type after the merge, with what the rules about sets read.
+
+        Those of the target come last: they are the incoming ones for a rule that it did not have.
+        """
+        columns = checked_columns(entity)
+        schema = rows_schema(entity)
+        fields = pa.schema([schema.field(name) for name in columns])
+        parts = [rows.select(columns) for rows in self._staying(plan, entity)]
+        if entity.table_key in plan.tables:
+            parts.insert(0, plan.tables[entity.table_key].rows.table().select(columns))
+        whole = pa.concat_tables([fields.empty_table(), *(part.cast(fields) for part in parts)])
+        order = pa.array(np.arange(whole.num_rows))
+        return whole.append_column(ORDER, order)
 
     def _untouched(self, edge: EdgeType, ids: pa.StringArray) -> pa.StringArray:
         """Return the ids of edges that are equal in base and target."""
@@ -191,20 +284,30 @@ class ThreeWay:
         """Yield the tables that the source has neither as the base nor as the target has them."""
         snapshots = (self.states.base, self.states.source, self.states.target)
         for entity in self._entities():
-            base, source, target = (_pin_of(one, entity.table_incarnation_id) for one in snapshots)
-            if _identity(source) in {_identity(base), _identity(target)}:
+            base, source, target = (state_of(one, entity) for one in snapshots)
+            if source is None or _identity(source) in {_identity(base), _identity(target)}:
                 self.meter.tables_skipped += 1
                 continue
-            if base is None or source is None or target is None:
-                raise self._boundary(entity.name)
-            sides = self._sides(entity)
-            self._refuse_other_properties(sides)
-            adopted = None
-            if can_take_over(base, source, target, self.branch):
-                # A revert may reach back to a time when the type had another name.
+            sides, adopted = self._sides(entity), None
+            if self._can_pin(entity, base, source, target):
+                # The type may have had another name where the state was made.
                 adopted = replace(source, table_key=entity.table_key)
             whole = adopted is None or bool(self.options.resolutions.named)
             yield MergedTable(sides, self.scratch, adopted, whole_rows=whole)
+
+    def _can_pin(
+        self,
+        entity: Entity,
+        base: TableState | None,
+        source: TableState,
+        target: TableState | None,
+    ) -> bool:
+        """Return whether the target can pin the source's state of a table instead of writing rows."""
+        if self.schemas is not None and not self.schemas.has_columns_of_source(entity):
+            return False
+        if target is None:
+            return source.table_branch is None
+        return base is not None and can_take_over(base, source, target, self.branch)
 
     def _sides(self, entity: Entity) -> Sides:
         snapshots = (self.states.base, self.states.source, self.states.target)
@@ -215,6 +318,7 @@ class ThreeWay:
         sides = merged.sides
         equal = compare_cells(merged.entity, sides)
         options = self.options
+        own = {} if self.schemas is None else self.schemas.own(merged.entity)
         if self.images:
             show = show_cells(sides, short=self.short)
             options = replace(options, images=show, short=self.short)
@@ -225,7 +329,7 @@ class ThreeWay:
                 # A row that the target has not touched since the base is where it was.
                 places = changes.before.table.column(ROW_ID)
                 target = sides.target.aligned(changes.ids, places)
-            decided = decide(merged.entity, changes, target, options, equal)
+            decided = decide(merged.entity, changes, target, options, equal, own)
             decided = self._with_vectors(merged.entity, decided)
             merged.add(decided, changes, target)
             yield decided
@@ -241,40 +345,6 @@ class ThreeWay:
                 at = rows.schema.get_field_index(name)
                 rows = rows.set_column(at, rows.schema.field(at), column)
         return replace(decided, rows=rows)
-
-    # -- states that cannot be compared
-
-    def _refuse_dropped(self) -> None:
-        """Refuse if the source changed a type that is gone: there is nothing to bring it into."""
-        known = {entity.table_incarnation_id for entity in self._entities()}
-        before = {pin.incarnation: pin for pin in self.states.base.tables.values()}
-        after = {pin.incarnation: pin for pin in self.states.source.tables.values()}
-        for number in sorted({*before, *after} - known):
-            if _identity(before.get(number)) != _identity(after.get(number)):
-                pin = before.get(number) or after[number]
-                raise self._boundary(pin.table_key.partition(":")[2])
-
-    def _refuse_other_properties(self, sides: Sides) -> None:
-        """Refuse if the type had other properties in the source; a renamed one is the same."""
-        declared = {prop.property_id for prop in sides.target.entity.properties.values()}
-        with sides.source.reading():
-            columns = columns_by_key(sides.source.table.schema)
-        if {key for key in columns if isinstance(key, int)} != declared:
-            raise self._boundary(sides.target.entity.name)
-
-    def _boundary(self, type_name: str) -> SchemaBoundary:
-        commit_id = self.states.base.graph_commit_id
-        return SchemaBoundary(
-            f"the schema of {type_name} changed between commit {commit_id} and branch `{self.branch}`, "
-            "so its rows cannot be merged; write what is missing with a load or a mutation",
-            graph_commit_id=commit_id,
-            type_name=type_name,
-        )
-
-
-def _pin_of(snapshot: Snapshot, incarnation: int) -> TableState | None:
-    pins = snapshot.tables.values()
-    return next((pin for pin in pins if pin.incarnation == incarnation), None)
 
 
 def _identity(pin: TableState | None) -> object:

@@ -16,6 +16,8 @@ from omnigraph.cli.shared_options import (
     ResolveOption,
     UriOption,
     read_resolve,
+    read_resolve_schema,
+    step_lines,
 )
 from omnigraph.cli.text_tables import put_facts, put_table
 from omnigraph.errors import MergeConflicts
@@ -34,6 +36,15 @@ class MergeFlags:
         bool, typer.Option("--dry-run", help="Say what would be done, and write nothing.")
     ] = False
     resolve: ResolveOption = None
+    resolve_schema: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--resolve-schema",
+            metavar="WORD|ELEMENT=WORD",
+            help="Decide schemas in conflict: ours keeps the target's, theirs takes the other side's, for all "
+            "or for one element (node:Ship.flag=ours). May be given several times.",
+        ),
+    ] = None
     granularity: Annotated[
         Literal["entity", "property"],
         typer.Option("--granularity", help="What both sides may not change differently."),
@@ -47,6 +58,7 @@ class MergeFlags:
         return {
             "dry_run": self.dry_run,
             "resolve": read_resolve(self.resolve),
+            "resolve_schema": read_resolve_schema(self.resolve_schema),
             "granularity": self.granularity,
             "images": self.images,
         }
@@ -145,6 +157,8 @@ def _answer(call: Invocation, document: Document, text: str) -> None:
     def show() -> None:
         put(text + replayed(document))
         stats = document["stats"]
+        if "schema" in document:
+            put("\n".join(step_lines(document["schema"]["steps"])))
         facts: list[tuple[str, Any]] = [
             (f"  {name}", stats[name]) for name in ("inserts", "updates", "deletes")
         ]

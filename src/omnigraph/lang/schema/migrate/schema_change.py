@@ -1,0 +1,42 @@
+"""What differs between two accepted schemas: how results, commits and diffs show it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from omnigraph.lang.schema.ir import Ir
+from omnigraph.lang.schema.migrate.compare import compare
+from omnigraph.lang.schema.migrate.read_steps import read_step
+from omnigraph.lang.schema.migrate.steps import SchemaStep
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaChange:
+    """The steps from one schema to another, and the hashes that name both.
+
+    An ``unsupported_change`` among the steps only says what differs.
+    """
+
+    from_hash: str
+    to_hash: str
+    steps: tuple[SchemaStep, ...]
+
+    @classmethod
+    def between(cls, before: Ir, after: Ir) -> SchemaChange:
+        """Return what leads from one schema to the other; elements are compared by identity."""
+        return cls(before.ir_hash, after.ir_hash, compare(before, after, "soft"))
+
+    @classmethod
+    def read(cls, document: dict[str, Any]) -> SchemaChange:
+        """Return a change from its public form."""
+        steps = tuple(read_step(step) for step in document["steps"])
+        return cls(document["from_hash"], document["to_hash"], steps)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the public form."""
+        return {
+            "from_hash": self.from_hash,
+            "to_hash": self.to_hash,
+            "steps": [step.to_json() for step in self.steps],
+        }
