@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import omnigraph as og
 
 START = """
@@ -84,12 +86,47 @@ def test_a_refused_apply_exits_1_and_changes_nothing(omnigraph, place):
         "; add a property of the new type, fill it by a mutation, and drop the old one\n"
     )
     omnigraph("branch", "create", "other", "--uri", "g")
-    argv = write(place, START.replace("age: I32?", "age: I32?  city: String?"))
-    body = omnigraph("schema", "apply", *argv, "--json")
+    argv = write(place, "node Person { name: String @key  age: I32? }")
+    body = omnigraph("schema", "apply", *argv, "--allow-data-loss", "--json")
     assert body.exit == 1
-    assert body.json["conflict"] == {"code": "schema_conflict", "branches": ["other"]}
+    assert body.json["conflict"] == {"code": "schema_conflict", "branches": ["other"], "tags": []}
     assert source_of(place) == START
     assert omnigraph("schema", "apply", "g").exit == 2
+
+
+def test_a_schema_of_a_branch_is_applied_shown_compared_and_merged(omnigraph, place):
+    start(place)
+    omnigraph("branch", "create", "wider", "--uri", "g")
+    wider = START.replace("age: I32?", "age: I32?  city: String?")
+    argv = [*write(place, wider), "--branch", "wider"]
+    assert "add Person.city: String?" in omnigraph("schema", "plan", *argv).stdout
+    assert omnigraph("schema", "apply", *argv).exit == 0
+    assert omnigraph("schema", "show", "g").stdout.strip() == START.strip()
+    assert omnigraph("schema", "show", "g", "--branch", "wider").stdout.strip() == wider.strip()
+    steps = omnigraph("schema", "diff", "main", "wider", "--uri", "g")
+    assert steps.stdout == "1 step\n  add Person.city: String?\n"
+    listed = omnigraph("branch", "list", "g", "--json").json["schema_hashes"]
+    assert listed["main"] != listed["wider"]
+    merged = omnigraph("branch", "merge", "wider", "--uri", "g")
+    assert "  add Person.city: String?\n" in merged.stdout
+    assert source_of(place) == wider
+
+
+@pytest.mark.parametrize("words", [["ours"], ["theirs"], ["node:Person.note=ours"]])
+def test_words_for_schemas_in_conflict(omnigraph, place, words):
+    start(place)
+    with og.open(place / "g") as graph:
+        graph.branches.create("less")
+        graph.schema.apply(START.replace("note: String?", ""), branch="less")
+        graph.load([{"type": "Person", "data": {"name": "ann", "note": "tall"}}])
+    refused = omnigraph("branch", "merge", "less", "--uri", "g")
+    assert refused.exit == 1
+    assert "schema_drop_vs_change  node:Person.note was dropped in less" in refused.stderr
+    given = [part for word in words for part in ("--resolve-schema", word)]
+    assert omnigraph("branch", "merge", "less", "--uri", "g", *given).exit == 0
+    assert ("note" in source_of(place)) == (words != ["theirs"])
+    twice = ["--resolve-schema", "a=ours", "--resolve-schema", "a=theirs"]
+    assert omnigraph("branch", "merge", "less", "--uri", "g", *twice).exit == 2
 
 
 def test_a_plan_is_checked_against_the_rows_that_are_there(omnigraph, place):
@@ -121,7 +158,8 @@ def test_show_clean_leaves_out_the_hints_that_did_their_work(omnigraph, place):
     assert omnigraph("schema", "show", "g").stdout.strip() == renamed.strip()
     clean = START.replace("note: String?", "remark: String?")
     assert omnigraph("schema", "show", "g", "--clean").stdout.strip() == clean.strip()
-    assert omnigraph("schema", "show", "g", "--clean", "--json").json == {"schema_source": clean}
+    shown = omnigraph("schema", "show", "g", "--clean", "--json").json
+    assert (shown["schema_source"], set(shown)) == (clean, {"schema_source", "schema_hash"})
     for text in (renamed, clean):
         again = omnigraph("schema", "plan", *write(place, text))
         assert again.stdout == "the schema is the accepted one; there is nothing to do\n"
