@@ -13,7 +13,7 @@ is wasted. What is done to a table is decided by ``table_work``, with little eff
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from omnigraph.commit.attempts import Attempt
@@ -126,7 +126,7 @@ def keep_in_shape(
         state = workspace.manifest.state(branch)
         if list_sidecars(workspace, state.head.graph_id):
             raise OthersAtWork("an operation is not settled yet")
-        changes = tuple(_changes(workspace, state, {table.incarnation for table in tables}))
+        changes = tuple(_changes(workspace, state, {each.incarnation: each for each in tables}))
         attempt = Attempt(workspace, state, Patience(0), held)
         return commit_changed(attempt, "optimize", changes, MAINTENANCE_ACTOR)
 
@@ -140,11 +140,14 @@ def _hold(workspace: Workspace, branch: str, tables: Sequence[TableState]) -> He
 
 
 def _changes(
-    workspace: Workspace, state: BranchState, incarnations: set[int]
+    workspace: Workspace, state: BranchState, found_due: Mapping[int, TableState]
 ) -> Iterator[TableChange]:
     for pin in state.head.tables.values():
-        if pin.incarnation not in incarnations or pin.table_branch != lance_branch(state.name):
+        due = found_due.get(pin.incarnation)
+        if due is None or pin.table_branch != lance_branch(state.name):
             continue
+        if pin.maintained_at != due.maintained_at:
+            continue  # another process has done it since
         table = open_table(workspace.pinned(pin))
         work = table_work(table, None, Effort.LIGHT)
         if work.is_due:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from itertools import pairwise
 
 import pyarrow as pa
 import pytest
@@ -270,6 +271,26 @@ def test_two_processes_lose_nothing(graph):
     run_processes(grow, [(graph.uri, who, 15) for who in "ab"])
     assert names(graph) == {f"{who}{n}" for who in "ab" for n in range(15)}
     assert upkeeps(graph) != []
+    check_settled(graph)
+
+
+def append(uri: str, who: str, count: int) -> None:
+    """Insert as a worker of a server does, whose upkeep runs behind its writes."""
+    with open_graph(uri, upkeep="background") as graph:
+        for n in range(count):
+            insert(graph, f"{who}{n}")
+
+
+def test_of_two_processes_one_does_the_upkeep_of_a_table(graph):
+    """Neither repeats at once what the other has just done."""
+    run_processes(append, [(graph.uri, who, 15) for who in "ab"])
+    assert names(graph) == {f"{who}{n}" for who in "ab" for n in range(15)}
+    versions = [
+        graph.snapshot(snapshot=each.graph_commit_id).tables[PERSON].table_version
+        for each in reversed(upkeeps(graph))
+    ]
+    assert versions
+    assert all(later - earlier >= LIMIT for earlier, later in pairwise(versions)), versions
     check_settled(graph)
 
 
