@@ -188,3 +188,16 @@ def test_everything_wrong_with_a_directory_is_said_at_once(directory):
 def test_a_place_without_queries_is_said_to_be_one(tmp_path):
     with pytest.raises(BadRequest, match="no directory"):
         read_directory(tmp_path / "none")
+
+
+def test_a_file_with_a_query_without_a_name_is_told_once(tmp_path):
+    (tmp_path / "mixed.gq").write_text(
+        "query a() { match { $t: Team } return { $t } }\n"
+        "query b() { match { $t: Team } return { $t } }\n"
+        "match { $r: a() } return { count(*) as n }\n"
+    )
+    with pytest.raises(BadRequest) as caught:
+        read_directory(tmp_path)
+    assert caught.value.details["problems"] == [
+        "mixed.gq: a query without a name cannot be stored; write it as `query name(…) { … }`"
+    ]

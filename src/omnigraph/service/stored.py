@@ -54,14 +54,14 @@ def read_directory(directory: Path, reserved: Container[str] = ()) -> Registry:
         except OmniGraphError as error:
             problems.append(f"{path.name}: {_told(error)}")
             continue
-        for query in declared:
-            if query.name is None:
-                problems.append(
-                    f"{path.name}: a query without a name cannot be stored; "
-                    "write it as `query name(…) { … }`"
-                )
-            else:
-                sources.append(StoredSource(query.name, text, filename=path.name))
+        named = [query.name for query in declared if query.name is not None]
+        if len(named) < len(declared):
+            problems.append(
+                f"{path.name}: a query without a name cannot be stored; "
+                "write it as `query name(…) { … }`"
+            )
+        else:
+            sources += [StoredSource(name, text, filename=path.name) for name in named]
     return Registry.load(sources, reserved, *problems)
 
 
