@@ -163,6 +163,19 @@ def test_mutate(omnigraph, graph, place):
     assert stored(place, graph)[0] == {"ada": 3, "bob": None}
 
 
+def test_mutate_shows_the_rows_of_return(omnigraph, graph):
+    text = "for $n in $ns insert $p: Person { name: $n } return { $p.name as name, $p.age as age }"
+    asked = ("mutate", "-e", f"($ns: [String]) {text}", "--params", '{"ns": ["z", "b"]}')
+    shown = omnigraph(*asked, "--uri", graph)
+    assert shown.exit == 0
+    said, *table = shown.stdout.splitlines()
+    assert said.startswith("(anonymous): 2 nodes, 0 edges; commit ")
+    assert [line.split() for line in table] == [["name", "age"], ["z", "-"], ["b", "-"]]
+    document = omnigraph(*asked, "--json", "--uri", graph).json
+    assert document["columns"] == ["name", "age"]
+    assert document["rows"] == [{"name": "z", "age": None}, {"name": "b", "age": None}]
+
+
 def test_mutate_if_commit(omnigraph, graph):
     head = omnigraph("snapshot", "--json", graph).json["graph_commit_id"]
     argv = (

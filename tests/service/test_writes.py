@@ -21,6 +21,7 @@ from omnigraph.service.blobs import PutBlobRequest, put_blob
 from omnigraph.service.loads import STREAM, FillRequest, LoadRequest, TypedFile, embed, load
 from omnigraph.service.query import MutateRequest, mutate
 from omnigraph.service.schema import ApplyRequest, InitRequest, apply_schema, init
+from tests.answers import check_answer
 from tests.pipeline.embedders import Recording
 
 SCHEMA = """
@@ -301,3 +302,16 @@ def test_a_graph_is_made_but_not_in_a_place_of_a_cluster(tmp_path, monkeypatch):
             init(InitRequest(schema_source=SCHEMA, force=True), place)
     assert not (tmp_path / "graphs" / "late.omni").exists()
     assert "warnings" not in init(InitRequest(schema_source=SCHEMA), "deeper.omni")
+
+
+def test_a_mutation_shows_the_rows_of_its_return(graph):
+    text = "upsert $p: Person { name: $n } return { $p.name as n, 9007199254740993 as big }"
+    request = MutateRequest(
+        query=f"($n: String) {text}", params={"n": "ada"}, operation_id=new_ulid(), branch="main"
+    )
+    first, again = mutate(graph, request), mutate(graph, request)
+    assert first["columns"] == again["columns"] == ["n", "big"]
+    assert first["rows"] == [{"n": "ada", "big": "9007199254740993"}]
+    assert (again["rows"], again["replayed"]) == (None, True)
+    for document in (first, again):
+        check_answer("MutationAnswer", document)

@@ -129,3 +129,36 @@ def test_a_lost_race_sends_no_text_again(open_with):
         run(graph, 'update Note set { body: "new" } where slug = "a"')
     assert (raced, embedder.texts) == ([1], ["new"])
     assert nodes(graph, "Note")["a"] == {"slug": "a", "body": "new", "rank": 7, "vec": made("new")}
+
+
+def test_upserts_of_a_list_make_each_text_once_and_keep_what_stays(open_with):
+    embedder = Recording()
+    graph = open_with(embedder)
+    rows = [
+        {"slug": "a", "body": "text"},
+        {"slug": "x", "body": "new"},
+        {"slug": "y", "body": "new"},
+        {"slug": "z", "body": None},
+        {"slug": "x", "body": "last"},
+    ]
+    text = (
+        "for $r in $rows upsert Note { slug: $r.slug, body: $r.body, rank: coalesce(rank, 0) + 1 }"
+    )
+    run(graph, text, "$rows: [{ slug: String, body: String? }]", {"rows": rows})
+    assert sorted(one for call in embedder.calls for one in call) == ["last", "new"]
+    assert vector(graph) == OWN
+    assert (vector(graph, slug="x"), vector(graph, slug="y")) == (made("last"), made("new"))
+    assert vector(graph, slug="z") is None
+    assert nodes(graph, "Note")["x"]["rank"] == 2
+
+
+def test_an_update_by_match_follows_the_texts_that_change(open_with):
+    embedder = Recording()
+    graph = open_with(embedder)
+    run(graph, 'insert Note { slug: "b", body: "other" }')
+    run(
+        graph,
+        'match { $n: Note } update $n set { body: if($n.slug = "b", upper($n.body), $n.body) }',
+    )
+    assert [one for call in embedder.calls for one in call] == ["other", "OTHER"]
+    assert (vector(graph), vector(graph, slug="b")) == (OWN, made("OTHER"))

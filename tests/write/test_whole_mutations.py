@@ -17,6 +17,7 @@ node Person { name: String @key  age: I32?  visits: I64?  score: F64?  small: F3
 node Task { title: String  done: Bool? }
 node Slot { lane: String  bay: I32  note: String?  @key(lane, bay) }
 node Must { code: String @key  size: I32  label: String }
+node Plate { tag: String @key  scan: Blob?  caption: String? }
 node Fitted { code: String @key  size: I32 @default(7)  tags: [String]? @default(["new"])  note: String? }
 edge Knows: Person -> Person { weight: I64?  since: Date? }
 edge Follows: Person -> Person { weight: I64? }
@@ -518,6 +519,17 @@ class TestFor:
             )
         assert state(people) == before
 
+    def test_many_records_beside_many_rows(self, graph):
+        # So many that the table is scanned for them.
+        rows = [{"n": f"p{at}", "v": at} for at in range(1_000)]
+        text = "for $r in $rows upsert Person { name: $r.n, visits: coalesce(visits, 0) + $r.v }"
+        for _ in range(2):
+            run(graph, text, self.ROWS, {"rows": rows})
+        found = nodes(graph, "Person")
+        assert {name: row["visits"] for name, row in found.items()} == {
+            f"p{at}": 2 * at for at in range(1_000)
+        }
+
     def test_a_million_records(self, graph):
         rows = [{"n": f"p{at}", "v": at} for at in range(1_000_000)]
         text = "for $r in $rows upsert Person { name: $r.n, visits: $r.v } return { count(*) as n, sum($r.v) as s }"
@@ -525,6 +537,35 @@ class TestFor:
         assert counts(result) == (1_000_000, 0)
         assert result.rows == [{"n": 1_000_000, "s": 499_999_500_000}]
         assert graph.snapshot().tables["node:Person"].row_count == 1_000_000
+
+
+class TestBlobs:
+    def test_rows_that_are_upserted_keep_their_bytes(self, graph):
+        large = bytes(range(256)) * 1000
+        for tag, data in (("a", b"first"), ("b", large)):
+            run(graph, "insert Plate { tag: $t }", "$t: String", {"t": tag})
+            graph.blobs.write("node", "Plate", tag, "scan", data)
+        rows = [{"t": "a", "c": "x"}, {"t": "b", "c": "y"}, {"t": "c", "c": "z"}]
+        run(graph, "for $r in $rows upsert Plate { tag: $r.t, caption: $r.c }",
+            "$rows: [{ t: String, c: String }]", {"rows": rows})  # fmt: skip
+        run(
+            graph,
+            'match { $p: Plate } update $p set { caption: $p.caption + "!" } delete Plate where tag = "c"',
+        )
+        assert graph.blobs.read("node", "Plate", "a", "scan") == b"first"
+        assert graph.blobs.read("node", "Plate", "b", "scan") == large
+        assert {tag: row["caption"] for tag, row in nodes(graph, "Plate").items()} == {
+            "a": "x!",
+            "b": "y!",
+        }
+
+    def test_one_value_for_all_rows(self, graph):
+        run(graph, "for $t in $ts upsert Plate { tag: $t, scan: $b }", "$ts: [String], $b: Blob",
+            {"ts": ["a", "b"], "b": "base64:aGk="})  # fmt: skip
+        assert [graph.blobs.read("node", "Plate", tag, "scan") for tag in ("a", "b")] == [
+            b"hi",
+            b"hi",
+        ]
 
 
 class TestReturn:

@@ -69,7 +69,7 @@ def _read(t: PropType, value: object, readers: Readers, null_items: bool) -> Any
 def _list(t: PropType, value: object, read: Callable[[object], Any], null_items: bool) -> list[Any]:
     if not isinstance(value, list | tuple):
         raise Unfit(f"expected an array of {t.scalar}, got {shown(value)}")
-    if _are_plain(t.scalar, value):
+    if are_plain(t.scalar, value):
         return list(value)
     items: list[Any] = []
     for number, item in enumerate(value, start=1):
@@ -80,7 +80,7 @@ def _list(t: PropType, value: object, read: Callable[[object], Any], null_items:
     return items
 
 
-def _are_plain(scalar: Scalar, items: Sequence[Any]) -> bool:
+def are_plain(scalar: Scalar, items: Sequence[Any]) -> bool:
     """Tell, looking at all items at once, whether each is a value that every reader returns as it is."""
     kinds = set(map(type, items))
     if scalar.traits.family is Family.INTEGER and kinds == {int}:

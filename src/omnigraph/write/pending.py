@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_LOOKED_UP = 500
+"""So many rows are looked up by their ids, whatever the size of the table."""
+
+
 class PendingTable:
     """The pending rows and removed ids of one table.
 
@@ -280,7 +284,8 @@ class PendingTable:
         if not len(values) or not self.pin.row_count:
             return
         has_blobs = not set(names).isdisjoint(blob_columns(self.table.schema))
-        if len(values) > KEY_LIMIT and not has_blobs:
+        is_most = len(values) >= _LOOKED_UP and 8 * len(values) >= self.pin.row_count
+        if (len(values) > KEY_LIMIT or is_most) and not has_blobs:
             yield self._filtered(column, values, names)
             return
         for start in range(0, len(values), KEY_LIMIT):

@@ -9,6 +9,7 @@ from omnigraph.errors import BadRequest, ParamError
 from omnigraph.lang.query.ir import ParamSpec, RecordList
 from omnigraph.spelling import nearest_name
 from omnigraph.types import INTEGER_RANGES, PropType, Unfit, json_form, param_from_json, shown
+from omnigraph.types.values import are_plain
 
 
 def named_or_given(
@@ -97,6 +98,8 @@ def _records(kind: RecordList, given: object, js_safe: bool) -> list[dict[str, A
     if not isinstance(given, list | tuple):
         raise Unfit(f"expected an array of objects, got {shown(given)}")
     fields = dict(kind.fields)
+    if _are_plain_records(fields, given):
+        return list(given)
     records = []
     for position, record in enumerate(given, start=1):
         if not isinstance(record, Mapping):
@@ -110,6 +113,20 @@ def _records(kind: RecordList, given: object, js_safe: bool) -> list[dict[str, A
             {name: _field(record, name, fields[name], position, js_safe) for name in fields}
         )
     return records
+
+
+def _are_plain_records(fields: Mapping[str, PropType], given: Sequence[Any]) -> bool:
+    """Tell, looking at a whole field at a time, whether the records are stored as they are."""
+    names = fields.keys()
+    if not all(type(record) is dict and record.keys() == names for record in given):
+        return False
+    for name, kind in fields.items():
+        values = [record[name] for record in given]
+        if kind.nullable:
+            values = [value for value in values if value is not None]
+        if kind.is_list or kind.is_vector or (values and not are_plain(kind.scalar, values)):
+            return False
+    return True
 
 
 def _field(
