@@ -54,7 +54,7 @@ def test_changes_are_cut_by_the_bytes_of_their_blobs(graph):
     graph.load([doc(name, n=9, body=b"x" * size) for name, size in sizes.items()], mode="merge")
     graph.mutate('query q() { delete Doc where name = "d7" }')
     (changes,) = compare(*sides(graph, before, graph.snapshot()))
-    parts = list(with_few_blobs(changes, ["body"], 100))
+    parts = list(with_few_blobs(changes, (["body"], ["body"]), 100))
     assert [part.ids.to_pylist() for part in parts] == [
         ["d1", "d2"],
         ["d3"],
@@ -69,7 +69,7 @@ def test_changes_are_cut_by_the_bytes_of_their_blobs(graph):
                 name if is_there else None
                 for name, is_there in zip(part.ids.to_pylist(), present, strict=True)
             ]
-    assert [len(part.ids) for part in with_few_blobs(changes, [], 0)] == [7]
+    assert [len(part.ids) for part in with_few_blobs(changes, ([], []), 0)] == [7]
 
 
 def test_minus_zero_is_zero(graph):

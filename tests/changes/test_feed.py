@@ -317,18 +317,18 @@ def test_schema_changes_are_blocks_and_the_feed_goes_on(graph):
 
 
 @pytest.mark.parametrize(
-    ("new", "hard", "name"),
+    ("new", "name"),
     [
-        (SCHEMA.replace("edge MemberOf: Person -> Team\n", ""), False, "MemberOf"),
-        (SCHEMA.replace("  age: I32?", ""), True, "Person"),
+        (SCHEMA.replace("edge MemberOf: Person -> Team\n", ""), "MemberOf"),
+        (SCHEMA.replace("  age: I32?", ""), "Person"),
     ],
-    ids=["type-with-rows", "hard-property"],
+    ids=["type", "property"],
 )
-def test_rows_that_cannot_be_compared_are_a_boundary(graph, new, hard, name):
+def test_a_hard_drop_is_a_boundary(graph, new, name):
     load(graph, person("ann"), {"type": "Team", "data": {"code": "t"}},
          {"edge": "MemberOf", "from": "ann", "to": "t"})  # fmt: skip
     before = load(graph)
-    applied = graph.schema.apply(new, allow_data_loss=hard).commit.graph_commit_id
+    applied = graph.schema.apply(new, allow_data_loss=True).commit.graph_commit_id
     after = load(graph, {"type": "Team", "data": {"code": "u"}})
     start = f"after:{graph.commits.show(before).parent_commit_id}"
     page = graph.changes.poll(start=start)
@@ -346,6 +346,23 @@ def test_rows_that_cannot_be_compared_are_a_boundary(graph, new, hard, name):
     # Who does not want that type is not stopped.
     other = graph.changes.poll(start=start, types=["Team"])
     assert commits_of(other) == [before, applied, after]
+
+
+def test_a_dropped_type_is_deletes_of_its_rows(graph):
+    load(graph, person("ann"), {"type": "Team", "data": {"code": "t"}},
+         {"edge": "MemberOf", "from": "ann", "to": "t", "data": {"id": "m"}})  # fmt: skip
+    cursor = graph.changes.poll().cursor
+    applied = graph.schema.apply(SCHEMA.replace("edge MemberOf: Person -> Team\n", ""))
+    after = load(graph, {"type": "Team", "data": {"code": "u"}})
+    page = graph.changes.poll(cursor=cursor)
+    assert commits_of(page) == [applied.commit.graph_commit_id, after]
+    block = page.blocks[0]
+    assert [step["kind"] for step in block.schema["steps"]] == ["drop_type"]
+    (change,) = block.changes
+    assert (change.kind, change.type, change.id, change.op) == ("edge", "MemberOf", "m", "delete")
+    assert change.before["endpoints"] == {"from": "ann", "to": "t"}
+    alone = graph.commits.changes(applied.commit.graph_commit_id)
+    assert alone.block == block
 
 
 def test_a_type_with_no_rows_may_go(graph):

@@ -30,7 +30,6 @@ NOT_BUILT = {
     "surfaces": "those of the command line run in tests/cli, those of servers in tests/server",
     "interfaces": "interfaces as variables and as ends of edges are not built yet",
     "metrics": "metrics of vectors are not built yet",
-    "schema-diffs": "diffs across schemas are not built yet",
     "algorithms": "graph algorithms are not built yet",
     "memory": "valid time, histories of entities and purge are not built yet",
 }

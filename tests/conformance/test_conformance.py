@@ -27,7 +27,6 @@ def test_case(case: Case) -> None:
                 _needs_later_parts(case)
                 run_query_case(case)
             case "versioning":
-                _needs_later_schemas(case)
                 run_versioning_case(case)
             case "surfaces":
                 not_built("surfaces")
@@ -44,15 +43,6 @@ SEVERAL_TYPES = {
     "t6-a-variable-without-a-name-has-no-properties",
 }
 """Cases in which a variable ranges over several node types, as variables of interfaces do."""
-
-
-SCHEMA_DIFFS = {"sb-24", "sb-70", "sb-71", "sb-72", "sb-73", "sb-74", "sb-75", "sb-76"}
-
-
-def _needs_later_schemas(case):
-    """Stop a case that needs a part of schemas per branch that is not there."""
-    if case.id[:5] in SCHEMA_DIFFS:
-        not_built("schema-diffs")
 
 
 def _needs_later_parts(case):

@@ -18,9 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.cancel import look
-from omnigraph.changes.images import equal_rows
+from omnigraph.changes.images import equal_across, equal_rows
 from omnigraph.changes.may_differ import find_candidates
 from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows
+from omnigraph.changes.schemas.type_pairs import Compared
 from omnigraph.changes.table_side import CHUNK_BYTES, CHUNK_ROWS, TableSide
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.protocol import Through
@@ -82,12 +83,16 @@ class RowTexts:
 
 
 def pairs_on_spark(
-    runner: SparkRunner, before: TableSide, after: TableSide, after_id: str | None, chunk_rows: int
+    runner: SparkRunner,
+    before: TableSide,
+    after: TableSide,
+    after_id: str | None,
+    chunk_rows: int,
+    compared: Compared | None = None,
 ) -> Iterator[tuple[AlignedRows, AlignedRows]]:
     """Yield rows of both sides with the same ids, which include every one that differs, in order."""
-    frames = {
-        name: _texts(runner, side, name, after_id) for name, side in (("a", before), ("b", after))
-    }
+    sides = ((before, after), compared)
+    frames = {name: _texts(runner, at, sides, after_id) for at, name in enumerate("ab")}
     pairs = runner.sql(_PAIRS, frames)
     after.meter.candidates += runner.count(pairs)
     differing = runner.sql("SELECT id, was, now FROM p WHERE same = 0", {"p": pairs})
@@ -96,13 +101,18 @@ def pairs_on_spark(
         yield _rows_at(before, ids, batch.column("was")), _rows_at(after, ids, batch.column("now"))
 
 
-def _texts(runner: SparkRunner, side: TableSide, name: str, after_id: str | None) -> Frame:
+def _texts(
+    runner: SparkRunner,
+    at: int,
+    sides: tuple[tuple[TableSide, TableSide], Compared | None],
+    after_id: str | None,
+) -> Frame:
+    """The rows of one side as texts: the first is 0, the second 1."""
+    side = sides[0][at]
     if side.row_count == 0:
         return runner.frame(_SCHEMA.empty_table())
-    entity = side.entity
-    names = [*entity.implicit_columns[1:], *entity.properties]
-    kinds = [entity.properties[n].type if n in entity.properties else TEXT for n in names]
-    columns = [side.pinned.column_of(n) for n in names]
+    listed = _text_columns(at, *sides)
+    columns = [column for column, _ in listed]
     where = None
     if after_id is not None:
         where = filter_expression(side.table.schema, [Condition("id", ">", after_id)])
@@ -111,9 +121,36 @@ def _texts(runner: SparkRunner, side: TableSide, name: str, after_id: str | None
             side.table,
             ["id", *(column for column in columns if column is not None)],
             where,
-            Through(RowTexts(tuple(zip(columns, kinds, strict=True)), name), _SCHEMA),
+            Through(RowTexts(listed, "ab"[at]), _SCHEMA),
             with_row_id=True,
         )
+
+
+def _text_columns(
+    at: int, sides: tuple[TableSide, TableSide], compared: Compared | None
+) -> tuple[tuple[str | None, PropType], ...]:
+    """The columns of one side, with their types, in an order that both sides have.
+
+    A property that only one side has is null on the other.
+    """
+    side = sides[at]
+    entity = side.entity
+    found: list[tuple[str | None, PropType]] = [
+        (side.pinned.column_of(name), TEXT) for name in entity.implicit_columns[1:]
+    ]
+    if compared is None:
+        own = entity.properties.items()
+        return (*found, *((side.pinned.column_of(name), prop.type) for name, prop in own))
+    for name in compared.shared:
+        kinds = [one.entity.properties[name].type for one in sides]
+        # Whole numbers of any width have one text; fractions have it in the wider type.
+        kind = max(kinds, key=str) if kinds[0].is_float else kinds[at]
+        found.append((side.pinned.column_of(name), kind))
+    for owner, names in enumerate((compared.added_before, compared.added_after)):
+        for name in names:
+            kind = sides[owner].entity.properties[name].type
+            found.append((side.pinned.column_of(name) if owner == at else None, kind))
+    return tuple(found)
 
 
 def _rows_at(side: TableSide, ids: pa.Array, places: pa.Array) -> AlignedRows:
@@ -141,15 +178,22 @@ def compare(
     after_id: str | None = None,
     chunk_rows: int = CHUNK_ROWS,
     spark: SparkRunner | None = None,
+    compared: Compared | None = None,
 ) -> Iterator[ChangedRows]:
     """Yield what differs between two states of a table, in chunks of at most ``chunk_rows``.
 
-    Both sides have the same type, of which either may have no table. With ``after_id`` only ids
-    that come after it count. Where everything must be compared, ``spark`` does it on executors.
+    Both sides have the same type, of which either may have no table. ``compared`` says by which properties,
+    where the sides do not declare the same ones. With ``after_id`` only ids that come after it count.
+    Where everything must be compared, ``spark`` does it on executors.
     """
-    for was, now in _pairs(before, after, after_id, chunk_rows, spark):
+    sides = (before, after)
+    for was, now in _pairs(before, after, after_id, chunk_rows, spark, compared):
         look()
-        differs = pc.invert(equal_rows(before.entity, was, now, (before, after)))
+        if compared is None:
+            same = equal_rows(before.entity, was, now, sides)
+        else:
+            same = equal_across(compared, was, now, sides)
+        differs = pc.invert(same)
         if not differs.true_count:
             continue
         left, right = (
@@ -172,6 +216,7 @@ def _pairs(
     after_id: str | None,
     chunk_rows: int,
     spark: SparkRunner | None,
+    compared: Compared | None,
 ) -> Iterator[tuple[AlignedRows, AlignedRows]]:
     """Rows of both sides with the same ids, which include every one that differs."""
     meter = after.meter
@@ -179,12 +224,12 @@ def _pairs(
         meter.tables_skipped += 1
         return
     found = None
-    if before.row_count and after.row_count:
+    if before.row_count and after.row_count and before.is_lineage_of(after):
         limit = max(_FEW, (before.row_count + after.row_count) // _SHARE)
         with before.reading(), after.reading():
             found = find_candidates(before, after, limit, CHUNK_BYTES)
     if found is None and spark is not None:
-        yield from pairs_on_spark(spark, before, after, after_id, chunk_rows)
+        yield from pairs_on_spark(spark, before, after, after_id, chunk_rows, compared)
         return
     if found is None:
         for was, now in _side_by_side(before, after, after_id, chunk_rows):

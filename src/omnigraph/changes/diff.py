@@ -17,14 +17,15 @@ from typing import Any, Final, Literal, NamedTuple
 
 from omnigraph.changes.change_filter import ChangeFilter, Kind, Op
 from omnigraph.changes.compare_tables import SparkFor, compare, nothing_on_spark
-from omnigraph.changes.differing_types import DifferingType, differing_types, rank_of, shown_changes
+from omnigraph.changes.differing_types import differing_types, shown_changes
 from omnigraph.changes.images import images as images_of
 from omnigraph.changes.row_pairs import ChangedRows, with_few_blobs
+from omnigraph.changes.schemas.type_pairs import TypePair, rank_of
 from omnigraph.changes.short_images import paired_short_images
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import CHUNK_ROWS, TableSide
 from omnigraph.display.panel import Panel, Shown
-from omnigraph.display.text import cell_text, printable, shortened
+from omnigraph.display.text import ABSENT, cell_text, printable, shortened
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -113,8 +114,7 @@ def diff_chunks(
     edges are shown; ``short`` ones have vectors and blobs by their sizes. With ``start_after`` the changes after that place; a type that was dropped and
     added again has two changes of an entity there, which belong together.
 
-    Raises, before the first change, ``BadRequest`` for an unknown type, and ``SchemaBoundary``
-    where the declared properties of a type differ.
+    Raises ``BadRequest`` for an unknown type before the first change.
     """
     meter = Meter(workspace) if meter is None else meter
     tables = differing_types(workspace, before, after, current, filter, meter)
@@ -137,7 +137,7 @@ _Shown = Literal["short", "whole"] | None
 def _chunks(
     workspace: Workspace,
     snapshots: tuple[Snapshot, Snapshot],
-    tables: list[DifferingType],
+    tables: list[TypePair],
     filter: ChangeFilter,
     *,
     shown: _Shown,
@@ -145,7 +145,7 @@ def _chunks(
     meter: Meter,
     spark_for: SparkFor,
 ) -> Iterator[Sequence[Change]]:
-    by_name: dict[tuple[int, str], list[DifferingType]] = {}
+    by_name: dict[tuple[int, str], list[TypePair]] = {}
     for table in tables:
         by_name.setdefault(table.rank, []).append(table)
     for rank in sorted(by_name):
@@ -156,12 +156,17 @@ def _chunks(
                 continue
             after_id = start_after.id if rank == reached else None
         streams = []
-        for kind_and_id, entity in by_name[rank]:
-            before, after = (TableSide(workspace, one, entity, meter) for one in snapshots)
+        for pair in by_name[rank]:
+            before = TableSide(workspace, snapshots[0], pair.before, meter)
+            after = TableSide(workspace, snapshots[1], pair.after, meter)
             found = compare(
-                before, after, after_id=after_id, spark=spark_for(before.state, after.state)
+                before,
+                after,
+                after_id=after_id,
+                spark=spark_for(before.state, after.state),
+                compared=pair.compared,
             )
-            streams.append(_table_changes(kind_and_id[0], before, after, filter, shown, found))
+            streams.append(_table_changes(pair, before, after, filter, shown, found))
         yield from streams[0] if len(streams) == 1 else _merged(streams)
 
 
@@ -175,30 +180,31 @@ def _merged(streams: Sequence[Iterator[Sequence[Change]]]) -> Iterator[Sequence[
 
 
 def _table_changes(
-    kind: Kind,
+    pair: TypePair,
     before: TableSide,
     after: TableSide,
     filter: ChangeFilter,
     shown: _Shown,
     found: Iterator[ChangedRows],
 ) -> Iterator[Sequence[Change]]:
-    blobs = after.entity.blob_properties if shown == "whole" else ()
+    names = (before.entity.blob_properties, after.entity.blob_properties)
+    blobs: tuple[Sequence[str], Sequence[str]] = names if shown == "whole" else ((), ())
     for chunk in found:
         wanted = shown_changes(chunk, filter)
         if not len(wanted.ids):
             continue
         for part in with_few_blobs(wanted, blobs):
-            yield _chunk_changes(kind, before, after, part, shown)
+            yield _chunk_changes(pair, before, after, part, shown)
 
 
 def _chunk_changes(
-    kind: Kind, before: TableSide, after: TableSide, chunk: ChangedRows, shown: _Shown
+    pair: TypePair, before: TableSide, after: TableSide, chunk: ChangedRows, shown: _Shown
 ) -> list[Change]:
-    name, changes = after.entity.name, []
+    changes = []
     if shown == "short":
-        pair = paired_short_images(before, chunk.before, after, chunk.after)
+        images = paired_short_images(before, chunk.before, after, chunk.after, pair.compared)
     else:
-        pair = (
+        images = (
             images_of(before, chunk.before, properties=shown is not None),
             images_of(after, chunk.after, properties=shown is not None),
         )
@@ -206,13 +212,13 @@ def _chunk_changes(
         chunk.ids.to_pylist(),
         chunk.before.present.to_pylist(),
         chunk.after.present.to_pylist(),
-        *pair,
+        *images,
         strict=True,
     ):
         op: Op = "insert" if not was else "update" if now else "delete"
         after.meter.count(op)
         # Without its properties the image of a node has nothing to show.
-        changes.append(Change(kind, name, key, op, old or None, new or None))
+        changes.append(Change(pair.kind, pair.name, key, op, old or None, new or None))
     return changes
 
 
@@ -243,10 +249,14 @@ def change_text(change: Change) -> str:
         whole = after or before
         return ", ".join(f"{k}: {_text(v)}" for k, v in whole.items() if v is not None)
     return ", ".join(
-        f"{name}: {_text(before.get(name))} -> {_text(after.get(name))}"
+        f"{name}: {_side_text(name, before)} -> {_side_text(name, after)}"
         for name in {**before, **after}
         if before.get(name) != after.get(name)
     )
+
+
+def _side_text(name: str, side: Image) -> str:
+    return _text(side[name]) if name in side else ABSENT
 
 
 def _text(value: Any) -> str:

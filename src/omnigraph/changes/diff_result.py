@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,6 +17,7 @@ from omnigraph.changes.tokens import DiffToken, read_token, write_token
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import CursorRejected, OmniGraphError
+from omnigraph.lang.schema.migrate.read_steps import step_texts
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -49,14 +50,15 @@ class DiffPage(Shown):
     changes: tuple[Change, ...]
     stats: DiffStats | None
     next_page_token: str | None
+    schema: Mapping[str, Any] | None = None
+    """Both hashes and the steps, where the schemas of the two sides differ."""
 
     def to_json(self) -> dict[str, Any]:
         """Return the document of one page."""
-        shown: dict[str, Any] = {
-            "from": side_json(self.from_),
-            "to": side_json(self.to),
-            "changes": [change.to_json() for change in self.changes],
-        }
+        shown: dict[str, Any] = {"from": side_json(self.from_), "to": side_json(self.to)}
+        if self.schema is not None:
+            shown["schema"] = dict(self.schema)
+        shown["changes"] = [change.to_json() for change in self.changes]
         if self.stats is not None:
             shown["stats"] = self.stats.to_json()
         if self.next_page_token is not None:
@@ -65,12 +67,12 @@ class DiffPage(Shown):
 
     def _panel(self) -> Panel:
         ends = f"from {_side_text(self.from_)} to {_side_text(self.to)}"
-        last = self.next_page_token is None
+        more = [] if self.next_page_token is None else ["there are more, see .next_page_token"]
         return changes_panel(
             f"page of {counted(len(self.changes), 'change')} {ends}",
             self.changes[:SHOWN_ROWS],
             hidden=len(self.changes) - SHOWN_ROWS,
-            notes=[] if last else ["there are more, see .next_page_token"],
+            notes=[*_schema_notes(self.schema), *more],
         )
 
 
@@ -82,10 +84,18 @@ class DiffResult(Shown):
     """
 
     def __init__(
-        self, workspace: Workspace | None, from_: Snapshot, to: Snapshot, shown: str, run: Run
+        self,
+        workspace: Workspace | None,
+        from_: Snapshot,
+        to: Snapshot,
+        shown: str,
+        run: Run,
+        schema: Mapping[str, Any] | None = None,
     ) -> None:
         self.from_ = from_
         self.to = to
+        self.schema = schema
+        """Where the schemas of the two sides differ: both hashes and the steps; else None."""
         self._workspace = workspace
         self._shown = shown
         self._run = run
@@ -111,7 +121,8 @@ class DiffResult(Shown):
 
     def __reduce__(self) -> tuple[Callable[..., DiffResult], tuple[object, ...]]:
         """Pickle what was found, read to the end: in another process there is no open graph."""
-        return _read_before, (self.from_, self.to, self._shown, self.changes, self.stats)
+        found = (self._shown, self.changes, self.stats, self.schema)
+        return _read_before, (self.from_, self.to, *found)
 
     def __iter__(self) -> Iterator[Change]:
         """Yield the changes: nodes before edges, then names of types, then ids."""
@@ -161,11 +172,13 @@ class DiffResult(Shown):
         if taken.has_more:
             following = write_token(graph_id, DiffToken(*ends, self._shown, taken.place))
         stats = self.stats if page_token is None else None
-        return DiffPage(self.from_, self.to, tuple(taken.changes), stats, following)
+        changes = tuple(taken.changes)
+        return DiffPage(self.from_, self.to, changes, stats, following, self.schema)
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `diff --json` prints."""
-        return DiffPage(self.from_, self.to, self.changes, self.stats, None).to_json()
+        page = DiffPage(self.from_, self.to, self.changes, self.stats, None, self.schema)
+        return page.to_json()
 
     def _compare(self) -> Generator[Change]:
         meter = Meter(self._workspace)
@@ -200,19 +213,25 @@ class DiffResult(Shown):
             first = self._first
         except OmniGraphError as error:
             return Panel(f"changes {ends}", notes=[f"they cannot be read: {error}"])
+        notes = _schema_notes(self.schema)
         if len(first) <= SHOWN_ROWS:
-            return changes_panel(f"{counted(len(first), 'change')} {ends}", first)
+            return changes_panel(f"{counted(len(first), 'change')} {ends}", first, notes=notes)
         shown, more = first[:SHOWN_ROWS], "… more; .stats counts them, iterating gives them all"
         title = f"changes {ends}"
         if self._stats is not None:
             found = self._stats
             count = found.inserts + found.updates + found.deletes
             title, more = f"{count:,} {title}", f"… {count - SHOWN_ROWS:,} more"
-        return changes_panel(title, shown, more=more)
+        return changes_panel(title, shown, more=more, notes=notes)
 
 
 def _read_before(
-    from_: Snapshot, to: Snapshot, shown: str, changes: tuple[Change, ...], stats: DiffStats
+    from_: Snapshot,
+    to: Snapshot,
+    shown: str,
+    changes: tuple[Change, ...],
+    stats: DiffStats,
+    schema: Mapping[str, Any] | None,
 ) -> DiffResult:
     """Return a diff that was read by another process; it has all its changes, and reads nothing."""
 
@@ -222,10 +241,15 @@ def _read_before(
         start = _place(start_after)
         return iter([[change for change in changes if _place(change) > start]])
 
-    found = DiffResult(None, from_, to, shown, run)
+    found = DiffResult(None, from_, to, shown, run, schema)
     found.__dict__["changes"] = changes
     found._stats = stats  # noqa: SLF001 - this is how one is made
     return found
+
+
+def _schema_notes(schema: Mapping[str, Any] | None) -> list[str]:
+    """Say the steps between two schemas, for people."""
+    return [] if schema is None else [f"schema: {step}" for step in step_texts(schema)]
 
 
 def _place(of: Change | Position) -> tuple[bool, str, str]:

@@ -19,8 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.changes.row_pairs import ROW_ID, AlignedRows
+from omnigraph.changes.schemas.type_pairs import Compared, shown_properties
 from omnigraph.changes.table_side import TableSide
-from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity, Property
 from omnigraph.storage.tables.blobs.blob_columns import BlobPlaces
 from omnigraph.storage.tables.blobs.carry import is_external
 from omnigraph.storage.tables.blobs.reading import EXTERNAL, PIECE_BYTES, open_blob
@@ -30,6 +31,7 @@ from omnigraph.types import (
     column_to_json_text,
     columns_equal,
     json_string_texts,
+    widened_columns_equal,
 )
 
 Sides = tuple[TableSide, TableSide]
@@ -51,6 +53,40 @@ def equal_rows(
     for name in entity.blob_properties:
         same = _and_equal_blobs(same, name, left, right, sides)
     return same
+
+
+def equal_across(
+    compared: Compared, left: AlignedRows, right: AlignedRows, sides: Sides
+) -> pa.BooleanArray:
+    """Tell the same of rows of two schemas: by the properties both declare, and those that one side added."""
+    old, new = (side.entity for side in sides)
+    same = pc.equal(left.present, right.present)
+    for name in old.implicit_columns[1:]:
+        same = pc.and_(same, equal_column(old, name, left, right))
+    for name in compared.shared:
+        if not old.properties[name].type.is_blob:
+            kinds = [entity.properties[name].type for entity in (old, new)]
+            values = [rows.table.column(name) for rows in (left, right)]
+            equal = widened_columns_equal(kinds[0], values[0], kinds[1], values[1])
+            same = pc.and_(same, equal)
+    for entity, rows, names in (
+        (old, left, compared.added_before),
+        (new, right, compared.added_after),
+    ):
+        for name in names:
+            same = pc.and_(same, _says_nothing(entity.properties[name], rows.table.column(name)))
+    for name in compared.shared:
+        if old.properties[name].type.is_blob:
+            same = _and_equal_blobs(same, name, left, right, sides)
+    return same
+
+
+def _says_nothing(prop: Property, values: pa.ChunkedArray) -> pa.BooleanArray:
+    """Where an added property has no value, or the one that it was added with."""
+    absent = pc.is_null(values).combine_chunks()
+    if prop.default is None:
+        return absent
+    return pc.or_(absent, columns_equal(prop.type, values, prop.default_column(len(values))))
 
 
 def equal_column(
@@ -190,7 +226,7 @@ def image_texts(side: TableSide, rows: AlignedRows) -> pa.StringArray:
     What ``json.dumps`` makes of ``images``, without blanks and with characters as they are.
     """
     parts: list[Any] = ['{"properties":{']
-    for number, (name, prop) in enumerate(side.entity.properties.items()):
+    for number, (name, prop) in enumerate(shown_properties(side.entity)):
         parts.append(f"{',' if number else ''}{json.dumps(name, ensure_ascii=False)}:")
         if prop.type.is_blob:
             texts = pa.array(blob_texts(side, name, rows.table), pa.utf8())
@@ -222,7 +258,7 @@ def json_columns(side: TableSide, rows: pa.Table) -> dict[str, list[Any]]:
             if prop.type.is_blob
             else column_to_json(prop.type, rows.column(name))
         )
-        for name, prop in side.entity.properties.items()
+        for name, prop in shown_properties(side.entity)
     }
 
 

@@ -48,18 +48,21 @@ class ChangedRows(NamedTuple):
 
 
 def with_few_blobs(
-    changes: ChangedRows, blobs: Sequence[str], limit: int = IMAGE_BLOB_BYTES
+    changes: ChangedRows,
+    blobs: tuple[Sequence[str], Sequence[str]],
+    limit: int = IMAGE_BLOB_BYTES,
 ) -> Iterator[ChangedRows]:
-    """Cut changes into parts whose blobs, of these properties, have at most ``limit`` bytes on both sides.
+    """Cut changes into parts whose blobs have at most ``limit`` bytes on both sides.
 
-    An image holds its blobs whole. One row whose blobs are larger is a part of its own.
+    ``blobs`` are the properties before and after. An image holds its blobs whole. One row whose blobs are
+    larger is a part of its own.
     """
-    if not blobs:
+    if not any(blobs):
         yield changes
         return
     sizes = np.zeros(len(changes.ids), np.uint64)
-    for rows in changes[1:]:
-        for name in blobs:
+    for rows, names in zip(changes[1:], blobs, strict=True):
+        for name in names:
             size = pc.struct_field(rows.table.column(name).combine_chunks(), "size")
             sizes += size.fill_null(0).to_numpy(zero_copy_only=False)
     start, total = 0, 0

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.changes.images import equal_column, shown_images
 from omnigraph.changes.row_pairs import ROW_ID, AlignedRows
+from omnigraph.changes.schemas.type_pairs import HIDDEN, Compared, shown_properties
 from omnigraph.changes.table_side import TableSide
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.storage.tables.blobs.blob_columns import BlobPlaces
@@ -33,7 +34,7 @@ def long_properties(entity: Entity) -> list[str]:
 def short_images(side: TableSide, rows: AlignedRows) -> list[Image | None]:
     """Return the image of every row without what may be large; None for a row that is absent."""
     columns: dict[str, list[Any]] = {}
-    for name, prop in side.entity.properties.items():
+    for name, prop in shown_properties(side.entity):
         column = rows.table.column(name)
         if prop.type.is_vector:
             valid = column.is_valid().to_pylist()
@@ -46,11 +47,20 @@ def short_images(side: TableSide, rows: AlignedRows) -> list[Image | None]:
 
 
 def paired_short_images(
-    before: TableSide, was: AlignedRows, after: TableSide, now: AlignedRows
+    before: TableSide,
+    was: AlignedRows,
+    after: TableSide,
+    now: AlignedRows,
+    compared: Compared | None = None,
 ) -> tuple[list[Image | None], list[Image | None]]:
-    """Return the short images of two sides, row by row; those after say what was the same before."""
+    """Return the short images of two sides, row by row; those after say what was the same before.
+
+    ``compared`` are the properties of both, if the sides have two schemas.
+    """
     old, new = short_images(before, was), short_images(after, now)
     for name in long_properties(after.entity):
+        if (compared is not None and name not in compared.shared) or name.endswith(HIDDEN):
+            continue
         equal = equal_column(after.entity, name, was, now, (before, after))
         for image, is_same in zip(new, equal.to_pylist(), strict=True):
             if is_same and image is not None:

@@ -90,6 +90,11 @@ class TableSide:
         """How many rows there are."""
         return 0 if self.state is None else self.state.row_count
 
+    def is_lineage_of(self, other: TableSide) -> bool:
+        """Whether both sides are states of one table; types that a merge joined have two."""
+        states = self.state, other.state
+        return None not in states and len({one.incarnation for one in states if one}) == 1
+
     @property
     def pinned(self) -> PinnedTable:
         """The pinned table; only for a side that has one."""

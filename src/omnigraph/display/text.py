@@ -13,6 +13,8 @@ MAX_COLUMN_WIDTH: Final = 80
 MIN_COLUMN_WIDTH: Final = 8
 SEPARATOR: Final = " | "
 CUT: Final = "…"
+ABSENT: Final = "–"
+"""Stands for the value of a property that is not there at all; null is something else."""
 
 # Parts of one visible character: emoji and several scripts are spelled with them.
 _JOINERS: Final = "\u200c\u200d"

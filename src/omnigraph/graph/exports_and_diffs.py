@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from omnigraph.cancel import Cancel, current, watched
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, BranchNotFound
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_progress
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.records import find_commit
 from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot, Target, TargetLike
@@ -60,6 +61,7 @@ def diff(
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.differing_types import type_names
+    from omnigraph.changes.schemas.two_schemas import schema_change
     from omnigraph.changes.tokens import filter_digest
     from omnigraph.runner.executors import Executors
 
@@ -81,7 +83,8 @@ def diff(
     chunks()
     form = {"images": images, "short": short, "names": type_names(current)}
     shown = filter_digest({**filter.to_json(), **form})
-    return DiffResult(state.workspace, before, after, shown, run)
+    schema = schema_change(state.workspace.manifest, before, after)
+    return DiffResult(state.workspace, before, after, shown, run, schema)
 
 
 def _pinned(state: GraphState, side: TargetLike) -> tuple[Snapshot, Catalog]:
@@ -261,6 +264,13 @@ def commit_changes(
     from omnigraph.changes.change_filter import ChangeFilter
     from omnigraph.changes.feed import commit_changes as feed
 
-    wanted, current = ChangeFilter.of(*filter), state.schemas.of(MAIN).catalog
+    manifest = state.workspace.manifest
+    try:
+        branch = manifest.state(find_commit(manifest, graph_commit_id).branch or MAIN)
+    except BranchNotFound:
+        branch = manifest.state(
+            MAIN
+        )  # its rows are gone with the branch, and reading them will say so
+    wanted, current = ChangeFilter.of(*filter), state.schemas.at(branch).catalog
     reader = feed.ChangeReader(state.workspace, current, wanted, images=images, short=short)
     return feed.commit_changes(reader, graph_commit_id, limit, page_token)

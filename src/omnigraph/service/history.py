@@ -138,9 +138,11 @@ def diff(session: Session, request: DiffRequest) -> Streamed:
     differing = session.diff(
         request.from_, request.to, images=request.images, short=request.short, **request.filter
     )
-    sides = {"from": side_json(differing.from_), "to": side_json(differing.to)}
+    head: Document = {"from": side_json(differing.from_), "to": side_json(differing.to)}
+    if differing.schema is not None:
+        head["schema"] = dict(differing.schema)
     return Streamed(
-        sides, "changes", _pieces(differing), lambda: {"stats": differing.stats.to_json()}
+        head, "changes", _pieces(differing), lambda: {"stats": differing.stats.to_json()}
     )
 
 

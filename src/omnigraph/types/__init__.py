@@ -35,6 +35,7 @@ from omnigraph.types.columns import (
     from_arrow,
     key_text_column,
     to_arrow,
+    widened_columns_equal,
 )
 from omnigraph.types.json_text import column_to_json_text, json_string_texts
 from omnigraph.types.keys import composite_id, derive_id, key_text, spells_key
@@ -103,4 +104,5 @@ __all__ = [
     "to_arrow",
     "to_json",
     "tuple_id_column",
+    "widened_columns_equal",
 ]

@@ -208,7 +208,38 @@ def columns_equal(
     Null, ``""`` and ``[]`` differ from one another; NaN equals NaN and ``-0.0`` equals ``0.0``; lists and
     vectors are compared element by element.
     """
-    a, b = as_array(t, a), as_array(t, b)
+    return _equal(t, as_array(t, a), as_array(t, b))
+
+
+def widened_columns_equal(
+    left: PropType,
+    a: pa.Array | pa.ChunkedArray,
+    right: PropType,
+    b: pa.Array | pa.ChunkedArray,
+) -> pa.BooleanArray:
+    """Tell likewise of two columns of a property that was widened: a value equals the one it was made of."""
+    a, b = as_array(left, a), as_array(right, b)
+    if a.type != b.type:
+        common = _common(a.type, b.type)
+        a, b = a.cast(common), b.cast(common)
+    return _equal(left, a, b)
+
+
+def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
+    """The narrowest type that holds the values of two numeric types, or of lists of them."""
+    import pyarrow as pa
+
+    if pa.types.is_list(a):
+        return pa.list_(_common(a.value_type, b.value_type))
+    if pa.types.is_floating(a):
+        return pa.float64()
+    if pa.types.is_unsigned_integer(a) and pa.types.is_unsigned_integer(b):
+        return pa.uint64()
+    # 64 bits without a sign and 64 bits with one: two branches widened U32 differently.
+    return pa.decimal128(20, 0) if pa.uint64() in (a, b) else pa.int64()
+
+
+def _equal(t: PropType, a: pa.Array, b: pa.Array) -> pa.BooleanArray:
     if len(a) != len(b):
         raise ValueError(f"columns of {len(a)} and {len(b)} rows cannot be compared row by row")
     return _lists_equal(a, b) if t.is_list or t.is_vector else _scalars_equal(a, b)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from omnigraph.changes.change_filter import KINDS, Kind
-from omnigraph.changes.differing_types import TypeId, types_of, under_current_names
+from omnigraph.changes.schemas.type_pairs import TypeId, types_of, under_current_names
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.resolve import catalog_at

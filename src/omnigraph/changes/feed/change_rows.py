@@ -10,7 +10,7 @@ or, for one type, with its properties as columns: the row as it is after the cha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final, Literal, NamedTuple, get_args
 
 import pyarrow as pa
@@ -77,7 +77,11 @@ def typed_columns(
             "from": _end("src", pair, changes.after),
             "to": _end("dst", pair, changes.after),
         }
-        declared = {p.property_id: name for name, p in pair.after.entity.properties.items()}
+        declared = {
+            number: name
+            for name, prop in pair.after.entity.properties.items()
+            for number in (prop.property_id, *prop.joined_ids)
+        }
         for number in wanted & declared.keys():
             found[number] = _values(pair.after, declared[number], changes.after)
         return found
@@ -94,8 +98,9 @@ def _chunks(
     blobs: bool,
 ) -> Iterator[Columns]:
     for pair in reader.tables(commit, parent):
-        read = pair.after.entity.blob_properties if blobs else ()
-        for found in compare(pair.before, pair.after):
+        names = (pair.before.entity.blob_properties, pair.after.entity.blob_properties)
+        read: tuple[Sequence[str], Sequence[str]] = names if blobs else ((), ())
+        for found in compare(pair.before, pair.after, compared=pair.compared):
             shown = shown_changes(found, reader.filter)
             for changes in with_few_blobs(shown, read) if len(shown.ids) else ():
                 yield {
@@ -180,7 +185,7 @@ def _weigh_table(pair: TablePair, filter: ChangeFilter, most_rows: int) -> Weigh
         for side in (before, after):
             if side.state is not None:
                 _ = side.table  # so that a version that is gone is found out
-        if before.row_count and after.row_count:
+        if before.row_count and after.row_count and before.is_lineage_of(after):
             found = find_candidates(before, after, most_rows, _SAMPLE_BYTES)
     if found is None:
         rows = before.row_count + after.row_count

@@ -1,7 +1,7 @@
 """What one commit changed: its difference from its first parent, or the schema change it made.
 
 A commit of a merge shows exactly what the merge brought into the branch. One that changed the schema
-shows its steps and no changes, and one that maintained the tables shows nothing.
+shows its steps, and the rows of types that it dropped; one that maintained the tables shows nothing.
 """
 
 from __future__ import annotations
@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any, NamedTuple, cast
+from typing import Any, Final, NamedTuple, cast
 
-from omnigraph.changes.change_filter import KINDS, ChangeFilter, Kind
+from omnigraph.changes.change_filter import ChangeFilter, Kind
 from omnigraph.changes.diff import Change, Position, changes_panel, diff_chunks
 from omnigraph.changes.differing_types import differing_types, type_names
 from omnigraph.changes.pages import Budget, behind, check_changes, take
+from omnigraph.changes.schemas.type_pairs import Compared
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide
 from omnigraph.changes.tokens import (
@@ -40,6 +41,9 @@ from omnigraph.manifest.history.resolve import catalog_at, resolve_commit
 from omnigraph.manifest.rows import MESSAGE, GraphCommit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
+
+_OF_ROWS: Final = frozenset({"drop_type", "change_embed"})
+"""The steps of an apply after which there are other rows, or other values in them."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -134,6 +138,8 @@ class TablePair(NamedTuple):
     kind: Kind
     before: TableSide
     after: TableSide
+    compared: Compared | None = None
+    """By which properties they are compared; None: by all, and both have the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,8 +194,9 @@ class ChangeReader:
         meter = Meter(self.workspace)
         types = differing_types(self.workspace, before, after, self.current, shown, meter)
         for one in sorted(types, key=lambda each: each.rank):
-            was, now = (TableSide(self.workspace, s, one.entity, meter) for s in (before, after))
-            yield TablePair(one.kind, was, now)
+            was = TableSide(self.workspace, before, one.before, meter)
+            now = TableSide(self.workspace, after, one.after, meter)
+            yield TablePair(one.kind, was, now, one.compared)
 
     def _sides(
         self, commit: GraphCommit, parent: GraphCommit
@@ -198,8 +205,9 @@ class ChangeReader:
         if commit.operation in MAINTENANCE:
             return None
         if "schema" in commit.facts:
-            self._refuse_boundary(commit, parent)
-            return None
+            self._refuse_boundary(commit)
+            if commit.operation == "schema_apply" and not _touches_rows(commit):
+                return None
         before, after = self._snapshot(parent), self._snapshot(commit)
         shown = self._known_types(before, after)
         return None if shown is None else (before, after, shown)
@@ -230,30 +238,21 @@ class ChangeReader:
         types = tuple(name for name in self.filter.types if name in known)
         return replace(self.filter, types=types) if types else None
 
-    def _refuse_boundary(self, commit: GraphCommit, parent: GraphCommit) -> None:
-        """Refuse a schema change that destroyed rows, or took a type with rows away or brought one."""
+    def _refuse_boundary(self, commit: GraphCommit) -> None:
+        """Refuse a schema change that destroyed rows."""
         for step in commit.facts["schema"]["steps"]:
             name = step.get("type_name", step.get("name"))
             if step.get("mode") == "hard" and self._shows(step["type_kind"], name):
                 raise _boundary(commit, name, "was dropped for good")
-        before, after = self._snapshot(parent), self._snapshot(commit)
-        sides = [
-            {table.incarnation: key for key, table in one.tables.items() if table.row_count}
-            for one in (before, after)
-        ]
-        either = [{table.incarnation for table in one.tables.values()} for one in (before, after)]
-        lone = [
-            key.split(":", 1)
-            for has_rows, others in zip(sides, reversed(either), strict=True)
-            for incarnation, key in has_rows.items()
-            if incarnation not in others
-        ]
-        for kind, name in sorted(lone, key=lambda one: (KINDS.index(one[0]), one[1])):
-            if self._shows(kind, name):
-                raise _boundary(commit, name, "has rows before or after this commit only")
 
     def _shows(self, kind: str, name: str) -> bool:
         return self.filter.shows_kind(kind) and self.filter.shows_type([name])
+
+
+def _touches_rows(commit: GraphCommit) -> bool:
+    """Whether a schema change took rows away or changed values; other steps leave every row as it is."""
+    steps = commit.facts["schema"]["steps"]
+    return any(step["kind"] in _OF_ROWS for step in steps)
 
 
 def _boundary(commit: GraphCommit, type_name: str, what: str) -> SchemaBoundary:

@@ -134,8 +134,8 @@ def all_changes(side: Side, request: wire.DiffBody) -> Streamed:
             page = side.ask("diff", _with(request, page_token=page["next_page_token"]))
             yield page
 
-    sides = {name: first[name] for name in ("from", "to")}
-    return Streamed(sides, "changes", _texts(pages()), {"stats": first["stats"]})
+    head: Document = {name: first[name] for name in ("from", "to", "schema") if name in first}
+    return Streamed(head, "changes", _texts(pages()), {"stats": first["stats"]})
 
 
 def poll(side: Side, request: wire.FeedParameters) -> Document:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from contextlib import suppress
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from omnigraph.clock import is_ulid
 from omnigraph.errors import (
@@ -21,6 +21,7 @@ from omnigraph.errors import (
 )
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import (
@@ -168,20 +169,33 @@ def head_at(manifest: Manifest, branch: str, version: int) -> Head:
         ) from None
 
 
+class SchemaThen(NamedTuple):
+    """The schema of a past state: its identities and its types."""
+
+    ir: Ir
+    catalog: Catalog
+
+
 _MAX_CATALOGS: Final = 128
-_catalogs: OrderedDict[tuple[str, str], Catalog] = OrderedDict()
+_catalogs: OrderedDict[tuple[str, str], SchemaThen] = OrderedDict()
 _lock = threading.Lock()
 
 
 def catalog_at(manifest: Manifest, snapshot: Snapshot) -> Catalog:
     """Return the types that were accepted when the head commit of a snapshot was made."""
+    return schema_at(manifest, snapshot).catalog
+
+
+def schema_at(manifest: Manifest, snapshot: Snapshot) -> SchemaThen:
+    """Return the schema that was accepted when the head commit of a snapshot was made."""
     key = snapshot.graph_id, snapshot.ir_hash
     with _lock:
         known = _catalogs.get(key)
         if known is not None:
             _catalogs.move_to_end(key)
             return known
-    built = catalog_of(read_ir(schema_row_at(manifest, snapshot).ir))
+    ir = read_ir(schema_row_at(manifest, snapshot).ir)
+    built = SchemaThen(ir, catalog_of(ir))
     with _lock:
         _catalogs[key] = built
         if len(_catalogs) > _MAX_CATALOGS:

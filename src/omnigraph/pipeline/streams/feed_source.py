@@ -20,10 +20,10 @@ from typing import Any, Final, TypedDict
 import pyarrow as pa
 
 from omnigraph.cancel import look
-from omnigraph.changes.differing_types import types_of
 from omnigraph.changes.feed.change_rows import Columns, change_columns, typed_columns, weigh
 from omnigraph.changes.feed.commit_changes import ChangeReader
 from omnigraph.changes.feed.poll import Feed, refuse_unknown_types, start_commit
+from omnigraph.changes.schemas.type_pairs import types_of
 from omnigraph.errors import (
     ChangeFeedGap,
     CursorRejected,

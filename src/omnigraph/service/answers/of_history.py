@@ -44,9 +44,13 @@ _DiffFrom = TypedDict("_DiffFrom", {"from": SideOutput})
 
 
 class DiffAnswer(_DiffFrom):
-    """A page of what changed from one state to another; only the first has `stats`."""
+    """A page of what changed from one state to another; only the first has `stats`.
+
+    `schema` is there where the schemas of the two differ.
+    """
 
     to: SideOutput
+    schema: NotRequired[SchemaChangeOutput]
     changes: list[ChangeOutput]
     stats: NotRequired[DiffStatsOutput]
     next_page_token: NotRequired[str]

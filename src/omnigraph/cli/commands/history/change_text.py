@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from omnigraph.cli.output import in_colour, on_terminal
-from omnigraph.display.text import printable
+from omnigraph.display.text import ABSENT, printable
 
 Document = Mapping[str, Any]
 
@@ -55,13 +55,14 @@ class ChangeText:
             old, new = before.get(name), after.get(name)
             if op == "update":
                 if old != new:
-                    yield from self._changed(name, old, new)
+                    was, became = (_side_text(name, side) for side in (before, after))
+                    yield from self._changed(name, was, became)
             elif (shown := new if op == "insert" else old) is not None:
                 yield f"{_MARGIN}{name}: {_text(shown)}"
 
-    def _changed(self, name: str, old: Any, new: Any) -> Iterator[str]:
+    def _changed(self, name: str, old: str, new: str) -> Iterator[str]:
         """Yield the two values of a property, below each other if the line is too short for both."""
-        was, became = _differing(_json(old), _json(new))
+        was, became = _differing(old, new)
         painted = self._painted(was, _OLD), self._painted(became, _NEW)
         size = len(f"{_MARGIN}{name}: {was} -> {became}")
         if self.width is None or size <= self.width:
@@ -80,6 +81,11 @@ def _values(image: Document | None) -> dict[str, Any]:
     if image is None:
         return {}
     return {**image.get("endpoints", {}), **image.get("properties", {})}
+
+
+def _side_text(name: str, side: Mapping[str, Any]) -> str:
+    """Return the value of a property, or the sign for a side that does not have the property at all."""
+    return _json(side[name]) if name in side else ABSENT
 
 
 def _text(value: Any) -> str:

@@ -18,6 +18,7 @@ from omnigraph.cli.sides.side import all_commit_changes
 from omnigraph.cli.sides.side import poll as poll_all
 from omnigraph.cli.text_tables import moment
 from omnigraph.display.text import counted, printable
+from omnigraph.lang.schema.migrate.read_steps import step_texts
 from omnigraph.manifest.snapshot import TEXT_FORMS
 from omnigraph.service import wire
 from omnigraph.service.documents import Document, Streamed
@@ -179,8 +180,16 @@ def put_title(block: Document) -> None:
     put(ChangeText.for_stdout().title(f"{title}, {moment(cause['authored_at'])}"))
     for line in cause.get("message", "").splitlines():
         put(f"  {printable(line)}".rstrip())
-    for step in block.get("schema", {}).get("steps", ()):
-        put(f"  schema: {step['kind']}")
+    put_steps(block, _INDENT)
+
+
+def put_steps(document: Document, indent: str = "") -> None:
+    """Write the steps of a schema change, if there is one."""
+    if "schema" in document:
+        steps = step_texts(document["schema"])
+        put(f"{indent}schema: {counted(len(steps), 'step')}")
+        for step in steps:
+            put(f"{indent}  {printable(step)}")
 
 
 def put_changes(changes: Iterable[Document], indent: str = "") -> None:
@@ -226,14 +235,19 @@ def diff(
 
 
 def _put_diff_page(page: Document) -> None:
+    put_steps(page)
     put_changes(page["changes"])
     put_page_token(page)
 
 
 def _put_diff(differing: Streamed) -> None:
+    put_steps(differing.head)
     for changes in differing.values():
         put_changes(changes)
     stats = differing.end()["stats"]
     is_empty = not any(stats[name] for name in COUNTED)
     counts = (f"{stats[name]:,} {what}" for name, what in COUNTED.items())
-    put("no differences" if is_empty else ", ".join(counts))
+    if is_empty:
+        put("no differences" if "schema" not in differing.head else "no differences in rows")
+        return
+    put(", ".join(counts))

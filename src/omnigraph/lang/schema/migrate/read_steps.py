@@ -67,6 +67,14 @@ def read_step(document: Mapping[str, Any]) -> SchemaStep:
     )
 
 
+def step_texts(schema: Mapping[str, Any]) -> list[str]:
+    """Return the steps of a document ``{from_hash, to_hash, steps}`` in words."""
+    return [
+        read_step(step).describe() if step["kind"] in _STEPS else str(step["kind"])
+        for step in schema["steps"]
+    ]
+
+
 def _read(key: str, value: Any) -> Any:
     if key == "constraint":
         return _constraint(value)

@@ -1,0 +1,1 @@
+"""Two states under different schemas: which types and properties are the same, and what they are called."""
