@@ -437,7 +437,7 @@ class NoParent(Conflict):
 
 
 class SchemaBoundary(Conflict):
-    """The two sides of a diff do not share a schema."""
+    """Rows on the two sides of a schema change cannot be compared or merged."""
 
     code = "schema_boundary"
     wire_detail = "change_diff_refusal"

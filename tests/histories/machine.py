@@ -299,10 +299,6 @@ class History(Steps, RuleBasedStateMachine):
         except (HistoryReclaimed, CommitNotFound):
             assert not (one.must_be_readable and other.must_be_readable)
             return
-        except SchemaBoundary:
-            assert one.epoch != other.epoch
-            return
-        assert one.epoch == other.epoch
         assert images_of(found) == net_changes(one.content, other.content)
 
     @action(3)

@@ -284,9 +284,15 @@ def _resolved(
 
 
 def net_changes(before: Content, after: Content) -> dict[Key, tuple[Image | None, Image | None]]:
-    """The entities that differ, with both images."""
+    """The entities that differ, with both images. A property of one side only differs where it has a value."""
     return {
         key: (before.get(key), after.get(key))
         for key in before.keys() | after.keys()
-        if before.get(key) != after.get(key)
+        if _values(before.get(key)) != _values(after.get(key))
     }
+
+
+def _values(image: Image | None) -> Image | None:
+    if image is None:
+        return None
+    return {name: value for name, value in image.items() if value is not None}

@@ -49,6 +49,27 @@ def cites(number, other):
 
 
 @pytest.mark.usefixtures("spark")
+def test_spark_compares_two_schemas_as_the_local_engine_does(tmp_path, monkeypatch):
+    graph = og.init(tmp_path / "g", SCHEMA)
+    graph.load([*map(doc, range(60)), *(cites(number, 1) for number in range(30))])
+    before = graph.snapshot()
+    other = SCHEMA.replace("  y: F32?", "  y: F64?").replace("  ok: Bool?\n", "")
+    other = other.replace("  n: U64?", '  number: U64? @rename_from("n")\n  more: I32?')
+    graph.schema.apply(other)
+    patched = [{"name": "d3", "more": 5}, {"name": "d4", "x": 1.5}, {"name": "d5", "more": None}]
+    graph.load([{"type": "Doc", "data": data} for data in patched], mode="patch")
+    monkeypatch.setattr(compare_tables, "find_candidates", lambda *_: None)
+    for sides in ((before, "main"), ("main", before)):
+        spark = graph.diff(*sides, engine="spark")
+        local = graph.diff(*sides, engine="local")
+        assert spark.changes == local.changes
+        assert [change.id for change in spark.changes] == ["d3", "d4"]
+        assert spark.schema == local.schema
+    assert "ok" in spark.changes[1].after["properties"]
+    assert "ok" not in spark.changes[1].before["properties"]
+
+
+@pytest.mark.usefixtures("spark")
 def test_spark_finds_the_same_changes(tmp_path, monkeypatch):
     graph = og.init(tmp_path / "g", SCHEMA)
     graph.load([*map(doc, range(60)), *(cites(number, 1) for number in range(30))])

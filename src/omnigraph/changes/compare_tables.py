@@ -210,6 +210,13 @@ def same_state(before: TableSide, after: TableSide) -> bool:
     return before.state.identity == after.state.identity
 
 
+def may_tell_apart(before: TableSide, after: TableSide, compared: Compared | None) -> bool:
+    """Whether the versions of the table may tell which rows differ: it is one table, with rows on both sides."""
+    any_row = compared is not None and compared.any_row
+    has_rows = bool(before.row_count and after.row_count)
+    return has_rows and not any_row and before.is_lineage_of(after)
+
+
 def _pairs(
     before: TableSide,
     after: TableSide,
@@ -224,7 +231,7 @@ def _pairs(
         meter.tables_skipped += 1
         return
     found = None
-    if before.row_count and after.row_count and before.is_lineage_of(after):
+    if may_tell_apart(before, after, compared):
         limit = max(_FEW, (before.row_count + after.row_count) // _SHARE)
         with before.reading(), after.reading():
             found = find_candidates(before, after, limit, CHUNK_BYTES)

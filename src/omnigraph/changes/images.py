@@ -82,9 +82,9 @@ def equal_across(
 
 
 def _says_nothing(prop: Property, values: pa.ChunkedArray) -> pa.BooleanArray:
-    """Where an added property has no value, or the one that it was added with."""
+    """Where an added property has no value. A required one has that of all rows when it is added: its default."""
     absent = pc.is_null(values).combine_chunks()
-    if prop.default is None:
+    if prop.type.nullable or prop.default is None:
         return absent
     return pc.or_(absent, columns_equal(prop.type, values, prop.default_column(len(values))))
 

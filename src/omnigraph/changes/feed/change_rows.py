@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.changes.change_filter import ChangeFilter
-from omnigraph.changes.compare_tables import compare, same_state
+from omnigraph.changes.compare_tables import compare, may_tell_apart, same_state
 from omnigraph.changes.differing_types import shown_changes, shown_mask
 from omnigraph.changes.feed.commit_changes import ChangeReader, TablePair
 from omnigraph.changes.images import image_texts
@@ -185,7 +185,7 @@ def _weigh_table(pair: TablePair, filter: ChangeFilter, most_rows: int) -> Weigh
         for side in (before, after):
             if side.state is not None:
                 _ = side.table  # so that a version that is gone is found out
-        if before.row_count and after.row_count and before.is_lineage_of(after):
+        if may_tell_apart(before, after, pair.compared):
             found = find_candidates(before, after, most_rows, _SAMPLE_BYTES)
     if found is None:
         rows = before.row_count + after.row_count

@@ -16,6 +16,7 @@ from omnigraph.changes.change_filter import KINDS, Kind
 from omnigraph.changes.schemas.two_schemas import TwoSchemas
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType, Property
 from omnigraph.lang.schema.joins import Joins
+from omnigraph.lang.schema.shape import Embed
 
 TypeId = tuple[Kind, int]
 """`node` or `edge`, and the incarnation of the table: one type for ever, whatever its name is."""
@@ -28,12 +29,14 @@ class Compared(NamedTuple):
     """By which properties rows of two sides are compared, under their shown names.
 
     ``added_before`` and ``added_after`` are declared on that side only, where they were added: a value
-    is a difference.
+    is a difference. ``any_row``: every row may differ, whatever was written since: the vectors of another
+    `@embed` were taken out.
     """
 
     shared: tuple[str, ...]
     added_before: tuple[str, ...] = ()
     added_after: tuple[str, ...] = ()
+    any_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +151,8 @@ def two_sided(
         sides.append((renamed(entity, names.of_type, shown_names), added, lone, shown_names))
     (old, added_before, lone, old_names), (new, added_after, _, _) = sides
     shared = tuple(old_names[name] for name in before.properties if name not in lone)
-    return TypePair(type_id, old, new, Compared(shared, added_before, added_after))
+    any_row = names.has_other_embeds(before, after)
+    return TypePair(type_id, old, new, Compared(shared, added_before, added_after, any_row))
 
 
 class _Names:
@@ -171,6 +175,21 @@ class _Names:
         """The properties that one side declares and the other does not."""
         theirs = {self._number(prop) for prop in _properties(other)}
         return [prop.name for prop in _properties(entity) if self._number(prop) not in theirs]
+
+    def has_other_embeds(self, before: Entity, after: Entity) -> bool:
+        """Whether a vector of both sides is made of another property, or by another model."""
+        bound = [
+            {
+                self._number(prop): self._binding(entity, prop.embed)
+                for prop in _properties(entity)
+                if prop.embed is not None
+            }
+            for entity in (before, after)
+        ]
+        return any(bound[0][number] != bound[1][number] for number in bound[0].keys() & bound[1])
+
+    def _binding(self, entity: Entity, embed: Embed) -> tuple[int, str | None]:
+        return self._number(entity.properties[embed.source]), embed.model
 
     def of_side(
         self, entity: Entity, dropped: Collection[str], other: Entity | None = None
