@@ -83,9 +83,8 @@ MAY_NUMBER = {
         "read/view/row_changes.py",
         "_field_ids",
     ): "of two versions with one transaction between them, by the ids of their properties",
-    ("storage/tables/staging.py", "_field_ids"): "all columns of the version a transaction is for",
+    ("storage/tables/staging.py", "field_numbers"): "columns and data files of one version",
     ("storage/tables/blobs/blob_columns.py", "_fields"): "columns and data files of one version",
-    ("storage/columns/without_columns.py", "_numbers"): "columns and data files of one version",
 }
 
 
