@@ -86,6 +86,17 @@ def test_a_schema_of_another_process_breaks_only_what_does_not_fit(place, start)
     assert invoked(http, "cities")[1]["rows"] == []
     assert invoked(http, "found", n="Bergen")[1]["affected_nodes"] == 1
     assert called(http, "cities")["rows"] == [{"name": "Bergen"}]
+    # On a branch queries may break; what would break them on `main` is not merged.
+    with og.open(place) as graph:
+        graph.branches.create("fewer")
+    fewer = {"schema_source": PERSON, "branch": "fewer"}
+    assert http.post("/graphs/default/schema/apply", fewer).status == 200
+    on_branch = http.post("/graphs/default/queries/cities", {"branch": "fewer"})
+    assert (on_branch.status, on_branch.json()["kind"]) == (409, "schema_conflict")
+    merged = http.post("/graphs/default/branches/merge", {"source": "fewer"})
+    assert merged.status == 400
+    assert "break stored queries: `cities`" in merged.json()["error"]
+    assert invoked(http, "cities")[0] == 200
     assert server.stop() == 0
 
 

@@ -20,7 +20,7 @@ from omnigraph.service import branches, maintenance
 from omnigraph.service.blobs import PutBlobRequest, put_blob
 from omnigraph.service.loads import STREAM, FillRequest, LoadRequest, TypedFile, embed, load
 from omnigraph.service.query import MutateRequest, mutate
-from omnigraph.service.schema import ApplyRequest, InitRequest, apply_schema, init
+from omnigraph.service.schema import ApplyRequest, InitRequest, apply_schema, guarded, init
 from tests.answers import check_answer
 from tests.pipeline.embedders import Recording
 
@@ -295,6 +295,13 @@ def test_a_graph_is_made_but_not_in_a_place_of_a_cluster(tmp_path, monkeypatch):
     wider = SCHEMA.replace("age: I32?", "age: I32?  city: String?")
     with og.open("graphs/early.omni") as graph, pytest.raises(SchemaConflict, match="cluster"):
         apply_schema(graph, ApplyRequest(schema_source=wider), URI)
+    with og.open("graphs/early.omni") as graph:
+        graph.branches.create("wider")
+        asked = ApplyRequest(schema_source=wider, branch="wider")
+        assert apply_schema(graph, asked, URI)["applied"]
+        with pytest.raises(SchemaConflict, match="cluster"):
+            branches.merge(guarded(graph, None), branches.MergeRequest(source="wider"))
+        assert graph.schema.source == SCHEMA
     (tmp_path / "graphs" / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "graphs" / "inner")
     for place in ("../late.omni", str(tmp_path / "graphs" / "late.omni"), "../x/../late.omni/"):

@@ -24,11 +24,14 @@ class Access:
     """The internals of an open graph, and who asks.
 
     ``is_bound``: a session was made for this actor, so a call that names another one is refused.
+    ``guard_schema`` is told of a branch and the source of its new schema before a merge or a revert brings it,
+    and raises if it must not.
     """
 
     state: GraphState
     actor: str | None = None
     is_bound: bool = False
+    guard_schema: Callable[[str, str], object] = lambda _branch, _source: None
 
     def acting(self, actor: object) -> Access:
         """Return the access of the actor that a call names; that of the handle if it names none."""
@@ -40,7 +43,7 @@ class Access:
                 f"this session acts for {self.actor or 'nobody'}, and the call names the actor "
                 f"{named}; leave the actor out, or make a session for it"
             )
-        return Access(self.state, named)
+        return replace(self, actor=named)
 
     def ask(self, action: Action, branch: str | None = None, target: str | None = None) -> None:
         """Ask the gate, first thing in every operation; raise ``PolicyDenied`` if it says no.

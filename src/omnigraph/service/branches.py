@@ -158,6 +158,7 @@ def merge(session: Session, request: MergeRequest) -> Document:
         "target_commit_id": result.target_commit_id,
         "commit": None,
         "stats": result.stats.to_json(),
+        **({} if result.schema is None else {"schema": result.schema.to_json()}),
         **_conflicts(result, request.limit),
     }
 

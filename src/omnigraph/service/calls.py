@@ -409,8 +409,10 @@ def delete_branch(call: Call, _: wire.NoParameters, branch: str) -> Document:
 def merge(call: Call, request: wire.MergeBody) -> Document:
     """Merge a branch into another as one commit, or refuse with all conflicts."""
     from omnigraph.service import branches as service
+    from omnigraph.service.schema import guarded
 
-    return service.merge(call.session, _as(service.MergeRequest, request, **call.conditions))
+    session = guarded(call.session, call.stored)
+    return service.merge(session, _as(service.MergeRequest, request, **call.conditions))
 
 
 def merge_plan(call: Call, request: wire.MergePlanBody) -> Document:
@@ -423,9 +425,11 @@ def merge_plan(call: Call, request: wire.MergePlanBody) -> Document:
 def revert(call: Call, request: wire.RevertBody, graph_commit_id: str) -> Document:
     """Undo a commit on a branch as a new commit, or refuse with all conflicts."""
     from omnigraph.service import branches as service
+    from omnigraph.service.schema import guarded
 
     more = {"graph_commit_id": graph_commit_id, **call.conditions}
-    return service.revert(call.session, _as(service.RevertRequest, request, **more))
+    session = guarded(call.session, call.stored)
+    return service.revert(session, _as(service.RevertRequest, request, **more))
 
 
 def list_tags(call: Call, _: wire.NoParameters) -> Document:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest, SchemaConflict
@@ -12,6 +12,7 @@ from omnigraph.service.documents import Document, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
+    from omnigraph.lang.query.registry import Registry
     from omnigraph.manifest.snapshot import TargetLike
 
 _PUBLISHED = "supported", "step_count", "steps", "applied", "manifest_version", "commit"
@@ -88,13 +89,8 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
     ``warnings`` are there if something was destroyed or is left to do.
     """
     branch = request.branch or MAIN
-    cluster = cluster_of(session.uri) if branch == MAIN else None
-    if cluster is not None:
-        raise SchemaConflict(
-            f"the graph belongs to the cluster at {cluster}, which decides its schema; change the "
-            "file that its cluster.yaml names, and apply that",
-            root=cluster,
-        )
+    if branch.strip() == MAIN:
+        _refuse_in_cluster(session.uri)
     done = session.schema.apply(
         request.schema_source,
         request.allow_data_loss,
@@ -105,6 +101,31 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
     answer = done.to_json()
     document = {"uri": uri, **{name: answer.pop(name) for name in _PUBLISHED}, **answer}
     return {**document, "warnings": list(done.warnings)} if done.warnings else document
+
+
+def _refuse_in_cluster(uri: str) -> None:
+    """Refuse to change the schema of `main` of a graph of a cluster."""
+    cluster = cluster_of(uri)
+    if cluster is not None:
+        raise SchemaConflict(
+            f"the graph belongs to the cluster at {cluster}, which decides its schema; change the "
+            "file that its cluster.yaml names, and apply that",
+            root=cluster,
+        )
+
+
+def guarded(session: Session, stored: Registry | None) -> Session:
+    """Return a session whose merges and reverts bring no schema into `main` that a cluster or stored queries refuse."""
+    from omnigraph.graph.session import Session, access_of
+    from omnigraph.service.stored import check_new_schema
+
+    def guard(branch: str, source: str) -> None:
+        if branch == MAIN:
+            _refuse_in_cluster(session.uri)
+            if stored is not None:
+                check_new_schema(session, stored, source)
+
+    return Session(replace(access_of(session), guard_schema=guard))
 
 
 def cluster_of(uri: str) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.graph.access import Access
@@ -70,5 +71,11 @@ def merge_options(
         message=check_message(message),
         if_commit=if_commit,
         vectors=TextVectors(state.embedder),
-        check_schema=lambda _source: access.ask(Action.SCHEMA_APPLY, target=target),
+        check_schema=partial(_check_schema, access, target),
     )
+
+
+def _check_schema(access: Access, target: str, source: str) -> None:
+    """Refuse another schema of a branch, if the actor may not give it one or a guard objects."""
+    access.ask(Action.SCHEMA_APPLY, target=target)
+    access.guard_schema(target, source)
