@@ -32,7 +32,7 @@ QUIET = {"OMNIGRAPH_EMBEDDINGS_MOCK": "1", "OMNIGRAPH_UPKEEP": "0"}
 #: Commands that need a graph without branches.
 ALONE = {"schema apply"}
 #: Commands that only fail where there is no graph.
-CANNOT_FAIL = {"branch list", "tag list", "status", "schema show"}
+CANNOT_FAIL = {"branch list", "tag list", "status"}
 
 MASKS = (
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{26}\b"), "ID"),
@@ -44,6 +44,7 @@ MASKS = (
 OWN = {
     *("created_at", "authored_at", "graph_id", "etag", "last_optimize", "time"),
     *("cursor", "resume_cursor", "next_page_token"),
+    *("schema_hash", "schema_hashes", "from_hash", "to_hash"),
     *("timings", "ms", "milliseconds", "bytes", "bytes_read", "rows_read", "candidates"),
     *("tables_skipped", "manifest_bytes", "bytes_by_branch", "manifest"),
     # What a server has in memory already.

@@ -265,9 +265,12 @@ def read_resolve(given: str | None) -> Any:
 
 def read_resolve_schema(given: Sequence[str] | None) -> Any:
     """Return what ``--resolve-schema`` says: a word for all, or a word for each element."""
+    from omnigraph.lang.schema.merge.words import Words
+
     if not given:
         return None
     if len(given) == 1 and "=" not in given[0]:
+        Words(given[0])  # refuses another word before a graph is opened
         return given[0]
     words: dict[str, str] = {}
     for one in given:
@@ -279,6 +282,7 @@ def read_resolve_schema(given: Sequence[str] | None) -> Any:
                 "for each element"
             )
         words[element] = word
+    Words(words)
     return words
 
 
