@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
+    from omnigraph.lang.schema.migrate.schema_change import SchemaChange as SchemaChange
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
@@ -128,6 +129,7 @@ __all__ = [
     "RepairReport",
     "RepairRow",
     "SchemaApplied",
+    "SchemaChange",
     "SchemaPlan",
     "SchemaStep",
     "Session",
@@ -197,6 +199,7 @@ _HOMES = {
     "RepairReport": "omnigraph.maintenance.reports",
     "RepairRow": "omnigraph.maintenance.reports",
     "SchemaApplied": "omnigraph.write.schema_apply",
+    "SchemaChange": "omnigraph.lang.schema.migrate.schema_change",
     "SchemaPlan": "omnigraph.write.schema_apply",
     "SchemaStep": "omnigraph.lang.schema.migrate.steps",
     "Session": "omnigraph.graph",

@@ -14,7 +14,7 @@ def test_flags_may_stand_before_the_command_and_before_the_group(omnigraph, grap
         ("--json", "branch", "--store", graph, "list"),
         ("branch", "list", "--store", graph, "--json"),
     ):
-        assert omnigraph(*argv).json == {"branches": ["main"]}, argv
+        assert omnigraph(*argv).json["branches"] == ["main"], argv
 
 
 def test_the_flag_further_right_wins(omnigraph, graph):
@@ -209,7 +209,7 @@ class TestResolution:
 #: The table of capabilities: scope flags each command can use (s store, v server, c cluster,
 #: g graph, p profile, a as).
 TABLE = """
-any    svgp  query explain export status snapshot schema_show schema_plan branch_list tag_list
+any    svgp  query explain export status snapshot schema_show schema_diff schema_plan branch_list tag_list
 any    svgp  commit_list commit_show commit_changes log changes_poll changes_baseline diff
 any    svgp  blob_get blob_stat
 any    svgpa load ingest mutate embed schema_apply branch_create branch_merge branch_delete

@@ -214,7 +214,7 @@ class TestIdentity:
             with Client(url, "default") as nobody, pytest.raises(Unauthenticated):
                 nobody.branches()
             with Client(url, "default", "t-ada") as ada:
-                assert ada.branches() == {"branches": ["main"]}
+                assert ada.branches()["branches"] == ["main"]
                 assert ada.permissions([{"action": "read"}])["actor_id"] == "ada"
                 with pytest.raises(PolicyDenied):
                     ada.load(person("x"))
@@ -231,7 +231,7 @@ class TestAsync:
                 await again.load([tmp_path / "more.jsonl", person("cy")])
                 answer, branches = await asyncio.gather(again.query(NAMES), again.branches())
                 assert [row["name"] for row in answer["rows"]] == ["ada", "bob", "cy"]
-                assert branches == {"branches": ["main"]}
+                assert branches["branches"] == ["main"]
                 assert [row async for row in again.query_rows(NAMES)] == answer["rows"]
                 assert (await again.query_arrow(NAMES)).num_rows == 3
                 assert len([record async for record in again.export()]) == 3

@@ -59,6 +59,7 @@ CALLS = {
     "commit_changes": lambda c: c.commit_changes(COMMIT),
     "changes": lambda c: c.changes(),
     "schema": lambda c: c.schema(),
+    "schema_diff": lambda c: c.schema_diff("main", "side"),
     "schema_plan": lambda c: c.schema_plan("node P { k: String @key }"),
     "apply_schema": lambda c: c.apply_schema("node P { k: String @key }"),
     "graphs": lambda c: c.graphs(),

@@ -58,6 +58,7 @@ def shown(tmp_path_factory):
         graph.branches.delete("dev")
         smaller = SCHEMA.replace("node Draft { name: String @key }", "")
         found += [graph.schema.plan(smaller), graph.schema.apply(smaller)]
+        found += [graph.schema.show(), graph.schema.diff(og.at(snapshot=start), "main")]
         found += [og.lint(og.parse_schema(SCHEMA), ALL), found[0].commit, graph.schema.catalog]
         page = next(one for one in found if isinstance(one, og.ChangePage))
         found += [page.blocks[-1], page.blocks[-1].changes[0], graph.tags.create("v1")]
@@ -221,7 +222,7 @@ def test_parts_of_a_handle_name_their_calls(tmp_path):
         assert (
             repr(graph.branches) == f"<graph.branches of {graph.uri}: create, delete, list, merge>"
         )
-        assert repr(graph.schema).endswith(": apply, catalog, plan, source>")
+        assert repr(graph.schema).endswith(": apply, catalog, diff, plan, show, source>")
         assert repr(graph.schema.catalog.edges) == "{'Knows': <omnigraph.EdgeType Knows {  }>}"
         assert ["edge", "Knows", "Person -> Person", ""] in HtmlTable(
             graph.schema.catalog._repr_html_()

@@ -134,7 +134,7 @@ def test_an_agents_session(talk):
         assert (commit["actor_id"], commit["facts"]["message"]) == ("agent", "one more")
         await call(client, "branches_delete", branch="try-1")
         listed = await call(client, "branches_list")
-        assert listed.structured_content == {"branches": ["main"]}
+        assert listed.structured_content["branches"] == ["main"]
         born = await call(client, "born", n="new")
         assert born.structured_content["rows"] == [{"born": 1990}]
         shown = await call(client, "commit_show", graph_commit_id=commit["graph_commit_id"])
@@ -207,8 +207,8 @@ def test_resources_are_the_schema_the_branches_and_the_queries(talk):
         return {uri: (await client.read_resource(uri)).contents[0].text for uri in listed}
 
     texts = {uri: json.loads(text) for uri, text in talk(conversation).items()}
-    assert texts["omnigraph://branches"] == {"branches": ["main"]}
-    assert texts["omnigraph://schema"] == {"schema_source": SCHEMA}
+    assert texts["omnigraph://branches"]["branches"] == ["main"]
+    assert texts["omnigraph://schema"]["schema_source"] == SCHEMA
     assert [entry["name"] for entry in texts["omnigraph://queries"]["queries"]] == [
         "born",
         "set_born",

@@ -79,7 +79,7 @@ def nested(depth):
         ("query", {"query": "q", "max_rows": 0}, ">= 1"),
         ("branches_delete", {}, "needs the argument `branch`"),
         ("branches_delete", {"branch": 5}, "no text"),
-        ("schema", {"a": 1}, "it takes nothing"),
+        ("branches_list", {"a": 1}, "it takes nothing"),
         ("load", {"data": "x", "engine": "spark"}, "no argument `engine`"),
         ("branches_merge", {"source": nested(1000)}, "not what it takes"),
     ],

@@ -280,7 +280,17 @@ OTHERS: dict[str, list[Case]] = {
         case(lambda s, w, n: s.may_write(" side "), "change side -"),
     ],
     "schema.catalog": [case(lambda s, w, n: s.schema.catalog, "read - -")],
-    "schema.plan": [case(lambda s, w, n: s.schema.plan(w.source(MORE)), "read - -")],
+    "schema.diff": [
+        case(lambda s, w, n: s.schema.diff("main", " side "), "read main -", "read side -"),
+    ],
+    "schema.plan": [
+        case(lambda s, w, n: s.schema.plan(w.source(MORE)), "read - -"),
+        case(lambda s, w, n: s.schema.plan(w.source(MORE), branch=" side "), "read side -"),
+    ],
+    "schema.show": [
+        case(lambda s, w, n: s.schema.show(), "read - -"),
+        case(lambda s, w, n: s.schema.show(branch=" side "), "read side -"),
+    ],
     "schema.source": [case(lambda s, w, n: s.schema.source, "read - -")],
     "status": [case(lambda s, w, n: s.status(), "read - -")],
     "tags.list": [case(lambda s, w, n: s.tags.list(), "read - -")],

@@ -392,6 +392,13 @@ ROWS: dict[str, list[Row]] = {
         Row(("export side -",), lambda s, w, n: s.changes.baseline(io.BytesIO(), " side "), SIDE)
     ],
     "schema": [Row(("read - -",), lambda s, w, n: s.schema.source)],
+    "schema_diff": [
+        Row(
+            ("read main -", "read side -"),
+            lambda s, w, n: s.schema.diff("main", " side "),
+            lambda w, n: {"from": "main", "to": " side "},
+        )
+    ],
     "schema_plan": [
         Row(
             ("read - -",),

@@ -43,8 +43,12 @@ def create_branch(session: Session, request: CreateBranchRequest, uri: str) -> D
 
 def list_branches(session: Session) -> Document:
     """Return the names of the branches, `main` first, then by name, and the hash of the schema of each."""
+    from omnigraph.graph.session import access_of
+
     names = session.branches.list()
-    return {"branches": names, "schema_hashes": session.branches.schema_hashes(names)}
+    manifest = access_of(session).state.workspace.manifest
+    hashes = {name: manifest.state(name).head.ir_hash for name in names}
+    return {"branches": names, "schema_hashes": hashes}
 
 
 def delete_branch(session: Session, name: str, uri: str) -> Document:

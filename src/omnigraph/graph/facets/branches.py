@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,13 +52,6 @@ class Branches(Facet):
         manifest = self._state.workspace.manifest
         manifest.state(MAIN)  # names alone would not show that another graph is here now
         return refs.list_refs(manifest)
-
-    def schema_hashes(self, names: Iterable[str]) -> dict[str, str]:
-        """Return the hash that names the accepted schema of each of these branches."""
-        self._state.ensure_open()
-        self._access.ask(Action.READ)
-        manifest = self._state.workspace.manifest
-        return {name: manifest.state(name).head.ir_hash for name in names}
 
     def delete(
         self,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
+from omnigraph.display.panel import Panel, Shown
+from omnigraph.display.text import counted
 from omnigraph.graph.arguments import check_flag
 from omnigraph.graph.caches import AcceptedSchema
 from omnigraph.graph.facets.facet import Facet
-from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.lang.schema.catalog import Catalog, Entity, InterfaceType
 from omnigraph.lang.schema.catalog_document import catalog_document
 from omnigraph.language import read_source
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
@@ -23,8 +26,8 @@ if TYPE_CHECKING:
     from omnigraph.write.schema_apply import SchemaApplied, SchemaPlan, SchemaRequest
 
 
-@dataclass(frozen=True, slots=True)
-class ShownSchema:
+@dataclass(frozen=True, slots=True, repr=False)
+class ShownSchema(Shown):
     """An accepted schema: its source text, the hash that names it, and its types."""
 
     source: str
@@ -36,8 +39,22 @@ class ShownSchema:
         document = catalog_document(self.catalog, self.schema_hash)
         return {"source": self.source, "schema_hash": self.schema_hash, "catalog": document}
 
-    def __str__(self) -> str:
-        return self.source
+    def _panel(self) -> Panel:
+        types = [(f"{kind} {name}", len(one.properties)) for kind, name, one in self._types()]
+        return Panel.of_rows(
+            f"schema of {counted(len(types), 'type')}",
+            ("type", "properties"),
+            types,
+            facts=[("hash", self.schema_hash)],
+        )
+
+    def _types(self) -> Iterator[tuple[str, str, InterfaceType | Entity]]:
+        for kind, types in (
+            ("interface", self.catalog.interfaces),
+            ("node", self.catalog.nodes),
+            ("edge", self.catalog.edges),
+        ):
+            yield from ((kind, name, one) for name, one in types.items())
 
 
 class Schema(Facet):
@@ -110,7 +127,8 @@ class Schema(Facet):
 
         self._state.ensure_open()
         named = trim_branch_name(branch)
-        self._access.ask(Action.READ, named)
+        # What the newest schema says is no secret of a branch, as for `source`; what others say is.
+        self._access.ask(Action.READ, None if named == MAIN else named)
         check_flag("check", check)
         request = _request(schema, allow_data_loss, branch=named)
         return plan_schema(self._state.workspace, request, check=check)
