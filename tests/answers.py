@@ -131,6 +131,7 @@ ANSWERS_OF_SERVICE: Mapping[str, str] = {
     "query.mutate": "MutationAnswer",
     "query.query": "QueryAnswer",
     "schema.apply_schema": "SchemaApplyAnswer",
+    "schema.diff_schemas": "SchemaDiffAnswer",
     "schema.plan_schema": "SchemaPlanAnswer",
     "schema.show_schema": "SchemaAnswer",
     "states.catalog": "CatalogAnswer",

@@ -57,6 +57,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "create_tag": {"name": "v1"},
     "revert": {},
     "baseline": {},
+    "schema_diff": {"from": "main", "to": "main"},
     "schema_plan": {"schema_source": SCHEMA},
     "apply_schema": {"schema_source": SCHEMA},
 }

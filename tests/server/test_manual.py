@@ -43,7 +43,6 @@ def test_every_route_is_listed():
 def test_every_option_is_listed():
     helped = run_server("--help").stdout
     options = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", helped)) - {"--help", "--version"}
-    options -= {"--workers"}  # a server is one process
     table = PAGE.partition("## Options")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(--[a-z][a-z-]+)", table)) == options
 

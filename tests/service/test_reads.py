@@ -295,7 +295,8 @@ def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
             lambda at: states.entity(
                 at, states.EntityRequest(kind="node", type="Person", id="ann")
             ),
-            schema.show_schema,
+            lambda at: schema.show_schema(at, schema.ShowRequest()),
+            lambda at: schema.diff_schemas(at, "main", "side"),
             lambda at: schema.plan_schema(at, schema.PlanRequest(schema_source=SCHEMA), "u"),
             lambda at: query.lint(at, query.LintRequest(source=text), "u"),
             lambda at: history.history(at, history.HistoryRequest()),

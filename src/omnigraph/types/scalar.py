@@ -136,6 +136,10 @@ class Scalar(enum.StrEnum):
         assert time is not None, f"{self} is not temporal"
         return time
 
+    def widens(self, other: Scalar) -> bool:
+        """Whether this is a larger type of numbers that holds every value of another one exactly."""
+        return self in _LARGER.get(other, ())
+
     @property
     def is_text(self) -> bool:
         """Whether values are text."""
@@ -309,4 +313,11 @@ VECTOR_ITEM = Scalar.F32
 
 INTEGER_RANGES: dict[Scalar, tuple[int, int]] = {
     scalar: scalar.traits.range for scalar in Scalar if scalar.is_integer and scalar.traits.range
+}
+
+
+_LARGER = {
+    Scalar.I32: (Scalar.I64,),
+    Scalar.U32: (Scalar.U64, Scalar.I64),
+    Scalar.F32: (Scalar.F64,),
 }

@@ -88,7 +88,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "changes": Example(parameters={"start": "beginning", "kinds": ["node"], "limit": 100}),
     "baseline": Example(body={"branch": "main"}),
     "schema": _NOTHING,
-    "schema_diff": Example(body={"from": "main", "to": "review"}),
+    "schema_diff": Example(body={"from": f"commit:{COMMIT_ID}", "to": "main"}),
     "schema_plan": Example(body={"schema_source": SCHEMA.replace("age:", "city: String?  age:")}),
     "apply_schema": Example(body={"schema_source": SCHEMA.replace("age:", "city: String?  age:")}),
 }

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final
 
 from omnigraph.lang.schema.lint import TYPE_CHANGED
 from omnigraph.lang.schema.migrate.data_steps import RequireProperty, ShrinkEnum, WidenProperty
@@ -19,17 +18,7 @@ from omnigraph.lang.schema.migrate.steps import (
     UnsupportedChange,
 )
 from omnigraph.lang.schema.shape import Kind
-from omnigraph.types import PropType, Scalar
-
-WIDER: Final = frozenset(
-    {
-        (Scalar.I32, Scalar.I64),
-        (Scalar.U32, Scalar.U64),
-        (Scalar.U32, Scalar.I64),
-        (Scalar.F32, Scalar.F64),
-    }
-)
-"""The types that hold every value of another one exactly."""
+from omnigraph.types import PropType
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +78,6 @@ def _same_base(before: PropType, after: PropType) -> bool:
 
 def is_wider(before: PropType, after: PropType) -> bool:
     """Whether a type is another one but for larger numbers; lists count by their items."""
-    return (before.scalar, after.scalar) in WIDER and (
+    return after.scalar.widens(before.scalar) and (
         before.is_list == after.is_list and before.dim is None and after.dim is None
     )
