@@ -250,9 +250,7 @@ def _join_key(part: ir.Condition) -> tuple[str, ir.Expr] | None:
 
 
 def _stored(distinct: pa.Array) -> list[Any]:
-    if pa.types.is_temporal(distinct.type):
-        distinct = as_integers(distinct)
-    items: list[Any] = distinct.to_pylist()
+    items: list[Any] = as_integers(distinct).to_pylist()
     return items
 
 
@@ -265,9 +263,7 @@ def _comparable(column: Column) -> pa.Array:
         return pc.add(array.cast(pa.float64()), 0.0)  # so that both zeros are one
     if pa.types.is_boolean(array.type):
         return array.cast(pa.int64())
-    if pa.types.is_temporal(array.type):
-        array = as_integers(array)
-    return array.cast(pa.int64(), safe=False)
+    return as_integers(array).cast(pa.int64(), safe=False)
 
 
 def _matching(left: pa.Array, right: pa.Array) -> tuple[Places, Places]:
