@@ -90,7 +90,11 @@ def stored(kind: ir.ValueType, column: pa.Array | pa.ChunkedArray) -> list[Any]:
     if isinstance(kind, ir.ObjectList):
         items = stored(kind.item, column.values)
         ends = zip(column.offsets.to_pylist(), column.offsets.to_pylist()[1:], strict=False)
-        return [items[start:end] for start, end in ends]
+        valid = column.is_valid().to_pylist()
+        return [
+            items[start:end] if is_there else None
+            for (start, end), is_there in zip(ends, valid, strict=False)
+        ]
     return from_arrow(kind.as_nullable(), column)
 
 
