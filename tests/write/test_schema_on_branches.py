@@ -110,6 +110,16 @@ def test_both_sides_add_a_column_and_read_their_own(graph):
         graph.optimize(branch="feature")
 
 
+def test_what_both_sides_added_alike_is_no_difference(graph):
+    graph.schema.apply(BUILT)
+    graph.schema.apply(BUILT.replace("built", "owner"), branch="feature")
+    steps = graph.schema.diff("main", "feature").steps
+    assert {step.kind for step in steps} == {"add_property", "drop_property"}
+    graph.schema.apply(BUILT.replace("flag:", "owner: I32?  flag:"), branch="feature")
+    assert [step.kind for step in graph.schema.diff("main", "feature").steps] == ["add_property"]
+    assert graph.schema.diff("main", "main").steps == ()
+
+
 def test_ids_are_given_once_for_all_branches(graph):
     graph.schema.apply(BUILT, branch="feature")
     graph.schema.apply(SCHEMA.replace("flag:", "owner: String?  flag:"))

@@ -288,9 +288,9 @@ def read_resolve_schema(given: Sequence[str] | None) -> Any:
 
 def step_lines(steps: Sequence[Document]) -> list[str]:
     """Return a line for each step of a schema change."""
-    from omnigraph.lang.schema.migrate.read_steps import read_step
+    from omnigraph.lang.schema.migrate.read_steps import step_texts
 
-    return [f"  {read_step(step).describe()}" for step in steps]
+    return [f"  {text}" for text in step_texts({"steps": steps})]
 
 
 def _decode(text: str, what: str, form: str) -> Any:

@@ -156,13 +156,16 @@ def _refuse_tagged(manifest: Manifest, doomed: BranchState) -> None:
 
 def _refuse_leased(workspace: Workspace, doomed: BranchState) -> None:
     """Refuse while a live read lease names a table fork of the branch, or a table that only it has."""
+    leases = list(live_leases(workspace.store, now_us()))
+    if not leases:
+        return
     own = {one.location for one in registered_alone(workspace.manifest, doomed)}
     forks = {
         table.table_branch_id
         for table in doomed.head.tables.values()
         if table.table_branch == doomed.name
     }
-    for lease in live_leases(workspace.store, now_us()):
+    for lease in leases:
         if any(table.table_branch_id in forks or table.location in own for table in lease.tables):
             raise Contention(
                 f"a running {lease.operation} reads branch `{doomed.name}`; try again when it has ended",

@@ -34,6 +34,7 @@ from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.read_steps import read_step
+from omnigraph.lang.schema.migrate.schema_change import SchemaChange
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.identity_counter import take_ids
@@ -336,11 +337,7 @@ class _Apply:
         self.checks.run(state, found, accepted.catalog, target)
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)
-        facts = {
-            "from_hash": state.head.ir_hash,
-            "to_hash": row.ir_hash,
-            "steps": [step.to_json() for step in found.steps],
-        }
+        facts = SchemaChange(state.head.ir_hash, row.ir_hash, found.steps).to_json()
         kept = self.request.asked.facts({"warnings": list(_warnings(found))})
         write = self._write(state, row, changes, {"schema": facts, **kept})
         commit = commit_under_locks(self.workspace, write, {}, branch.held)

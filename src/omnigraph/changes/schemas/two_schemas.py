@@ -16,6 +16,7 @@ from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.joins import Joins, has_dropped
 from omnigraph.lang.schema.merge.join_added import join_added
 from omnigraph.lang.schema.migrate.compare import compare
+from omnigraph.lang.schema.migrate.schema_change import SchemaChange
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.history.identity_counter import single_line_below
 from omnigraph.manifest.history.resolve import schema_at
@@ -68,15 +69,10 @@ class TwoSchemas:
             edges=tuple(map(of, schema.edges)),
         )
 
-    def to_json(self) -> dict[str, Any] | None:
-        """Return both hashes and the steps; None if there is no step."""
-        if not self.steps:
-            return None
-        return {
-            "from_hash": self.before.ir_hash,
-            "to_hash": self.after.ir_hash,
-            "steps": [step.to_json() for step in self.steps],
-        }
+    @property
+    def change(self) -> SchemaChange:
+        """The steps from the first to the second, with the hashes of both."""
+        return SchemaChange(self.before.ir_hash, self.after.ir_hash, self.steps)
 
 
 def two_schemas(manifest: Manifest, before: Snapshot, after: Snapshot) -> TwoSchemas | None:
@@ -92,4 +88,4 @@ def schema_change(
 ) -> Mapping[str, Any] | None:
     """Return what a diff says of the schemas of its sides; None if they do not differ by a step."""
     both = two_schemas(manifest, before, after)
-    return None if both is None else both.to_json()
+    return both.change.to_json() if both is not None and both.steps else None

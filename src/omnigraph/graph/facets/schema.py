@@ -96,18 +96,18 @@ class Schema(Facet):
     def diff(self, from_: TargetLike, to: TargetLike) -> SchemaChange:
         """The steps from the schema of one state to that of another, and the hashes of both.
 
-        An ``unsupported_change`` among them only says what differs.
+        They are those of ``graph.diff``: what both sides added alike is no difference. An ``unsupported_change``
+        among them only says what differs.
         """
+        from omnigraph.changes.schemas.two_schemas import two_schemas
         from omnigraph.lang.schema.migrate.schema_change import SchemaChange
-        from omnigraph.lang.schema.read_ir import read_ir
 
         self._state.ensure_open()
         manifest = self._state.workspace.manifest
         sides = [self._access.ask_read(Target.of_value(side)) for side in (from_, to)]
-        before, after = (
-            read_ir(schema_row_at(manifest, resolve(manifest, side)).ir) for side in sides
-        )
-        return SchemaChange.between(before, after)
+        before, after = (resolve(manifest, side) for side in sides)
+        both = two_schemas(manifest, before, after)
+        return SchemaChange(before.ir_hash, after.ir_hash, ()) if both is None else both.change
 
     def plan(
         self,

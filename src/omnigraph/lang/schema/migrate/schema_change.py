@@ -7,8 +7,6 @@ from typing import Any
 
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
-from omnigraph.lang.schema.ir import Ir
-from omnigraph.lang.schema.migrate.compare import compare
 from omnigraph.lang.schema.migrate.read_steps import read_step
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 
@@ -23,11 +21,6 @@ class SchemaChange(Shown):
     from_hash: str
     to_hash: str
     steps: tuple[SchemaStep, ...]
-
-    @classmethod
-    def between(cls, before: Ir, after: Ir) -> SchemaChange:
-        """Return what leads from one schema to the other; elements are compared by identity."""
-        return cls(before.ir_hash, after.ir_hash, compare(before, after, "soft"))
 
     @classmethod
     def read(cls, document: dict[str, Any]) -> SchemaChange:
