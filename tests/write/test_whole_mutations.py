@@ -648,3 +648,45 @@ class TestRaces:
             result = run(people, 'match { $p: Person  not { $p knows $_ } } insert Task { title: $p.name } '
                                  "return { $p.name as n }")  # fmt: skip
         assert [row["n"] for row in result.rows] == ["cat"]
+
+
+class TestEdgesOfOneTuple:
+    """An inserted edge whose tuple a committed one has is another edge, until the end judges both."""
+
+    @pytest.fixture
+    def twins(self, people):
+        run(
+            people,
+            'insert Twin { from: "ann", to: "ben", w: 1 } insert Twin { from: "ben", to: "cat", w: 9 }',
+        )
+        return people
+
+    def test_both_go_with_their_node(self, twins):
+        result = run(
+            twins, 'insert Twin { from: "ann", to: "ben" } delete Person where name = "ben"'
+        )
+        assert counts(result) == (1, 7)  # three that know, three twins, and the one inserted
+        assert read_back(twins).edges["Twin"] == []
+
+    def test_both_are_found(self, twins):
+        result = run(twins, 'insert Twin { from: "ann", to: "ben", w: 5 } '
+                            'delete Twin where w = 1')  # fmt: skip
+        assert counts(result) == (0, 2)
+        found = sorted(
+            (src, dst, props["w"]) for _, src, dst, props in read_back(twins).edges["Twin"]
+        )
+        assert found == [("ann", "ben", 5), ("ben", "cat", 9)]
+
+    @pytest.mark.parametrize("name", ["", "$new: "])
+    def test_a_matched_edge_stays_the_matched_one(self, twins, name):
+        text = (
+            f"match {{ $a $e:twin $b  $e.w = 1 }} insert {name}Twin {{ from: $a, to: $b, w: 5 }} "
+            "insert Task { title: text($e.w) } delete $e return { $e.w as w }"
+        )
+        result = run(twins, text)
+        assert result.rows == [{"w": 1}]
+        assert [row["title"] for row in nodes(twins, "Task").values()] == ["1"]
+        found = sorted(
+            (src, dst, props["w"]) for _, src, dst, props in read_back(twins).edges["Twin"]
+        )
+        assert found == [("ann", "ben", 5), ("ben", "cat", 9)]

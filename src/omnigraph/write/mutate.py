@@ -206,9 +206,9 @@ class _Mutation:
         )
         scene = Scene(rows, self.graph.table, self.params, self.request.blobs)
         statements = Statements(self.graph, scene)
-        for statement in asked.statements:
-            statements.run(statement)
-        self._finish(rows)
+        statements.run_all(asked.statements)
+        for table in self.graph.tables.values():
+            fill_vectors(table, self.vectors)
         result = MutationResult(
             self.request.branch,
             self.checked.plan.name,
@@ -230,14 +230,6 @@ class _Mutation:
     def _view(self) -> View:
         snapshot = Snapshot.of(self.request.branch, self.state.head)
         return self.request.view(snapshot, self.checked.catalog)
-
-    def _finish(self, rows: SourceRows) -> None:
-        """Settle what depends on all statements: the ids of new edges, and vectors made from texts."""
-        from omnigraph.write.statements.identity import settle_ids
-
-        for table in self.graph.tables.values():
-            rows.rename(table.entity, settle_ids(table))
-            fill_vectors(table, self.vectors)
 
     def _returned(self, asked: Asked, rows: SourceRows) -> pa.Table | None:
         from omnigraph.write.statements.grouped import returned

@@ -55,6 +55,8 @@ class PendingTable:
         """By vector property: the ids of rows whose vector is left to be made from a text."""
         self.made_ids: dict[str, None] = {}
         """The ids of inserted edges that were made from their tuples, in order."""
+        self.unsettled: list[str] = []
+        """Those of them that a committed edge may have."""
         self.put_again: set[str] = set()
         """Ids of committed rows that were removed and then put again."""
         self._removed: dict[str, None] = {}

@@ -48,35 +48,41 @@ def keyed(entity: NodeType, columns: Columns) -> Identified:
     return Identified(distinct, pc.index_in(ids, distinct).to_numpy().astype(np.int64))
 
 
-def new_ids(table: PendingTable, columns: Columns, length: int) -> pa.Array:
-    """The ids of rows to be inserted; ``settle_ids`` looks at them again."""
+def new_ids(
+    table: PendingTable, columns: Columns, length: int, *, at_once: bool = False
+) -> pa.Array:
+    """The ids of rows to be inserted. Whether committed edges have them is looked at now, or by ``settle_ids``."""
     edge = table.entity
     if not isinstance(edge, EdgeType) or edge.identity is None:
         return pa.array([new_ulid() for _ in range(length)], pa.string())
     schema = edge.arrow_schema()
     made = edge.tuple_ids(
         lambda name: columns[name] if name in columns else pa.nulls(length, schema.field(name).type)
-    ).to_pylist()
+    )
+    taken: set[str] = set()
+    if at_once:
+        taken = set(table.committed_ids(made.drop_null())).difference(table.removed)
     ids = []
-    for one in made:
-        if one is None or one in table.made_ids:
+    for one in made.to_pylist():
+        if one is None or one in taken or one in table.made_ids:
             ids.append(new_ulid())
-        else:
-            table.made_ids[one] = None
-            ids.append(str(one))
+            continue
+        table.made_ids[one] = None
+        if not at_once:
+            table.unsettled.append(one)
+        ids.append(one)
     return pa.array(ids, pa.string())
 
 
-def settle_ids(table: PendingTable) -> dict[str, str]:
-    """Give new ids to inserted edges whose id a committed edge has; return these by the old ones."""
-    if not table.made_ids:
-        return {}
-    made = pa.array(list(table.made_ids), pa.string())
+def settle_ids(table: PendingTable) -> None:
+    """Give new ids to inserted edges whose id a committed edge has."""
+    if not table.unsettled:
+        return
+    made, table.unsettled = pa.array(table.unsettled, pa.string()), []
     taken = {one: new_ulid() for one in table.committed_ids(made) if one not in table.put_again}
     if taken:
         ids = [taken.get(one, one) for one in table.rows.column("id").to_pylist()]
         table.set_column("id", pa.array(ids, pa.string()))
-    return taken
 
 
 # ------------------------------------------------------------------ edges that an upsert finds
@@ -112,7 +118,7 @@ def new_ids_of_missing(
     ids = np.empty(len(first), object)
     at = pa.array(first[missing])
     some = {name: column.take(at) for name, column in columns.items()}
-    ids[missing] = new_ids(table, some, len(at)).to_pylist()
+    ids[missing] = new_ids(table, some, len(at), at_once=True).to_pylist()
     return ids
 
 

@@ -6,7 +6,7 @@ Statements add variables to them, with what they insert. The ids of a row stay, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -48,13 +48,6 @@ class SourceRows:
     def bind(self, name: str, entity: Entity, ids: pa.Array) -> None:
         """Name what a statement inserted for each row."""
         self.entities[name] = Entities((entity,), ids)
-
-    def rename(self, entity: Entity, ids: Mapping[str, str]) -> None:
-        """Follow entities of a type that were given other ids."""
-        for name, found in self.entities.items() if ids else ():
-            if entity in found.types:
-                renamed = [ids.get(one, one) for one in found.ids.to_pylist()]
-                self.entities[name] = replace(found, ids=pa.array(renamed, pa.string()))
 
     def space(self, name: str, table_of: TableOf) -> Space:
         """What a variable stands for, with the values of now."""

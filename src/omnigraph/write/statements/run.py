@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -13,8 +13,16 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.write.pending import PendingTable
 from omnigraph.write.statements.assign import Assigning, Scene, check_constants, nothing
-from omnigraph.write.statements.identity import Columns, Identified, edges_between, keyed, new_ids
+from omnigraph.write.statements.identity import (
+    Columns,
+    Identified,
+    edges_between,
+    keyed,
+    new_ids,
+    settle_ids,
+)
 from omnigraph.write.statements.pending_graph import PendingGraph
+from omnigraph.write.statements.plain import inserted_together, neighbours
 from omnigraph.write.statements.rows import Places
 from omnigraph.write.statements.spaces import TableSpace, column_of
 from omnigraph.write.statements.targets import Where
@@ -29,6 +37,20 @@ class Statements:
     scene: Scene
     nodes: int = 0
     edges: int = 0
+
+    def run_all(self, statements: Iterable[ir.Mutation]) -> None:
+        """Run statements in their order, plain inserts that follow each other together."""
+        for found in neighbours(statements):
+            if len(found) < 2 or self.scene.rows.length != 1 or not self._insert_together(found):
+                for statement in found:
+                    self.settle_ids()
+                    self.run(statement)
+        self.settle_ids()
+
+    def settle_ids(self) -> None:
+        """Tell new edges from committed ones that have the ids made for them, before a statement looks at either."""
+        for table in self.graph.tables.values():
+            settle_ids(table)
 
     def run(self, statement: ir.Mutation) -> None:
         """Run one statement for all rows."""
@@ -54,6 +76,20 @@ class Statements:
             self.nodes += changed
 
     # -------------------------------------------------------------- insert and upsert
+
+    def _insert_together(self, statements: Sequence[ir.Mutation]) -> bool:
+        """Run plain inserts as one; return False, with nothing changed, if one may be refused."""
+        tables: dict[str, tuple[PendingTable, list[ir.Insert]]] = {}
+        for one in statements:
+            assert isinstance(one, ir.Insert)
+            pending = self.graph.table(self._entity(one))
+            tables.setdefault(pending.entity.table_key, (pending, []))[1].append(one)
+        if not inserted_together(self.scene, list(tables.values())):
+            return False
+        for _, found in tables.values():
+            self._count(found[0], len(found))
+        self.graph.check_size()
+        return True
 
     def _insert(self, statement: ir.Insert) -> None:
         entity, rows = self._entity(statement), self.scene.rows
@@ -94,7 +130,9 @@ class Statements:
         elif statement.is_upsert:
             targets = edges_between(pending, statement.unique, columns, len(at))
         else:
-            targets = Identified(new_ids(pending, columns, len(at)), np.arange(len(at)))
+            # What a variable stands for keeps its id.
+            ids = new_ids(pending, columns, len(at), at_once=statement.var is not None)
+            targets = Identified(ids, np.arange(len(at)))
         is_new = not is_keyed and not statement.is_upsert
         Assigning(
             self.scene,

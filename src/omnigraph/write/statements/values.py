@@ -44,13 +44,9 @@ def stored_column(
     """Return what an assignment gives in each row, as the column of that type stores it."""
     value = assignment.value
     if value is None or isinstance(value, ir.Value):
-        stored = None
-        if value is not None:
-            stored = stored_value(entity, assignment.property, value, rows.params, blobs)
-        one = pa.array([stored], kind)
-        column = one if rows.length == 1 else one.take(pa.array(np.zeros(rows.length, np.int32)))
-    else:
-        column = _fitting(entity, assignment.property, value, rows, kind)
+        one = pa.array([constant(entity, assignment, rows.params, blobs)], kind)
+        return one if rows.length == 1 else one.take(pa.array(np.zeros(rows.length, np.int32)))
+    column = _fitting(entity, assignment.property, value, rows, kind)
     if column.null_count and not _may_be_null(entity, assignment.property):
         raise null_error(entity, assignment.property)
     return column
@@ -72,7 +68,20 @@ def null_error(entity: Entity, name: str) -> ConstraintError:
 # ------------------------------------------------------------------ one value for all rows
 
 
-def stored_value(
+def constant(
+    entity: Entity, assignment: ir.Assignment, params: Mapping[str, Any], blobs: BlobPolicy
+) -> Any:
+    """Return the value of an assignment that is the same for all rows, as its column stores it."""
+    value, stored = assignment.value, None
+    if value is not None:
+        assert isinstance(value, ir.Value)
+        stored = _stored_value(entity, assignment.property, value, params, blobs)
+    if stored is None and not _may_be_null(entity, assignment.property):
+        raise null_error(entity, assignment.property)
+    return stored
+
+
+def _stored_value(
     entity: Entity, name: str, operand: ir.Value, params: Mapping[str, Any], blobs: BlobPolicy
 ) -> Any:
     """Return the value as its column stores it; refuse a parameter value that does not fit.
