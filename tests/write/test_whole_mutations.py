@@ -690,3 +690,67 @@ class TestEdgesOfOneTuple:
             (src, dst, props["w"]) for _, src, dst, props in read_back(twins).edges["Twin"]
         )
         assert found == [("ann", "ben", 5), ("ben", "cat", 9)]
+
+
+class TestPlainInserts:
+    """Neighbouring inserts of values run as one, and mean what they mean one by one."""
+
+    def test_the_later_of_two_with_one_key_replaces_the_earlier(self, people):
+        result = run(people, 'insert Person { name: "ann", age: 1, note: "x" } insert Task { title: "t" } '
+                             'insert Person { name: "eve" } insert Person { name: "ann", age: 2 }')  # fmt: skip
+        assert counts(result) == (4, 0)
+        found = nodes(people, "Person")
+        assert found["ann"] == {"name": "ann", "age": 2}
+        assert found["eve"] == {"name": "eve"}
+        assert len(ends(people, "Knows")) == 4
+
+    def test_an_edge_may_come_before_its_nodes(self, graph):
+        result = run(graph, 'insert Knows { from: "a", to: "b" } insert Person { name: "a" } '
+                            'insert Person { name: "b" } insert Knows { from: "b", to: "a", weight: 2 }')  # fmt: skip
+        assert counts(result) == (2, 2)
+        assert ends(graph, "Knows") == [("a", "b"), ("b", "a")]
+
+    def test_defaults_and_blobs(self, graph):
+        run(graph, 'insert Fitted { code: "a" } insert Fitted { code: "b", size: 1, tags: null } '
+                   'insert Plate { tag: "p", scan: "base64:aGk=" } insert Plate { tag: "q" }')  # fmt: skip
+        assert nodes(graph, "Fitted") == {
+            "a": {"code": "a", "size": 7, "tags": ["new"]},
+            "b": {"code": "b", "size": 1},
+        }
+        assert nodes(graph, "Plate") == {"p": {"tag": "p", "scan": b"hi"}, "q": {"tag": "q"}}
+
+    @pytest.mark.parametrize(
+        ("values", "violation", "named"),
+        [
+            ((None, 2**40), "null", "name"),
+            (("eve", 2**40), "overflow", "age"),
+        ],
+    )
+    def test_the_first_that_is_refused_says_why(self, people, values, violation, named):
+        before = state(people)
+        with pytest.raises(ConstraintError) as caught:
+            run(people, 'insert Person { name: "x" } insert Person { name: $n } insert Person { name: "y", age: $a } '
+                        "insert Knows { from: $n, to: $n }",
+                "$n: String?, $a: I64", dict(zip(("n", "a"), values, strict=True)))  # fmt: skip
+        assert caught.value.details["violation"] == violation
+        assert caught.value.details["property"] == named
+        assert state(people) == before
+
+    def test_those_of_every_row_run_for_every_row(self, people):
+        result = run(
+            people, 'match { $p: Person } insert Task { title: "a" } insert Task { title: "b" }'
+        )
+        assert counts(result) == (8, 0)
+        titles = sorted(row["title"] for row in nodes(people, "Task").values())
+        assert titles == ["a"] * 4 + ["b"] * 4
+
+    def test_what_follows_sees_them(self, people):
+        result = run(people, 'insert Person { name: "eve", age: 90 } insert Person { name: "fay", age: 80 } '
+                             "update Person set { age: age + 1 } where age > 75 "
+                             'insert Person { name: "gus" } insert Person { name: "eve" }')  # fmt: skip
+        assert counts(result) == (6, 0)
+        assert {name: ages(people)[name] for name in ("eve", "fay", "gus")} == {
+            "eve": None,
+            "fay": 81,
+            "gus": None,
+        }
