@@ -37,7 +37,15 @@ query person($handle: String) {
 }
 """
 FIX = "query fix($handle: String) { update Person set { age: 40 } where handle = $handle }"
+CLUBS = """
+node Club {
+  slug: String @key
+}
+
+edge MemberOf: Person -> Club
+"""
 MOVE = 'query move() { update Person set { city: "London" } where handle = "p7" }'
+CITY = 'query city() { match { $p: Person { handle: "p7" } } return { $p.city as city } }'
 COUNT = "query n() { match { $p: Person } return { count($p) as people } }"
 
 
@@ -63,8 +71,9 @@ def main(
             "3. Questions, asked on the branch": questions(graph, plots),
             "4. The branch becomes main; a change is tried, compared and merged": changes(graph),
             "5. The schema changes under the data": evolving(graph),
-            "6. Time travel: the same questions, asked of the past": past(graph, plots),
-            "7. Upkeep: small files are merged, old ones removed": upkeep(graph),
+            "6. A schema is reviewed on a branch, and merged with its data": review(graph),
+            "7. Time travel: the same questions, asked of the past": past(graph, plots),
+            "8. Upkeep: small files are merged, old ones removed": upkeep(graph),
         }
         for title, lines in chapters.items():
             print(f"\n{title}\n{'-' * len(title)}")
@@ -161,6 +170,44 @@ def evolving(graph: og.Graph) -> Iterator[str]:
     yield clock.told("and the new property is used: p7 lives in London")
 
 
+def review(graph: og.Graph) -> Iterator[str]:
+    """A property and a type are added on a branch, filled, compared and merged; a drop meets an edit."""
+    clock = Clock()
+    graph.branches.create("clubs")
+    wider = graph.schema.source.replace("  city: String?", "  motto: String?\n  city: String?")
+    graph.schema.apply(wider + CLUBS, branch="clubs")
+    filled = [
+        node("Person", handle="p7", motto="Read the schema first"),
+        node("Club", slug="chess"),
+        edge("MemberOf", "p7", "chess"),
+    ]
+    graph.load(filled, mode="patch", branch="clubs")
+    graph.mutate(FIX, {"handle": "p7"})
+    yield clock.told("`clubs` has a schema of its own; what a reviewer sees beside main:")
+    steps = graph.schema.diff("main", "clubs").steps
+    yield from (f"  {step.describe()}" for step in steps)
+    yield from (f"  {_shown(change)}" for change in graph.diff("main", "clubs"))
+    done = graph.branches.merge("clubs", delete_branch=True)
+    yield clock.told(
+        f"merged beside an edit of p7 on main: {done.stats.inserts} inserted, {done.stats.updates} updated"
+    )
+    graph.branches.create("slim")
+    graph.schema.apply(graph.schema.source.replace("  city: String? @index\n", ""), branch="slim")
+    graph.mutate(MOVE.replace("London", "Oslo"))
+    try:
+        graph.branches.merge("slim")
+    except og.errors.MergeConflicts as error:
+        yield "`slim` drops a property that main goes on using:"
+        yield from (
+            f"  {conflict['kind']}: {conflict['message']}"
+            for conflict in error.details["conflicts"]
+        )
+    graph.branches.merge("slim", resolve_schema="ours", delete_branch=True)
+    yield clock.told(
+        f"merged with resolve_schema=ours: p7 still lives in {graph.query(CITY).scalar()}"
+    )
+
+
 def past(graph: og.Graph, plots: Path) -> Iterator[str]:
     """The same query now and at a tag; how many people there were after each commit."""
     now, then = (graph.query(PERSON, {"handle": "p7"}, tag=tag).rows for tag in (None, "imported"))
@@ -191,7 +238,9 @@ def _shown(change: og.Change) -> str:
         return told
     before: dict[str, Any] = change.before["properties"]
     after: dict[str, Any] = change.after["properties"]
-    changed = {name: [before[name], after[name]] for name in after if before[name] != after[name]}
+    changed = {
+        name: [before.get(name), after[name]] for name in after if before.get(name) != after[name]
+    }
     return f"{told} {json.dumps(changed)}"
 
 

@@ -290,7 +290,11 @@ def test_the_demo_tells_its_story_and_draws_it(capsys, tmp_path):
     assert re.search(r"^ *2025 \| ", shown, re.MULTILINE)
     assert "main has 600 people now" in shown  # a fifth of the records
     assert "finds 1 conflict" in shown
-    assert re.search(r"p7 now: .*'age': 37\b", shown)
+    assert "add node Club" in shown
+    assert "merged beside an edit of p7 on main: 2 inserted, 1 updated" in shown
+    assert "schema_drop_vs_change: node:Person.city was dropped in slim" in shown
+    assert "resolve_schema=ours: p7 still lives in Oslo" in shown
+    assert re.search(r"p7 now: .*'age': 40\b", shown)
     assert "the past that a tag names stays: 600 people" in shown
     *_, plots, took = shown.splitlines()
     assert plots == f"plots: {tmp_path / 'plots'}"

@@ -32,6 +32,7 @@ from tests.faults.matrix.operations import (
     opened,
     shown,
 )
+from tests.faults.matrix.schema_graphs import left_over
 from tests.faults.matrix.seams import Cut, Fault, Tap, stale_listings
 from tests.opened import workspace_of
 
@@ -333,6 +334,7 @@ class _Judge:
                 self._check_work(graph)
             self._check_once(graph)
             self._check_sound(graph)
+            self._check_tidy(graph)
         return "happened" if happened else "did not happen"
 
     def _settle_init(self) -> str:
@@ -365,6 +367,14 @@ class _Judge:
         assert workspace_of(graph).store.list(layout.RECOVERY_DIR) == []
         for branch in graph.branches.list() if no_drift else ():
             assert drifted(graph, branch) == [], branch
+
+    def _check_tidy(self, graph: Graph) -> None:
+        """After a cleanup nothing lies about, and everything reads as before."""
+        if self.operation.tidy:
+            before = shown(graph)
+            graph.cleanup(keep_versions=1)
+            assert left_over(graph) == []
+            assert shown(graph) == before
 
     def _check_told(self, state: State) -> None:
         """Who was told that it failed, although what is there could have been looked at, was told the truth.

@@ -3,7 +3,8 @@
 ``forest`` has branches: ``side`` with forks and changes of its own, ``gone`` likewise, ``lazy`` without a fork.
 ``alone`` has only `main`, for what schemas change; the manifest of ``crowded`` is about to be compacted. ``half``,
 ``whole`` and ``published`` hold a mutation whose process died on the way, ``drifted`` a table that another
-program wrote to. ``nothing`` is a root without a graph.
+program wrote to. ``nothing`` is a root without a graph. Those whose branches have schemas of their own are in
+``schema_graphs``.
 """
 
 from __future__ import annotations
@@ -29,11 +30,14 @@ from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
+from omnigraph.manifest.schema_row import read_accepted
 from omnigraph.manifest.tidying import mergeable
 from omnigraph.storage.tables.indexing.table_indexes import list_indexes
 from omnigraph.storage.tables.table import open_table
 from omnigraph.types import from_arrow
 from tests.commit.synthetic import dying_at, foreign_append
+from tests.faults.matrix import schema_graphs
+from tests.faults.matrix.schema_graphs import build_merged, build_schemas, build_two, merge, undo
 from tests.maintenance.cleaning import on_disk
 from tests.opened import workspace_of
 from tests.stored import read_plain
@@ -63,7 +67,7 @@ node Person { name: String @key  age: I64? @index  spare: String?  @range(age, 0
 node Note { slug: String @key  text: String?  vec: Vector(4)? @embed(text, model="m")  body: Blob? }
 edge Wrote: Person -> Note @card(0..9) { year: I64? }
 """
-TYPES = ("Person", "Note", "Wrote", "Fresh")
+TYPES = schema_graphs.TYPES
 # Run twice, each of these leaves what it leaves when it is run once.
 BOTH = "query q($k: String) { insert Person { name: $k, age: 5 } insert Note { slug: $k } }"
 CUT = 'query q() { delete Person where name = "bob" }'
@@ -151,6 +155,17 @@ def _dying_at(point: str) -> Callable[[str], None]:
     return build
 
 
+def _dying_merge(into: str, moment: str) -> Callable[[str], None]:
+    """The graph with schemas, and a merge that changes one and stopped on the way."""
+
+    def build(uri: str) -> None:
+        build_two(uri, into)
+        with opened(uri) as graph, dying_at(f"branch_merge.{moment}"):
+            graph.branches.merge("grow", into)
+
+    return build
+
+
 def build_drifted(uri: str) -> None:
     """Make the graph without branches, and write to one of its tables behind its back."""
     build_alone(uri)
@@ -167,6 +182,10 @@ GRAPHS: dict[str, Callable[[str], None]] = {
     "whole": _dying_at("mutation.after_phase_b_before_phase_c"),
     "published": _dying_at("mutation.after_phase_c_before_phase_d"),
     "drifted": build_drifted,
+    "schemas": build_schemas,
+    "merged": build_merged,
+    "schemas half": _dying_merge("joined", "after_table_commit"),
+    "schemas whole": _dying_merge("main", "after_phase_b_before_phase_c"),
 }
 
 
@@ -174,14 +193,17 @@ GRAPHS: dict[str, Callable[[str], None]] = {
 
 
 def shown(graph: Graph) -> dict[str, Any]:
-    """What a user sees: the schema, the rows of every branch, the tags and what they name."""
-    source = graph.schema.source
-    found: dict[str, Any] = {"schema": source}
-    catalog = graph.schema.catalog
+    """What a user sees: the schema and the rows of every branch, the tags and what they name."""
+    found: dict[str, Any] = {}
+    manifest = workspace_of(graph).manifest
     for branch in graph.branches.list():
-        tables = graph.snapshot(branch=branch).tables
+        state = manifest.state(branch)
+        tables, row = state.head.tables, manifest.schema(state)
+        catalog = read_accepted(row, state.head)[1]
+        assert graph.schema.show(branch=branch).source == row.source
+        found[f"schema {branch}"] = row.source
         found[f"branch {branch}"] = {
-            key: _rows(graph, source, kind, tables[key])
+            key: _rows(graph, row.source, kind, tables[key])
             for kind in (*catalog.nodes.values(), *catalog.edges.values())
             for key in (kind.table_key,)
         }
@@ -248,7 +270,8 @@ class Operation:
     ``branch``: where its commit goes, None if it makes none or several. ``work``: for maintenance, which shows nothing
     and may leave a part of it out: what must be true when it was repeated. ``opens``: it takes the address
     of the graph and opens it. ``recovers``: it settles an operation that is pending on the graph.
-    ``once``: it is sent under ``CHOSEN``, so however often it is, there is one commit.
+    ``once``: it is sent under ``CHOSEN``, so however often it is, there is one commit. ``tidy``: in the end, after
+    a cleanup, no table and no fork is there that no branch has.
     """
 
     run: Run
@@ -259,6 +282,7 @@ class Operation:
     opens: bool = False
     recovers: bool = False
     once: bool = False
+    tidy: bool = False
 
 
 CHOSEN = "01JZZZZZZZZZZZZZZZZZZZZZZ1"
@@ -295,16 +319,28 @@ def _old_commit(graph: Graph) -> str:
     return found.graph_commit_id
 
 
-def _apply(source: str, loss: bool) -> Run:
-    return lambda graph: graph.schema.apply(source, allow_data_loss=loss)
+def _apply(source: str, loss: bool, branch: str = "main") -> Run:
+    return lambda graph: graph.schema.apply(source, allow_data_loss=loss, branch=branch)
+
+
+def _on_schemas(run: Run, branch: str, graph: str = "schemas") -> Operation:
+    """An operation that changes the schema of a branch of one of these graphs."""
+    return Operation(run, graph=graph, branch=branch, tidy=True)
 
 
 def _write_blob(branch: str) -> Run:
     return lambda graph: graph.blobs.write("node", "Note", "ada", "body", b"new", branch=branch)
 
 
-def _recovery(graph: str) -> Operation:
-    return Operation(lambda uri: opened(uri).close(), graph=graph, opens=True, recovers=True)
+def _recovery(graph: str, branch: str = "main") -> Operation:
+    return Operation(
+        lambda uri: opened(uri).close(),
+        graph=graph,
+        branch=branch,
+        opens=True,
+        recovers=True,
+        tidy=graph.startswith("schemas"),
+    )
 
 
 OPERATIONS: dict[str, Operation] = {
@@ -381,6 +417,34 @@ OPERATIONS: dict[str, Operation] = {
     "open, rolling forward": _recovery("whole"),
     "open, settling": _recovery("published"),
     "repair": Operation(lambda graph: graph.repair(confirm=True, force=True), graph="drifted"),
+    "schema apply, forking": _on_schemas(_apply(SOFT, False, "lazy"), "lazy", "forest"),
+    "schema apply, on a fork": _on_schemas(_apply(SOFT, False, "side"), "side", "forest"),
+    "schema apply, filling, forking": _on_schemas(_apply(FILLING, False, "lazy"), "lazy", "forest"),
+    "schema apply, everyday, forking": _on_schemas(
+        _apply(EVERYDAY, True, "lazy"), "lazy", "forest"
+    ),
+    "schema apply, everyday, on a fork": _on_schemas(
+        _apply(EVERYDAY, True, "side"), "side", "forest"
+    ),
+    "schema apply beside branches": _on_schemas(_apply(SOFT, False), "main", "forest"),
+    "merge schemas": _on_schemas(merge("grow"), "main"),
+    "merge schemas, forking": _on_schemas(merge("grow", "lazy"), "lazy"),
+    "merge schemas, on a fork": _on_schemas(merge("grow", "joined"), "joined"),
+    "merge schemas, everyday": _on_schemas(merge("strict"), "main"),
+    "merge schemas, everyday, on a fork": _on_schemas(merge("strict", "joined"), "joined"),
+    "merge schemas, words alone": _on_schemas(merge("words"), "main"),
+    "merge schemas of main": _on_schemas(merge("main", "strict"), "strict"),
+    "revert a schema apply": _on_schemas(undo("undo"), "undo"),
+    "revert a merge of schemas": _on_schemas(undo("main"), "main", "merged"),
+    "delete a branch with tables": Operation(
+        lambda graph: graph.branches.delete("grow"),
+        graph="schemas",
+        again=BranchNotFound,
+        branch=None,
+        tidy=True,
+    ),
+    "open, rolling back schemas": _recovery("schemas half", "joined"),
+    "open, rolling forward schemas": _recovery("schemas whole"),
 }
 
 

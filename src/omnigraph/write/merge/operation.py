@@ -16,7 +16,7 @@ from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import check_precondition
 from omnigraph.commit.changes import TableChange, Write, Writer
 from omnigraph.commit.heal import run_healing
-from omnigraph.commit.protocol import commit_under_locks, stage
+from omnigraph.commit.protocol import POINTS, commit_under_locks, stage
 from omnigraph.commit.stage_tables import lock_purpose, needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
 from omnigraph.errors import ExpectedVersionMismatch, Gone, StorageError
@@ -99,6 +99,7 @@ def _publish_with_schema(workspace: Workspace, merge: Publication) -> GraphCommi
     )
     places = [table.location for _, table in expected.created]
     purpose = Purpose(merge.writer, slow=True)
+    POINTS[merge.writer, "before_locks"].hit()
     with hold_branch(workspace, merge.before, purpose, places) as branch:
         merge.check()
         if on_main:
