@@ -1,11 +1,13 @@
 """A graph as the release before wrote it, of format 2: it opens, answers, compares and merges.
 
-``tests/fixtures/graphs/format-2.tar.xz`` was made by that release itself. `Ship.weight` became `tonnage`, `log` and
+``tests/fixtures/graphs/format-2.tar.xz.txt``, an archive in base64, was made by that release itself. `Ship.weight` became `tonnage`, `log` and
 the type Berth were dropped and `flag` was added between the tag ``first`` and now; ``side`` and ``lazy`` live.
 """
 
 from __future__ import annotations
 
+import base64
+import io
 import tarfile
 from pathlib import Path
 
@@ -16,7 +18,7 @@ from omnigraph.errors import NewerFormat
 from omnigraph.manifest import migrations
 from tests.opened import workspace_of
 
-FIXTURE = Path(__file__).parents[1] / "fixtures" / "graphs" / "format-2.tar.xz"
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "graphs" / "format-2.tar.xz.txt"
 SHIPS = (
     "query q() { match { $s: Ship } return { $s.imo as imo, $s.tonnage as t, $s.flag as f } "
     "order { $s.imo } }"
@@ -25,7 +27,8 @@ SHIPS = (
 
 @pytest.fixture
 def uri(tmp_path: Path) -> str:
-    with tarfile.open(FIXTURE) as packed:
+    content = base64.b64decode(FIXTURE.read_text("ascii"))
+    with tarfile.open(fileobj=io.BytesIO(content)) as packed:
         packed.extractall(tmp_path, filter="data")
     return str(tmp_path / "harbor")
 
