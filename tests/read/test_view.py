@@ -59,6 +59,23 @@ def test_few_views_are_kept(graph):
     assert reader.view(old, graph.schema.catalog) is not first
 
 
+def test_branches_that_are_read_in_turn_find_their_views_again(graph):
+    """However few views are kept: one for each branch, up to a number of branches."""
+    limits = ViewThresholds(views=2, branches=4)
+    reader = Reader(workspace_of(graph), Thresholds(view=limits))
+    branches = ["b0", "b1", "b2", "b3"]
+    for name in branches:
+        graph.branches.create(name)
+    first = [view_of(graph, reader, name) for name in branches]
+    run(graph, 'insert Person { name: "c" }', branch="b3")
+    newer = view_of(graph, reader, "b3")
+    again = [view_of(graph, reader, name) for name in branches]
+    assert all(one is other for one, other in zip(again, [*first[:3], newer], strict=True))
+    view_of(graph, reader)
+    assert view_of(graph, reader, "b1") is first[1]
+    assert view_of(graph, reader, "b0") is not first[0]
+
+
 def test_a_pinned_table_opens_once_at_its_version(graph):
     view = view_of(graph)
     entity = graph.schema.catalog.nodes["Person"]

@@ -21,7 +21,9 @@ class ViewThresholds:
     """Opening a snapshot, numbering its nodes and edges, reading their properties."""
 
     views: int = 16
-    """A reader keeps this number of snapshots open."""
+    """A reader keeps this number of snapshots open, or one for each of many branches."""
+    branches: int = 128
+    """A reader keeps snapshots of this number of branches open."""
     threaded_rows: int = 100_000
     """The ends of an edge table of at least this number of rows are read by two threads."""
     batch_rows: int = 1 << 15

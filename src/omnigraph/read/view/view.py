@@ -61,29 +61,46 @@ class Reader:
         self.thresholds = thresholds
         self.cache = ByteCache(settings.CACHE_MB.get() * 2**20)
         self.kept = KeptStates(KeptFiles.of_settings(), self.cache, thresholds.view)
-        self._views: OrderedDict[tuple[str, str], View] = OrderedDict()
+        # By branch and commit, both in the order of use.
+        self._views: OrderedDict[str, OrderedDict[str, View]] = OrderedDict()
         self._lock = threading.Lock()
 
     def view(self, snapshot: Snapshot, catalog: Catalog) -> View:
         """The snapshot opened for reading under this catalog. A commit id is unique for ever."""
-        key = snapshot.graph_commit_id, snapshot.branch
+        key = snapshot.graph_commit_id
         with self._lock:
-            view = self._views.get(key)
+            views = self._views.setdefault(snapshot.branch, OrderedDict())
+            self._views.move_to_end(snapshot.branch)
+            view = views.get(key)
             is_new = view is None or view.catalog is not catalog
             if view is None or view.catalog is not catalog:
-                view = self._views[key] = View(self, snapshot, catalog)
-                view.spent = self._spent_on(snapshot.branch)
-            self._views.move_to_end(key)
-            if len(self._views) > self.thresholds.view.views:
-                self._views.popitem(last=False)
+                # What look-ups have cost on the last used state of the branch is carried over a commit.
+                last = next((one for name, one in reversed(views.items()) if name != key), None)
+                view = views[key] = View(self, snapshot, catalog)
+                view.spent = 0.0 if last is None else last.spent
+            views.move_to_end(key)
             view.is_past = view.is_past or any(
-                one.snapshot.manifest_version > snapshot.manifest_version
-                for (_, branch), one in self._views.items()
-                if branch == snapshot.branch
+                one.snapshot.manifest_version > snapshot.manifest_version for one in views.values()
             )
             if is_new:
+                self._drop_oldest()
                 drop_outdated(self.cache, self._needed())
             return view
+
+    def _drop_oldest(self) -> None:
+        """Drop the views over the limit, beginning with the least recently used branches.
+
+        The last one of a branch stays while there are not too many branches: where many of them are read
+        in turn, each finds what it had.
+        """
+        limits = self.thresholds.view
+        while len(self._views) > limits.branches:
+            self._views.popitem(last=False)
+        surplus = sum(map(len, self._views.values())) - limits.views
+        for views in self._views.values():
+            while surplus > 0 and len(views) > 1:
+                views.popitem(last=False)
+                surplus -= 1
 
     def _needed(self) -> Iterator[Identity]:
         """Yield the states of tables that open snapshots need.
@@ -91,19 +108,10 @@ class Reader:
         Those are the newest two of each branch, since a read of the last but one may be under way, and
         those that were asked for when there was a newer one already.
         """
-        newest: dict[str, list[View]] = {}
-        for (_, branch), view in self._views.items():
-            newest.setdefault(branch, []).append(view)
-        for views in newest.values():
-            views.sort(key=lambda one: one.snapshot.manifest_version)
+        for kept in self._views.values():
+            views = sorted(kept.values(), key=lambda one: one.snapshot.manifest_version)
             for view in [*views[-2:], *(one for one in views[:-2] if one.is_past)]:
                 yield from view.needed()
-
-    def _spent_on(self, branch: str) -> float:
-        """What look-ups have cost on the last used state of the branch; it is carried over a commit."""
-        last = (view for key, view in reversed(self._views.items()) if key[1] == branch)
-        next(last)  # the new one
-        return next((view.spent for view in last), 0.0)
 
     def forget(self) -> None:
         """Drop everything."""
