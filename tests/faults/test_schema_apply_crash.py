@@ -36,7 +36,7 @@ POINTS = {
     "schema_apply.before_mirrors": True,
 }
 HARD_POINTS = {"schema_apply.before_purge": True, "purge.before_record": True}
-# No table is forked: a schema is applied to `main` only.
+# No table is forked on `main`; applies on branches are in `matrix/`.
 NEVER = {"schema_apply.before_fork", "schema_apply.after_fork"}
 
 
