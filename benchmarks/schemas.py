@@ -15,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -82,24 +83,17 @@ def applies(directory: Path, size: int) -> dict[str, Any]:
     place = directory / f"apply-{size}"
     with build(place, size, STEP) as graph:
         for turn in range(REPEATS):
-            timer.run("branch", lambda turn=turn: graph.branches.create(f"b{turn}"))
-            source = graph.schema.source
+            branch, source = f"b{turn}", graph.schema.source
             new, other = wider(source, f"branch{turn}"), wider(source, f"main{turn}")
-            sizes["branch"] = written(
-                place,
-                lambda new=new, turn=turn: timer.run(
-                    "apply on a branch", lambda: graph.schema.apply(new, branch=f"b{turn}")
-                ),
-            )
-            sizes["main"] = written(
-                place,
-                lambda other=other: timer.run("apply on main", lambda: graph.schema.apply(other)),
-            )
-            sizes["merge"] = written(
-                place,
-                lambda turn=turn: timer.run("merge", lambda: graph.branches.merge(f"b{turn}")),
-            )
-            graph.branches.delete(f"b{turn}")
+            timer.run("branch", partial(graph.branches.create, branch))
+            done: dict[str, Callable[[], Any]] = {
+                "apply on a branch": partial(graph.schema.apply, new, branch=branch),
+                "apply on main": partial(graph.schema.apply, other),
+                "merge": partial(graph.branches.merge, branch),
+            }
+            for name, action in done.items():
+                sizes[name] = written(place, partial(timer.run, name, action))
+            graph.branches.delete(branch)
     return {**timer.medians(), "written": sizes}
 
 
@@ -122,10 +116,10 @@ def rows_with_schema(directory: Path, size: int) -> dict[str, Any]:
                 changed = rows(spread(size, 2 * turn), 7 * turn + len(name))
                 graph.load_nodes("Item", changed, mode="patch", branch=branch)
                 graph.load_nodes("Item", rows([1 + 2 * turn], 9), mode="patch")
-                timer.run(f"merge {name}", lambda branch=branch: graph.branches.merge(branch))
+                timer.run(f"merge {name}", partial(graph.branches.merge, branch))
                 graph.branches.delete(branch)
             again = wider(graph.schema.source, f"again{turn}")
-            timer.run("apply", lambda again=again: graph.schema.apply(again))
+            timer.run("apply", partial(graph.schema.apply, again))
     return timer.medians()
 
 
@@ -146,12 +140,13 @@ def diffs(directory: Path, size: int) -> dict[str, Any]:
             graph.load_nodes("Item", changed, mode="patch", branch=name)
         for _ in range(REPEATS + 1):
             for name in changes:
-                found = timer.run(name, lambda name=name: _all(graph.diff("main", name)))
+                found = timer.run(name, partial(_diff, graph, name))
                 read[name] = found.bytes_read
     return {**timer.medians(), "bytes": read}
 
 
-def _all(found: omnigraph.Diff) -> Any:
+def _diff(graph: omnigraph.Graph, branch: str) -> Any:
+    found = graph.diff("main", branch)
     assert sum(1 for _ in found) == DELTA
     return found.stats
 
@@ -179,9 +174,9 @@ def many(directory: Path) -> dict[str, Any]:
         grown = memory("VmRSS") - resident
         for _ in range(3):
             for name in names:
-                timer.run("in turn", lambda name=name: graph.query(POINT, branch=name))
+                timer.run("in turn", partial(graph.query, POINT, branch=name))
             for _ in names:
-                timer.run("on one", lambda: graph.query(POINT, branch="one"))
+                timer.run("on one", partial(graph.query, POINT, branch="one"))
     return {**timer.medians(), "grown_mb": grown}
 
 
@@ -253,22 +248,15 @@ def main() -> None:
     given = parser.parse_args()
     # One index over all rows at the end: that of the first load would cover only the rows it found.
     os.environ.setdefault("OMNIGRAPH_INDEX_MIN_ROWS", str(10**9))
+    changed_in = given.changed_in
     wanted: list[tuple[str, Callable[[Path], Any], Callable[[Any], None]]] = [
-        *(
-            ("apply", lambda at, n=n: applies(at, n), lambda found, n=n: report_applies(n, found))
-            for n in map(int, given.rows.split(","))
-        ),
-        (
-            "rows",
-            lambda at: rows_with_schema(at, given.changed_in),
-            lambda found: report_rows(given.changed_in, found),
-        ),
-        (
-            "diff",
-            lambda at: diffs(at, given.changed_in),
-            lambda found: report_diffs(given.changed_in, found),
-        ),
+        ("rows", partial(rows_with_schema, size=changed_in), partial(report_rows, changed_in)),
+        ("diff", partial(diffs, size=changed_in), partial(report_diffs, changed_in)),
         ("many", many, report_many),
+        *(
+            ("apply", partial(applies, size=size), partial(report_applies, size))
+            for size in map(int, given.rows.split(","))
+        ),
     ]
     for name, measure, report in wanted:
         if given.only in (None, name):
