@@ -1,7 +1,8 @@
 """What a mutation costs, against the Lance calls that any correct implementation must make.
 
-`./dev bench write` also inserts into graphs of 10,000 and of 1,000,000 edges; `--large` makes that
-10,000,000, `--edges N` any number, and `--only size` leaves the other measurements out.
+`./dev bench write` also inserts into graphs of 10,000 and of 1,000,000 edges (`--large`: 10,000,000; `--edges N`:
+any number), and compares mutations of many rows with loads of the same rows. `--only lance`, `--only size` and
+`--only loads` take one of these; `--small` makes the last ones a tenth.
 """
 
 from __future__ import annotations
@@ -41,8 +42,13 @@ edge Knows: Person -> Person { since: I64? }
 """
 NODE = "query q($n: String) { insert Person { name: $n, age: 1 } }"
 EDGE = "query q($a: String, $b: String) { insert Knows { from: $a, to: $b } }"
+UPSERT = """
+($rows: [{ name: String, age: I64 }]) for $r in $rows upsert Person { name: $r.name, age: $r.age }
+"""
+MATCHED = "($n: I64) match { $p: Person } update $p set { age: $n }"
 UPDATE = 'query q($n: I64) { update Person set { age: $n } where name >= "p" }'
 SAMPLES, MANY, SMALL = 30, 1000, 10_000
+RECORDS, NODES = 10_000, 100_000
 MEDIUM, LARGE, STEP = 1_000_000, 10_000_000, 1_000_000
 
 
@@ -231,24 +237,67 @@ def against_size(directory: Path, edges: int) -> None:
     report(f"{what} (small: {SMALL:,})", medians[1], medians[0], "1.5 x")
 
 
+def against_loads(directory: Path, part: int) -> None:
+    """Mutations of many rows, against loads of the same ones."""
+    records, nodes = RECORDS // part, NODES // part
+    print(f"\n{'ms, medians':44}{'mutation':>10}{'load':>10}{'ratio':>8}")
+    # Half of the records are there already.
+    graph = filled(directory / "upserts", records, 0)
+
+    def some(at: int) -> list[dict[str, Any]]:
+        names = [f"p{number}" for number in range(0, records, 2)]
+        names += [f"n{at}-{number}" for number in range(records - len(names))]
+        return [{"name": name, "age": at} for name in names]
+
+    report(
+        f"upsert of {records:,} records by `for`",
+        timed(lambda at: run(graph, UPSERT, rows=some(at)), 5),
+        timed(
+            lambda at: graph.load(
+                [{"type": "Person", "data": one} for one in some(100 + at)], mode="merge"
+            ),
+            5,
+        ),
+        "2 x",
+    )
+    graph.close()
+    graph = filled(directory / "updates", nodes, 0)
+    names = [f"p{number}" for number in range(nodes)]
+
+    def patch(at: int) -> pa.Table:
+        return pa.table({"name": names, "age": pa.array([at] * nodes, pa.int64())})
+
+    report(
+        f"update of {nodes:,} nodes by `match`",
+        timed(lambda at: run(graph, MATCHED, n=at), 5),
+        timed(lambda at: graph.load_nodes("Person", patch(100 + at), mode="patch"), 5),
+        "2 x",
+    )
+    graph.close()
+
+
 def peak_mb() -> float:
     """The most memory this process has had."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
 def main() -> None:
-    """Measure mutations against Lance, then against the size of the graph."""
+    """Measure mutations against Lance, against the size of the graph, and against loads."""
     parser = argparse.ArgumentParser(description=__doc__)
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--edges", type=int, default=MEDIUM)
     size.add_argument("--large", action="store_const", const=LARGE, dest="edges")
-    parser.add_argument("--only", choices=["lance", "size"])
+    parser.add_argument("--only", choices=["lance", "size", "loads"])
+    parser.add_argument("--small", action="store_true", help="a tenth of the rows beside loads")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
-        if chosen.only != "size":
-            against_lance(Path(name))
-        if chosen.only != "lance":
-            against_size(Path(name), chosen.edges)
+        place = Path(name)
+        if chosen.only in (None, "lance"):
+            against_lance(place)
+        if chosen.only in (None, "size"):
+            against_size(place, chosen.edges)
+        if chosen.only in (None, "loads"):
+            against_loads(place, 10 if chosen.small else 1)
 
 
 if __name__ == "__main__":

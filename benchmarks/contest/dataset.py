@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,9 @@ KEY = "number"
 NAMES = {
     "int64": ("I64", "INT64", "INTEGER"),
     "int32": ("I32", "INT32", "INTEGER"),
+    "double": ("F64", "DOUBLE", "DOUBLE"),
     "string": ("String", "STRING", "VARCHAR"),
+    "date32[day]": ("Date", "DATE", "DATE"),
 }
 OURS, CYPHER, SQL = range(3)
 
@@ -30,11 +32,18 @@ class NodeTable:
 
 @dataclass(frozen=True)
 class EdgeTable:
-    """One edge type; its file has the columns `src` and `dst` with keys of the two ends."""
+    """One edge type; its file has the columns `src` and `dst` with keys of the two ends, then its properties."""
 
     name: str
     source: str
     target: str
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def shown(self, language: int, separator: str, between: str = " ") -> str:
+        """The properties with their types in a language."""
+        return separator.join(
+            f"{column}{between}{NAMES[kind][language]}" for column, kind in self.columns.items()
+        )
 
 
 @dataclass(frozen=True)
@@ -62,7 +71,11 @@ class Dataset:
                 for column, kind in node.columns.items()
             )
             lines.append(f"node {node.name} {{ {shown} }}")
-        lines += [f"edge {edge.name}: {edge.source} -> {edge.target}" for edge in self.edges]
+        lines += [
+            f"edge {edge.name}: {edge.source} -> {edge.target}"
+            + (f" {{ {edge.shown(OURS, '  ', ': ')} }}" if edge.columns else "")
+            for edge in self.edges
+        ]
         return "\n".join(lines)
 
     def cypher(self) -> list[str]:
@@ -74,7 +87,8 @@ class Dataset:
             )
             statements.append(f"CREATE NODE TABLE {node.name}({shown}, PRIMARY KEY({KEY}))")
         statements += [
-            f"CREATE REL TABLE {edge.name}(FROM {edge.source} TO {edge.target})"
+            f"CREATE REL TABLE {edge.name}(FROM {edge.source} TO {edge.target}"
+            + (f", {edge.shown(CYPHER, ', ')})" if edge.columns else ")")
             for edge in self.edges
         ]
         statements += [f'COPY {name} FROM "{self.file(name)}"' for name in self.names()]
@@ -90,7 +104,8 @@ class Dataset:
             )
             statements.append(f"CREATE TABLE {node.name}({shown})")
         statements += [
-            f"CREATE TABLE {edge.name}(src INTEGER NOT NULL, dst INTEGER NOT NULL)"
+            f"CREATE TABLE {edge.name}(src INTEGER NOT NULL, dst INTEGER NOT NULL"
+            + (f", {edge.shown(SQL, ', ')})" if edge.columns else ")")
             for edge in self.edges
         ]
         statements += [
@@ -110,7 +125,15 @@ def write_dataset(
         NodeTable(name, {field.name: str(field.type) for field in table.schema})
         for name, table in nodes.items()
     )
-    edge_tables = tuple(EdgeTable(name, edge[0], edge[1]) for name, edge in edges.items())
+    edge_tables = tuple(
+        EdgeTable(
+            name,
+            source,
+            target,
+            {one.name: str(one.type) for one in table.schema if one.name not in ("src", "dst")},
+        )
+        for name, (source, target, table) in edges.items()
+    )
     data = Dataset(directory, node_tables, edge_tables)
     for name, table in [*nodes.items(), *((name, edge[2]) for name, edge in edges.items())]:
         pq.write_table(table, data.file(name))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -25,8 +25,6 @@ class Question:
     cypher: str
     sql: str
     params: dict[str, Any] = field(default_factory=dict)
-    added: Sequence[str] = ()
-    """The queries in our text whose counts are added, where one query cannot say it."""
 
 
 class Engine(Protocol):
@@ -40,6 +38,9 @@ class Engine(Protocol):
 
     def ask(self, question: Question) -> list[Row]:
         """Run the question and fetch every row."""
+
+    def write(self, question: Question) -> None:
+        """Run a mutation, which is durable afterwards."""
 
 
 class Ours:
@@ -61,15 +62,21 @@ class Ours:
         """A read-only handle."""
         import omnigraph
 
+        self.place = place
         self.graph = omnigraph.open(place, mode="r")
 
     def ask(self, question: Question) -> list[Row]:
         """Text and parameters in, rows out."""
-        if question.added:
-            parts = [self.graph.query(question.ours, name=name) for name in question.added]
-            return [[sum(part.rows[0]["n"] for part in parts)]]
         result = self.graph.query(question.ours, params=question.params)
         return [list(row.values()) for row in result.rows]
+
+    def write(self, question: Question) -> None:
+        """One commit, on a handle that writes."""
+        import omnigraph
+
+        if not hasattr(self, "writer"):
+            self.writer = omnigraph.open(self.place)
+        self.writer.mutate(question.ours, params=question.params)
 
 
 class Cypher:
@@ -107,6 +114,10 @@ class Cypher:
         result.close()
         return rows
 
+    def write(self, question: Question) -> None:
+        """One statement, committed by itself."""
+        self.ask(question)
+
 
 class Duck:
     """DuckDB on a file, tables as they were loaded."""
@@ -135,6 +146,10 @@ class Duck:
             call = f"EXECUTE {question.name}{arguments(question.params)}"
             self.prepared[question.name] = call
         return [list(row) for row in self.connection.execute(call).fetchall()]
+
+    def write(self, question: Question) -> None:
+        """One statement, committed by itself."""
+        self.connection.execute(question.sql, question.params)
 
 
 def arguments(params: Mapping[str, Any]) -> str:

@@ -33,6 +33,9 @@ def obey(order: dict[str, Any], player: Engine, dataset: Path, place: Path) -> d
     if order["do"] == "ask":
         rows = player.ask(Question(**order["question"]))
         return {"seconds": time.perf_counter() - start, "rows": rows}
+    if order["do"] == "write":
+        player.write(Question(**order["question"]))
+        return {"seconds": time.perf_counter() - start}
     return {"peak": peak_memory()}
 
 
