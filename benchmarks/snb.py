@@ -41,7 +41,7 @@ KUZU = "kuzu"
 WRITES = 20
 MIDDLE = (START + 600) * DAY_MS
 PERSON = {"no": 21}
-PERIOD = {**PERSON, "start": MIDDLE - 100 * DAY_MS, "end": MIDDLE + 100 * DAY_MS}
+PERIOD = {**PERSON, "since": MIDDLE - 100 * DAY_MS, "until": MIDDLE + 100 * DAY_MS}
 
 
 def question(name: str, title: str, ours: str, cypher: str, params: dict[str, Any]) -> Question:
@@ -139,7 +139,8 @@ COMPLEX = (
         OPTIONAL MATCH (f)-[s:StudyAt]->(u:University)
         OPTIONAL MATCH (f)-[j:WorkAt]->(co:Company)
         RETURN f.last AS last, f.number AS no, distance, city.name,
-          list_sort(collect(DISTINCT u.name + " " + string(s.year))),
+          coalesce(list_sort(collect(DISTINCT CASE WHEN u.name IS NULL THEN NULL
+            ELSE u.name + " " + string(s.year) END)), CAST([] AS STRING[])),
           list_sort(collect(DISTINCT co.name + " " + string(j.year)))
         ORDER BY distance, last, no""",
         {**PERSON, "name": "Eva"},
@@ -156,28 +157,28 @@ COMPLEX = (
         "ic3", "IC3 friends who wrote from two countries",
         """match { $p: Person { number: $no }  $p <knows>{1,2} $f  $f livesIn $city  $city isPartOf $home
                    $home.number != $x  $home.number != $y  $f wrote $m  $m madeIn $c
-                   $c.number = $x or $c.number = $y  $m.at >= $start  $m.at < $end }
+                   $c.number = $x or $c.number = $y  $m.at >= $since  $m.at < $until }
         return { $f.number as no, count(if($c.number = $x, 1)) as in_x, count(if($c.number = $y, 1)) as in_y,
                  count(*) as n }
         having { in_x > 0 and in_y > 0 } order { n desc, no } limit 20""",
         """MATCH (p:Person {number: $no})-[:Knows*1..2]-(f:Person) WHERE f.number <> $no WITH DISTINCT f
         MATCH (f)-[:LivesIn]->(:City)-[:IsPartOf]->(home:Country) WHERE home.number <> $x AND home.number <> $y
         MATCH (f)-[:Wrote]->(m:Post)-[:MadeIn]->(c:Country)
-        WHERE (c.number = $x OR c.number = $y) AND m.at >= $start AND m.at < $end
-        WITH f.number AS no, sum(CASE WHEN c.number = $x THEN 1 ELSE 0 END) AS in_x,
-          sum(CASE WHEN c.number = $y THEN 1 ELSE 0 END) AS in_y, count(*) AS n
+        WHERE (c.number = $x OR c.number = $y) AND m.at >= $since AND m.at < $until
+        WITH f.number AS no, CAST(sum(CASE WHEN c.number = $x THEN 1 ELSE 0 END) AS INT64) AS in_x,
+          CAST(sum(CASE WHEN c.number = $y THEN 1 ELSE 0 END) AS INT64) AS in_y, count(*) AS n
         WHERE in_x > 0 AND in_y > 0 RETURN no, in_x, in_y, n ORDER BY n DESC, no LIMIT 20""",
         {**PERIOD, "x": 1, "y": 2},
     ),
     question(
         "ic4", "IC4 new tags of friends' posts",
         """match { $p: Person { number: $no }  $p <knows> $f  $f wrote $post  $post hasTag $t
-                   $post.at >= $start and $post.at < $end
-                   not { $p <knows> $g  $g wrote $old  $old hasTag $t  $old.at < $start } }
+                   $post.at >= $since and $post.at < $until
+                   not { $p <knows> $g  $g wrote $old  $old hasTag $t  $old.at < $since } }
         return { $t.name as tag, count(distinct $post) as n } order { n desc, tag } limit 10""",
         """MATCH (p:Person {number: $no})-[:Knows]-(:Person)-[:Wrote]->(post:Post)-[:HasTag]->(t:Tag)
-        WITH t, count(DISTINCT CASE WHEN post.at >= $start AND post.at < $end THEN post.number END) AS n,
-          sum(CASE WHEN post.at < $start THEN 1 ELSE 0 END) AS earlier
+        WITH t, count(DISTINCT CASE WHEN post.at >= $since AND post.at < $until THEN post.number END) AS n,
+          CAST(sum(CASE WHEN post.at < $since THEN 1 ELSE 0 END) AS INT64) AS earlier
         WHERE n > 0 AND earlier = 0 RETURN t.name AS tag, n ORDER BY n DESC, tag LIMIT 10""",
         PERIOD,
     ),
@@ -259,7 +260,7 @@ COMPLEX = (
         OPTIONAL MATCH (f)-[:Wrote]->(post:Post)
         WITH f, city, post, EXISTS { MATCH (post)-[:HasTag]->(t:Tag)<-[:HasInterest]-(:Person {number: $no}) } AS common
         RETURN f.number AS no, f.first, city.name,
-          2 * sum(CASE WHEN common THEN 1 ELSE 0 END) - count(post.number) AS score
+          2 * CAST(sum(CASE WHEN common THEN 1 ELSE 0 END) AS INT64) - count(post.number) AS score
         ORDER BY score DESC, no LIMIT 10""",
         {**PERSON, "month": 5},
     ),
