@@ -177,9 +177,10 @@ COMPLEX = (
                    not { $p <knows> $g  $g wrote $old  $old hasTag $t  $old.at < $since } }
         return { $t.name as tag, count(distinct $post) as n } order { n desc, tag } limit 10""",
         """MATCH (p:Person {number: $no})-[:Knows]-(:Person)-[:Wrote]->(post:Post)-[:HasTag]->(t:Tag)
-        WITH t, count(DISTINCT CASE WHEN post.at >= $since AND post.at < $until THEN post.number END) AS n,
-          CAST(sum(CASE WHEN post.at < $since THEN 1 ELSE 0 END) AS INT64) AS earlier
-        WHERE n > 0 AND earlier = 0 RETURN t.name AS tag, n ORDER BY n DESC, tag LIMIT 10""",
+        WHERE post.at >= $since AND post.at < $until
+        WITH p, t, count(DISTINCT post.number) AS n
+        WHERE NOT EXISTS { MATCH (p)-[:Knows]-(:Person)-[:Wrote]->(old:Post)-[:HasTag]->(t) WHERE old.at < $since }
+        RETURN t.name AS tag, n ORDER BY n DESC, tag LIMIT 10""",
         PERIOD,
     ),
     question(

@@ -7,8 +7,10 @@ stored once. Times are milliseconds since 1970.
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from benchmarks.contest.snb import CITIES, CLASSES, COUNTRIES, TAGS, Ints, Network
@@ -101,9 +103,9 @@ def _edges(random: np.random.Generator, net: Network, written: Ints) -> Edges:
     forums = np.arange(net.forums)
     joined = found["HasMember"]
     # Whole parts of a quarter, so that sums are the same in any order.
-    weight = random.integers(1, 40, knows.shape[1]) / 4
+    weight = np.asarray(random.integers(1, 40, knows.shape[1]), np.float64) / 4
 
-    def ends(one: Ints, two: Ints, **more: Ints) -> pa.Table:
+    def ends(one: Ints, two: Ints, **more: npt.NDArray[Any]) -> pa.Table:
         return pa.table({"src": one, "dst": two, **more})
 
     return {
