@@ -16,6 +16,7 @@ from omnigraph.errors import Contention
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import rows
+from omnigraph.manifest.history import identity_counter
 from omnigraph.manifest.history.identity_counter import single_line_below, take_ids
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import STEPS, read_internal_version
@@ -64,6 +65,20 @@ def property_id(graph: og.Graph, name: str) -> int:
 def test_a_new_graph_counts_on_from_the_ids_of_its_schema(graph):
     assert stored(graph) == {"next": accepted_ir(graph)["next_identity_id"]}
     assert single_line_below(workspace_of(graph).manifest) == 0
+
+
+def test_what_never_changes_is_read_once(graph, monkeypatch):
+    asked = []
+    read = identity_counter.read_identities_text
+    monkeypatch.setattr(
+        identity_counter, "read_identities_text", lambda table: asked.append(1) or read(table)
+    )
+    manifest = workspace_of(graph).manifest
+    assert [single_line_below(manifest) for _ in range(3)] == [0, 0, 0]
+    assert len(asked) == 1
+    manifest.forget()
+    assert single_line_below(manifest) == 0
+    assert len(asked) == 2
 
 
 def test_taking_ids_raises_the_counter_without_a_commit(graph):

@@ -91,6 +91,8 @@ class Manifest:
         self._store = open_store(root) if store is None else store
         self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
         self._states: dict[str, BranchState] = {}
+        self.single_line_below: int | None = None
+        """What the counter of identities says for good, once it was read (``history/identity_counter``)."""
         self._lock = threading.Lock()
         self._refreshing: dict[str, threading.Lock] = {}
 
@@ -181,6 +183,7 @@ class Manifest:
         with self._lock:
             if branch is None:
                 self._states.clear()
+                self.single_line_below = None
             else:
                 self._states.pop(branch, None)
 

@@ -48,12 +48,16 @@ def take_ids(workspace: Workspace, count: int) -> Numbering:
 def single_line_below(manifest: Manifest) -> int:
     """The id below which all were given while the graph had one schema for all its branches.
 
-    In a graph of an older format these are all ids there are.
+    In a graph of an older format these are all ids there are. Otherwise it never changes, and is read once.
     """
-    state = manifest.state(MAIN)
-    if read_identities_text(state.table) is None:
-        return int(manifest.schema(state).ir["next_identity_id"])
-    return _counter(manifest, state).single_line_below
+    known = manifest.single_line_below
+    if known is None:
+        state = manifest.state(MAIN)
+        found = read_identities_text(state.table)
+        if found is None:
+            return int(manifest.schema(state).ir["next_identity_id"])
+        known = manifest.single_line_below = _decoded(found).single_line_below
+    return known
 
 
 def next_identity(manifest: Manifest) -> int:
@@ -71,7 +75,11 @@ def _counter(manifest: Manifest, state: BranchState) -> Numbering:
             f"the manifest of {manifest.root.canonical} has no counter of identities; restore the "
             "graph from a copy"
         )
-    return rows.decode(rows.IDENTITIES, found, _numbering)
+    return _decoded(found)
+
+
+def _decoded(text: str) -> Numbering:
+    return rows.decode(rows.IDENTITIES, text, _numbering)
 
 
 def _numbering(document: dict[str, int]) -> Numbering:

@@ -119,6 +119,7 @@ class SchemaMerging:
             )
         }
         self.catalogs = {which: catalog_of(side.ir) for which, side in self.sides.items()}
+        self._changed: dict[tuple[SideName, int, str | None], DataChange] = {}
 
     def _read(self, snapshot: Snapshot, name: str) -> SchemaSide:
         row = schema_row_at(self.workspace.manifest, snapshot)
@@ -175,7 +176,16 @@ class SchemaMerging:
         return state is not None and state.table_branch is not None
 
     def _data_changed(self, side: SideName, type_: TypeIr, name: str | None) -> DataChange:
-        """Return which rows of a type, or values of a property, one side wrote since the base."""
+        """Return which rows of a type, or values of a property, one side wrote since the base.
+
+        Schemas are merged twice where ids have to be taken; rows are compared once.
+        """
+        key = side, type_.type_id, name
+        if key not in self._changed:
+            self._changed[key] = self._compared(side, type_, name)
+        return self._changed[key]
+
+    def _compared(self, side: SideName, type_: TypeIr, name: str | None) -> DataChange:
         if type_.kind == "interface":
             return DataChange()
         entity = self.catalogs[side].entity(type_.shape.entity)
