@@ -56,8 +56,8 @@ STEP_KEYS = {
 _SAVED = re.compile(r"\$\{([^}]*)\}")
 
 
-def run_versioning_case(case: Case) -> None:
-    """Judge one case."""
+def run_versioning_case(case: Case, engine: str = "auto") -> None:
+    """Judge one case; ``engine`` loads, merges, compares and exports."""
     body = case.body
     only_known("case", body, CASE_KEYS)
     for step in body["steps"]:
@@ -66,7 +66,7 @@ def run_versioning_case(case: Case) -> None:
         only_known("expect", step.get("expect") or {}, EXPECT_KEYS)
         only_known("filter", _filter(step), FILTER)
     with tempfile.TemporaryDirectory() as directory:
-        _run(case, Path(directory))
+        _run(case, Path(directory), engine)
 
 
 def _filter(step: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -75,11 +75,11 @@ def _filter(step: Mapping[str, Any]) -> Mapping[str, Any]:
     return given if isinstance(given, Mapping) else {}
 
 
-def _run(case: Case, directory: Path) -> None:
+def _run(case: Case, directory: Path, engine: str) -> None:
     fixture = case.fixtures[case.body["fixture"]]
     with omnigraph.init(directory / "graph", fixture["schema"]) as graph:
         graph.load((fixture["data"] or "").encode(), mode="overwrite")
-        shared = Operations(graph, fixture["schema"], fixture["queries"], directory)
+        shared = Operations(graph, fixture["schema"], fixture["queries"], directory, engine)
         with _Steps(shared) as steps:
             for number, step in enumerate(case.body["steps"], start=1):
                 steps.run(step, f"step {number} ({step['op']})")
@@ -150,7 +150,9 @@ class _Steps:
         if name not in self.handles:
             shared = self.shared
             other = self._open.enter_context(omnigraph.open(shared.graph.uri))
-            self.handles[name] = Operations(other, shared.schema, shared.queries, shared.directory)
+            self.handles[name] = Operations(
+                other, shared.schema, shared.queries, shared.directory, shared.engine
+            )
         return self.handles[name]
 
     def _filled(self, value: Any) -> Any:

@@ -23,9 +23,12 @@ _MERGE = ("actor", "granularity", "dry_run", "images", "resolve_schema")
 
 
 class Operations:
-    """Operations on one handle. ``directory`` is for files and further graphs."""
+    """Operations on one handle. ``directory`` is for files and further graphs, ``engine`` does what it can."""
 
-    def __init__(self, graph: Graph, schema: str, queries: str, directory: Path) -> None:
+    def __init__(
+        self, graph: Graph, schema: str, queries: str, directory: Path, engine: Any = "auto"
+    ) -> None:
+        self.engine = engine
         self.graph = graph
         self.schema = schema
         self.queries = queries
@@ -51,7 +54,7 @@ class Operations:
 
     def _load(self, given: Mapping[str, Any]) -> dict[str, Any]:
         lines = "\n".join(json.dumps(record) for record in given["data"])
-        options = _only(given, "mode", *_WRITE)
+        options = {"engine": self.engine, **_only(given, "mode", *_WRITE)}
         if "from" in given:
             options["from_branch"] = given["from"]
         done = self.graph.load(lines.encode(), **_addressed(given, options))
@@ -104,6 +107,7 @@ class Operations:
 
     def _merge(self, given: Mapping[str, Any]) -> dict[str, Any]:
         options = {**_only(given, "delete_branch", *_MERGE), **_resolutions(given)}
+        options["engine"] = self.engine
         if "target" in given:
             options["into"] = given["target"]
         return _merged(self.graph.branches.merge(given["source"], **options))
@@ -169,7 +173,7 @@ class Operations:
         if "commit" in given:
             return self._commit_changes(given["commit"], options)
         sides = self._target(given["from"]), self._target(given["to"])
-        found: dict[str, Any] = self.graph.diff(*sides, **options).to_json()
+        found: dict[str, Any] = self.graph.diff(*sides, **options, engine=self.engine).to_json()
         return found
 
     def _commit_changes(self, graph_commit_id: str, options: dict[str, Any]) -> dict[str, Any]:
@@ -215,7 +219,7 @@ class Operations:
         """Return the export of a target."""
         out = self._file("export")
         options = {} if types is None else {"types": types}
-        self.graph.export(out, **self._keywords(target), **options)
+        self.graph.export(out, **self._keywords(target), **options, engine=self.engine)
         return out.read_bytes()
 
     def _roundtrip(self, written: bytes) -> dict[str, Any]:
