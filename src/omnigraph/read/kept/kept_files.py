@@ -23,6 +23,7 @@ from typing import Final, NamedTuple
 
 from omnigraph import settings
 from omnigraph.errors import OmniGraphError
+from omnigraph.read.kept.build_lock import alone
 from omnigraph.read.kept.kept_file import (
     Array,
     Facts,
@@ -159,6 +160,19 @@ class KeptFiles:
                 with contextlib.suppress(OSError):
                     draft.unlink()
         return is_kept
+
+    def alone(
+        self, table: str, name: KeptName, seconds: float
+    ) -> contextlib.AbstractContextManager[None]:
+        """Make what will be kept under a name inside; another process that does is waited for, but not for ever.
+
+        It may be there afterwards, made by the other one.
+        """
+        folder = self._folder(table)
+        if folder is None:
+            return contextlib.nullcontext()
+        # Named as a draft: what a killed process leaves is removed like one.
+        return alone(folder / f"{_DRAFT}{name}", seconds)
 
     def remove(self, table: str, name: KeptName) -> None:
         """Remove a file, if it is there."""

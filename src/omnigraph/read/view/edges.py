@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
 
 import numpy as np
@@ -42,6 +43,10 @@ _BOTH: Final = frozenset({"both", f"multi-{Direction.BOTH.value}"})
 
 class KeptParts(Protocol):
     """The place on disk of an edge list: arrays by the name of a part and their own."""
+
+    def alone(self, part: str) -> AbstractContextManager[None]:
+        """Make a part inside, while no other process does; it may be there by then."""
+        ...
 
     def ends(self) -> Ends:
         """The ends of all edges; read from the table again if they cannot be trusted."""
@@ -237,15 +242,28 @@ class EdgeList:
             with holding(self._lock):
                 made = self._made.get(name)
                 if made is None:
-                    found = None if self.kept is None else self._read(name)
-                    if found is None:
+                    made = self._read(name)
+                    if made is None:
                         # Here, because the thread that builds would wait for this lock for ever.
                         self._content()
-                        found = self._built_on_disk(name)
-                    if found is None:
-                        found = self._write(name, aside(build, items=self.size))
-                    made = self._made[name] = found
+                        made = self._build(name, build)
+                    self._made[name] = made
         return made
+
+    def _build(self, name: str, build: Callable[[], T]) -> T:
+        """A part, made by the first process that needs it."""
+        with self._alone(name):
+            found: T | None = self._read(name)
+            if found is None:
+                found = self._built_on_disk(name)
+            if found is None:
+                found = self._write(name, aside(build, items=self.size))
+        return found
+
+    def _alone(self, name: str) -> AbstractContextManager[None]:
+        if name not in _KINDS or self.kept is None:
+            return nullcontext()
+        return self.kept.alone(name)
 
     def _read(self, name: str) -> Any:
         """A part that was made by another process, if it is kept."""

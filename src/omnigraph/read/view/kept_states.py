@@ -7,6 +7,7 @@ to date is left to the reader, as for states that this process numbered itself.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from typing import Final, NamedTuple
 
 from omnigraph.errors import HistoryReclaimed, StorageError
@@ -188,6 +189,53 @@ class KeptStates:
 
     # -- keeping
 
+    def alone_with_nodes(self, pinned: PinnedTable) -> AbstractContextManager[None]:
+        """Number a node table inside, while no other process does."""
+        if not self._is_due(pinned, NODES, is_derived=False):
+            return nullcontext()
+        name = name_of(pinned.exact, NODES, key_of(NODES, State.of(pinned)))
+        return self._disk.alone(folder_of(pinned.exact.lineage), name, pinned.row_count)
+
+    def alone_with_edges(
+        self, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
+    ) -> AbstractContextManager[None]:
+        """Number an edge table inside, while no other process does."""
+        if not self._is_due(pinned, ENDS, is_derived=False):
+            return nullcontext()
+        name = name_of(pinned.exact, ENDS, _ends_key(pinned, sources, targets))
+        return self._disk.alone(folder_of(pinned.exact.lineage), name, pinned.row_count)
+
+    def found_nodes(self, pinned: PinnedTable) -> NodeIds | None:
+        """The ids of a node table, if just this state was kept, maybe by another process a moment ago."""
+        if not self._is_due(pinned, NODES, is_derived=False):
+            return None
+        folder, key = folder_of(pinned.exact.lineage), key_of(NODES, State.of(pinned))
+        name = name_of(pinned.exact, NODES, key)
+        file = self._files.open(folder, name)
+        ids = None
+        if file is not None and file.key == key and is_of_nodes(file):
+            ids = whole_node_ids(file)
+        if file is not None and ids is None:
+            self._files.remove(folder, name)
+        return ids
+
+    def found_edges(
+        self, pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace
+    ) -> EdgeList | None:
+        """The edges of a table, if just this state was kept, maybe by another process a moment ago."""
+        if not self._is_due(pinned, ENDS, is_derived=False):
+            return None
+        key = _ends_key(pinned, sources, targets)
+        name = name_of(pinned.exact, ENDS, key)
+        file = self._files.open(folder_of(pinned.exact.lineage), name)
+        shape = sources.size, targets.size
+        if file is None or file.key != key or not is_of_edges(file, shape):
+            return None
+        files = EdgeFiles(self._disk, pinned, name, key, file.facts, file)
+        files.read_again = lambda: self._read_ends(pinned, sources, targets)
+        facts = file.facts
+        return EdgeList.later(facts["size"], shape, files, complete=facts["complete"])
+
     def keep_nodes(self, pinned: PinnedTable, ids: NodeIds, *, is_derived: bool) -> NodeIds:
         """Keep the ids of a node table that was just numbered. Returns those to use from now on."""
         if not self._is_due(pinned, NODES, is_derived=is_derived):
@@ -255,7 +303,7 @@ class KeptStates:
         """The place of an edge list that was just made; the nodes it is between are kept, too."""
         for space in (sources, targets):
             self._keep_nodes(space.pinned, space.node_ids)
-        key = key_of(ENDS, State.of(pinned), State.of(sources.pinned), State.of(targets.pinned))
+        key = _ends_key(pinned, sources, targets)
         name = name_of(pinned.exact, ENDS, key)
         return EdgeFiles(self._disk, pinned, name, key, facts, None)
 
@@ -271,3 +319,8 @@ class KeptStates:
             name.part == part and name.lineage == here and since < name.version <= exact.version
             for name in names
         )
+
+
+def _ends_key(pinned: PinnedTable, sources: NodeSpace, targets: NodeSpace) -> str:
+    states = (State.of(table) for table in (pinned, sources.pinned, targets.pinned))
+    return key_of(ENDS, *states)

@@ -37,8 +37,13 @@ def node_ids(
 
     def build() -> NodeIds:
         derived = _refreshed_ids(cache, pinned, thresholds)
-        ids = derived or NodeIds.read(pinned)
-        return kept.keep_nodes(pinned, ids, is_derived=derived is not None)
+        if derived is not None:
+            return kept.keep_nodes(pinned, derived, is_derived=True)
+        with kept.alone_with_nodes(pinned):
+            found = kept.found_nodes(pinned)
+            if found is not None:
+                return found
+            return kept.keep_nodes(pinned, NodeIds.read(pinned), is_derived=False)
 
     return cache.get(nodes_key(pinned), build, _ids_nbytes)
 
@@ -55,14 +60,19 @@ def edge_list(
 
     def build() -> EdgeList:
         derived = _refreshed_edges(cache, pinned, sources, targets, thresholds)
-        if derived is None:
+        if derived is not None:
+            kept.keep_edges(pinned, sources, targets, derived, is_derived=True)
+            return derived
+        with kept.alone_with_edges(pinned, sources, targets):
             # A table too large to be numbered in memory is numbered on disk, a part at a time.
-            by_parts = kept.number_edges(pinned, sources, targets)
-            if by_parts is not None:
-                return by_parts
-        edges = derived or EdgeList.read(pinned, sources, targets, thresholds)
-        kept.keep_edges(pinned, sources, targets, edges, is_derived=derived is not None)
-        return edges
+            found = kept.found_edges(pinned, sources, targets) or kept.number_edges(
+                pinned, sources, targets
+            )
+            if found is not None:
+                return found
+            edges = EdgeList.read(pinned, sources, targets, thresholds)
+            kept.keep_edges(pinned, sources, targets, edges, is_derived=False)
+            return edges
 
     return cache.get(edges_key(pinned, sources.pinned, targets.pinned), build, edge_list_bytes)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Final, NamedTuple, TypeGuard
 
 import numpy as np
@@ -162,6 +163,11 @@ _ENDS_TYPES: Final[dict[str, np.dtype[Any]]] = {
 }
 
 
+# How long a process waits for another one that numbers a table: several times as long as that takes.
+_PATIENCE_SECONDS: Final = 10.0
+_PATIENCE_ROW_SECONDS: Final = 3e-6
+
+
 class Disk(NamedTuple):
     """The files of a reader, and the memory that it may use instead of them."""
 
@@ -173,6 +179,11 @@ class Disk(NamedTuple):
         """Whether arrays should rather be used from disk than held in memory."""
         nbytes = sum(kind.itemsize * items for kind, items in arrays.values())
         return nbytes * self.thresholds.mapped_share > self.cache.budget
+
+    def alone(self, folder: str, name: KeptName, rows: int) -> AbstractContextManager[None]:
+        """Make a file of so many rows inside, while no other process does."""
+        seconds = _PATIENCE_SECONDS + _PATIENCE_ROW_SECONDS * rows
+        return self.files.alone(folder, name, seconds)
 
 
 class EdgeFiles:
@@ -225,6 +236,10 @@ class EdgeFiles:
         name = self._name._replace(part=part)
         is_kept = self._disk.files.fill(self._folder, name, self._key, most, fill)
         return self.read(part) if is_kept else None
+
+    def alone(self, part: str) -> AbstractContextManager[None]:
+        """Make a part inside, while no other process does; it may be there by then."""
+        return self._disk.alone(self._folder, self._name._replace(part=part), self.facts["size"])
 
     def ends(self) -> Ends:
         """The ends of all edges; read from the table again if they cannot be trusted."""
