@@ -45,6 +45,12 @@ def test_get(omnigraph, store, place):
         omnigraph("blob", "get", "node", "Plate", "e", "scan", "--out", "out.bin", *store).exit == 0
     )
     assert out.read_bytes() == b""
+    out.chmod(0o600)
+    link = place / "link.bin"
+    link.symlink_to(out)
+    done = omnigraph("blob", "get", "node", "Plate", "p", "scan", "--out", "link.bin", *store)
+    assert (done.exit, link.is_symlink(), out.read_bytes()) == (0, True, b"0123456789")
+    assert out.stat().st_mode & 0o777 == 0o600
     assert omnigraph("blob", "get", "nod", "Plate", "p", "scan", *store).exit == 2
 
 

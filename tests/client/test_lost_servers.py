@@ -102,10 +102,14 @@ def test_a_document_that_is_cut_off_is_no_whole_document(launcher, tmp_path):
 def test_a_file_that_is_cut_off_does_not_pass_for_a_whole_one(launcher, tmp_path, answer, words):
     with answering(answer) as url:
         result = launcher.run([*words, "--server", url], tmp_path)
+        assert not (tmp_path / words[-1]).exists()
+        (tmp_path / words[-1]).write_text("before")
+        launcher.run([*words, "--server", url], tmp_path)
     assert result.exit == 1
     assert "was lost before the whole answer came" in result.stderr
     assert "Traceback" not in result.stderr
-    assert words[0] == "blob" or not (tmp_path / words[-1]).exists()
+    assert [path.name for path in tmp_path.iterdir() if path.is_file()] == [words[-1]]
+    assert (tmp_path / words[-1]).read_text() == "before"
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Annotated, Any, Literal, cast
+from uuid import uuid4
 
 import typer
 
@@ -132,31 +135,55 @@ def put_blob(
 
 
 class _Destination:
-    """A file that is left alone until there is a byte to write to it."""
+    """A file that is replaced when all bytes are there: until then they are in a file beside it.
+
+    A device or a pipe is written to at once.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        # A link stays, and the file it leads to is replaced.
+        self._place = path.resolve()
+        self._is_file = path.is_file() or not path.exists()
+        self._part = (
+            self._place.with_name(f".{path.name[:100]}.{uuid4().hex}.part")
+            if self._is_file
+            else self._place
+        )
         self._stream: IO[bytes] | None = None
 
     def write(self, data: bytes) -> int:
         """Write a piece; raise if it could not be written."""
-        self._try(lambda stream: stream.write(data))
+        with self._told():
+            self._opened().write(data)
         return len(data)
 
     def flush(self) -> None:
         """Finish: an empty blob makes an empty file."""
-        self._try(lambda stream: stream.close())
-
-    def _try(self, act: Any) -> Any:
-        try:
-            if self._stream is None:
-                self._stream = self._path.open("wb")
-            return act(self._stream)
-        except OSError as error:
-            raise OutputLost(f'cannot write "{self._path}": {error.strerror or error}') from error
+        with self._told():
+            self._opened().close()
+            if self._is_file:
+                with contextlib.suppress(FileNotFoundError):
+                    shutil.copymode(self._place, self._part)
+                self._part.replace(self._place)
 
     def close(self) -> None:
-        """Close the file, if one was opened; a failure to write has been reported already."""
+        """Close the file, if one was opened, and leave no part of one that is not complete."""
         if self._stream is not None:
             with contextlib.suppress(OSError):
                 self._stream.close()
+            if self._is_file:
+                with contextlib.suppress(OSError):
+                    self._part.unlink(missing_ok=True)
+
+    def _opened(self) -> IO[bytes]:
+        if self._stream is None:
+            self._stream = self._part.open("xb" if self._is_file else "wb")
+        return self._stream
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise OutputLost(f'cannot write "{self._path}": {error.strerror or error}') from error
