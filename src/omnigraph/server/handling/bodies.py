@@ -9,14 +9,15 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import Executor
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final
 
 from omnigraph.cancel import look
-from omnigraph.errors import BadRequest, ResourceLimit
+from omnigraph.errors import BadRequest, ResourceLimit, StorageError
 from omnigraph.server.handling.admission import WriteSlot
 from omnigraph.server.handling.lanes import ClientGone, Receive
 from omnigraph.server.handling.zstd_frames import check_windows
@@ -89,7 +90,8 @@ class SpoolFile:
     """A file that holds the raw body of one request, and is removed with it."""
 
     def __init__(self, directory: Path) -> None:
-        handle, name = tempfile.mkstemp(prefix="body-", dir=directory)
+        with _told():
+            handle, name = tempfile.mkstemp(prefix="body-", dir=directory)
         os.close(handle)
         self.path = Path(name)
 
@@ -159,5 +161,18 @@ class SpoolFile:
 def _write(file: BinaryIO, data: bytes | bytearray) -> None:
     """Write all of the data; an unbuffered file may take a part at a time."""
     view = memoryview(data)
-    while view:
-        view = view[file.write(view) :]
+    with _told():
+        while view:
+            view = view[file.write(view) :]
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Say of a full disk what it was to hold, to those who read the log."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(
+            f"there is no room for the body of a request ({error.strerror}); free the disk of the "
+            "directory for temporary files, or set TMPDIR to another one and start the server again"
+        ) from error

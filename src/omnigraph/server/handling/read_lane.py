@@ -4,6 +4,8 @@ Reads that wait are let in actor by actor in turn. An actor whose reads take lon
 again when the others have had as much. And while several actors are about, none of them has more than half of
 the turns: a short read gives up the interpreter a score of times and has to get it back from every long one
 that runs, so with three of them beside it there were half as many short reads as with two, and no more long ones.
+One turn is never had by an actor who has all the others: somebody else who comes along meets a free one, even if
+what runs would take minutes. On a server without tokens everybody is the same actor, who has all turns.
 
 Python computes in one thread at a time, and every change of threads costs. Hence two rules beside the bound on
 reads at once. A thread that is done takes the next read by itself, without the event loop. And a further
@@ -111,9 +113,10 @@ class ReadJob:
 class _Reader:
     """An actor: the reads that wait, how many run, when it was last about, and the seconds it had."""
 
-    __slots__ = ("had", "queue", "running", "seen")
+    __slots__ = ("had", "leaves_free", "queue", "running", "seen")
 
-    def __init__(self) -> None:
+    def __init__(self, actor: str | None) -> None:
+        self.leaves_free = 0 if actor is None else 1
         self.queue: deque[ReadJob] = deque()
         self.running = 0
         self.seen = 0.0
@@ -196,7 +199,7 @@ class ReadLane:
         with self._lock:
             reader = self._readers.get(job.actor)
             if reader is None:
-                reader = self._readers[job.actor] = _Reader()
+                reader = self._readers[job.actor] = _Reader(job.actor)
             reader.seen = job.arrived
             is_free = self._has_turn(job.arrived) and self._may_begin(reader, job.arrived)
             if not is_free and (
@@ -312,9 +315,11 @@ class ReadLane:
         )
 
     def _may_begin(self, reader: _Reader, now: float) -> bool:
-        """Whether a turn is for this actor: half of them are, and all if nobody else is about."""
+        """Whether a turn is for this actor: half of them are, and all but one if nobody else is about."""
         if reader.running < (self._together + 1) // 2:
             return True
+        if reader.running >= self._together - reader.leaves_free:
+            return False
         return not any(
             other is not reader and now - other.seen < ABOUT for other in self._readers.values()
         )

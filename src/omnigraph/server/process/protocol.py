@@ -11,6 +11,7 @@ uvicorn's protocol on httptools is fast and strict about framing. What it lacks 
 | fields after a chunked body, which the parser gives out as if they were of the head | dropped |
 | a fault in a request behind one that is still being answered | told when that is answered |
 | a client that goes away while a second request waits behind the first | the first is told too |
+| more connections than there is room for | those without a request are closed, the quietest first |
 | requests that wait behind one another without end | are not read any further |
 | an answer before the end of the body, and then the end of the connection | the rest of the body is awaited a little, because closing at once would take the answer from the client |
 """
@@ -38,6 +39,7 @@ from omnigraph.server.handling.sending import AT_ONCE
 from omnigraph.server.process.transport import (
     LOOKS,
     CountedTransport,
+    Crowd,
     Pace,
     Patience,
     RoomyFlow,
@@ -51,10 +53,13 @@ class GuardedProtocol(HttpToolsProtocol):
     """One connection. Made by uvicorn, with how patient it is and whether the server is ending."""
 
     def __init__(
-        self, *, patience: Patience, is_draining: Callable[[], bool], **uvicorn: Any
+        self, *, patience: Patience, is_draining: Callable[[], bool], crowd: Crowd, **uvicorn: Any
     ) -> None:
         super().__init__(**uvicorn)
         self._patience = patience
+        self._crowd = crowd
+        self.quiet_since = 0.0
+        """When it was made, or had its last answer."""
         self._idle_since: float | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._is_draining = is_draining
@@ -86,9 +91,11 @@ class GuardedProtocol(HttpToolsProtocol):
         self.flow = RoomyFlow(wire, lambda: self._waiting_bytes <= HIGH_WATER_LIMIT)
         self._wait_for_request()
         self._look()
+        self._crowd.enter(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Tell every request of the connection, not only the newest."""
+        self._crowd.leave(self)
         for timer in (self._head_timer, self._linger_timer, self._look_timer, self._idle_timer):
             if timer is not None:
                 timer.cancel()
@@ -107,14 +114,23 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def shutdown(self) -> None:
         """Close a connection without a request; that of another closes after its answer."""
-        if self._running is None and not self.pipeline:
-            self._wire.close_now()
-        else:
+        if self._has_request:
             self.close_after_answer()
+        else:
+            self._wire.close_now()
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request is under way, or an answer not taken yet."""
+        return self._has_request or self.has_unsent
+
+    @property
+    def _has_request(self) -> bool:
+        return self._running is not None or bool(self.pipeline)
 
     def _wait_for_request(self) -> None:
         """Close the connection if no request comes. One timer stays for all the times between requests."""
-        self._idle_since = self.loop.time()
+        self._idle_since = self.quiet_since = self.loop.time()
         if self._idle_timer is None:
             self._idle_timer = self.loop.call_later(self._patience.idle_seconds, self._look_if_idle)
 

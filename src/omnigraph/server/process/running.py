@@ -19,6 +19,7 @@ from omnigraph.server.process.boot import booted
 from omnigraph.server.process.boot_data import BootData
 from omnigraph.server.process.options import Options
 from omnigraph.server.process.serving import Asking, GraphServer, take_turns_often
+from omnigraph.server.process.transport import room_for_connections
 from omnigraph.server.state import ServerState
 
 logger = logging.getLogger(__name__)
@@ -52,7 +53,14 @@ def run(
             measured.look()
 
         lanes = app.engine.lanes
-        server = GraphServer(app, state, lanes, options.ending, measure=measure)
+        server = GraphServer(
+            app,
+            state,
+            lanes,
+            options.ending,
+            measure=measure,
+            most_connections=room_for_connections(),
+        )
 
         def serving() -> None:
             asking.drain_with(server.drain)

@@ -25,7 +25,12 @@ from typing import Any, Final, Protocol, cast
 import uvicorn
 
 from omnigraph.server.process.protocol import GuardedProtocol
-from omnigraph.server.process.transport import ORDINARY_PATIENCE, Patience
+from omnigraph.server.process.transport import (
+    MOST_FILES,
+    ORDINARY_PATIENCE,
+    Crowd,
+    Patience,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -128,8 +133,14 @@ class GraphServer(uvicorn.Server):
         ending: Ending,
         patience: Patience = ORDINARY_PATIENCE,
         measure: Callable[[], None] = lambda: None,
+        most_connections: int = MOST_FILES,
     ) -> None:
-        protocol = partial(GuardedProtocol, patience=patience, is_draining=lambda: state.draining)
+        protocol = partial(
+            GuardedProtocol,
+            patience=patience,
+            is_draining=lambda: state.draining,
+            crowd=Crowd(most_connections),
+        )
         config = uvicorn.Config(
             app,
             http=cast("type[asyncio.Protocol]", protocol),

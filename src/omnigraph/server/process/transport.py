@@ -1,19 +1,23 @@
-"""What a guarded connection stands on: how patient it is, what it has sent, and whether it moves."""
+"""What a guarded connection stands on: how patient it is, what it has sent, whether it moves, and for how many there is room."""
 
 from __future__ import annotations
 
 import asyncio
 import fcntl
+import logging
+import resource
 import struct
 import termios
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from uvicorn.protocols.http.flow_control import FlowControl
 
 from omnigraph.server.limits import HEAD_BYTES
+
+logger = logging.getLogger(__name__)
 
 LOOKS: Final = 6
 """How often a transfer is looked at in the time over which its speed counts."""
@@ -55,6 +59,67 @@ class Pace:
             return False
         self._marks.append(moved)
         return len(self._marks) > LOOKS and moved - self._marks.popleft() < self._least
+
+
+MOST_FILES: Final = 1 << 16
+"""A process asks the system for so many open files, if it may."""
+_OWN_FILES: Final = 256
+_SHED: Final = 16
+
+
+class Visitor(Protocol):
+    """A connection, as far as the number of connections is concerned."""
+
+    quiet_since: float
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a request of it is under way, or an answer not taken yet."""
+
+    def break_off(self) -> None:
+        """Close it at once."""
+
+
+class Crowd:
+    """The connections there are. One too many takes the place of those that ask for nothing since longest.
+
+    So clients that open connections and say nothing take the files of nobody else, and those that graphs need
+    are left for them. A sixteenth is closed at a time, because it takes a look at all.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._visitors: set[Visitor] = set()
+
+    def enter(self, visitor: Visitor) -> None:
+        """Count a new connection, and close others if it is one too many; itself, if all others are at work."""
+        self._visitors.add(visitor)
+        if len(self._visitors) <= self._most:
+            return
+        quiet = [each for each in self._visitors if not each.is_busy]
+        quiet.sort(key=lambda each: each.quiet_since)
+        for each in quiet[: max(1, self._most // _SHED)]:
+            self.leave(each)
+            each.break_off()
+        logger.warning("there are more than %d connections: the quietest were closed", self._most)
+
+    def leave(self, visitor: Visitor) -> None:
+        """Count a connection no more; a second time does nothing."""
+        self._visitors.discard(visitor)
+
+
+def room_for_connections() -> int:
+    """Ask the system for as many open files as this process may have; return how many may be connections."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unlimited = resource.RLIM_INFINITY
+    wanted = MOST_FILES if hard == unlimited else min(MOST_FILES, hard)
+    if soft != unlimited and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):  # some systems have a limit below the one they tell
+            wanted = soft
+    files = MOST_FILES if soft == unlimited else max(soft, wanted)
+    return max(files // 2, files - max(_OWN_FILES, files // 4))
 
 
 class CountedTransport:
