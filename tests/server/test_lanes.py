@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.cancel import Cancel, Cancelled, look
 from omnigraph.errors import QueryCancelled, ResourceLimit
-from omnigraph.server.handling.lanes import Lanes
+from omnigraph.server.handling.lanes import WRITE_THREADS, Lanes
 from omnigraph.server.handling.read_lane import ReadJob
 
 
@@ -103,3 +103,26 @@ def test_all_work_is_stopped_at_the_end(lanes):
         return await asyncio.gather(*tasks, return_exceptions=True)
 
     assert [type(one) for one in asyncio.run(run())] == [QueryCancelled] * 3
+
+
+def test_writes_that_wait_for_a_thread_are_counted(lanes):
+    begun, go_on = threading.Semaphore(0), threading.Event()
+
+    def work() -> None:
+        begun.release()
+        go_on.wait()
+
+    async def run():
+        loop = asyncio.get_running_loop()
+        tasks = [
+            loop.create_task(lanes.run(lanes.writes, work, Cancel(), lambda: None))
+            for _ in range(WRITE_THREADS + 3)
+        ]
+        for _ in range(WRITE_THREADS):
+            await asyncio.to_thread(begun.acquire)
+        waiting = lanes.waiting_writes
+        go_on.set()
+        await asyncio.gather(*tasks)
+        return waiting, lanes.waiting_writes
+
+    assert asyncio.run(run()) == (3, 0)

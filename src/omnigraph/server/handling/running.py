@@ -112,7 +112,9 @@ class Engine:
         """Say how much is under way."""
         figures.set("queries_running", self.reads.running)
         figures.set("queries_waiting", self.reads.waiting)
-        figures.set("writes_running", self.writers.running)
+        waiting = self.lanes.waiting_writes
+        figures.set("writes_running", self.writers.running - waiting)
+        figures.set("writes_waiting", waiting)
         figures.set("streams_running", self.streams.running)
         figures.set("answer_bytes", self.answers.held)
 

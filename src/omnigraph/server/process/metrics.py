@@ -40,6 +40,8 @@ _MEANINGS: Final = {
     "queries_running": "Reads under way.",
     "queries_waiting": "Reads that wait for their turn.",
     "writes_running": "Writes under way.",
+    "writes_waiting": "Writes that wait for a thread.",
+    "connections": "Open connections.",
     "streams_running": "Exports and baselines under way.",
     "answer_bytes": "Bytes of answers that are being sent.",
     "cache_bytes": "Bytes of graphs kept in memory for reads.",

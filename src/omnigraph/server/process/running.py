@@ -50,6 +50,7 @@ def run(
 
         def measure() -> None:
             app.engine.measure(figures)
+            figures.set("connections", server.connection_count)
             measured.look()
 
         lanes = app.engine.lanes

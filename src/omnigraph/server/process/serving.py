@@ -219,6 +219,11 @@ class GraphServer(uvicorn.Server):
             await self._until(self._is_stopped, self._ending.publishing)
         await self._send_rest()
 
+    @property
+    def connection_count(self) -> int:
+        """How many connections there are."""
+        return len(self.server_state.connections)
+
     def _connections(self) -> list[GuardedProtocol]:
         return [cast("GuardedProtocol", each) for each in self.server_state.connections]
 
