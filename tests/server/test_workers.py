@@ -94,11 +94,13 @@ class Writer:
                 continue
 
 
-def send(server, method, path, body=None, timeout=LONG):
+def send(server, method, path, body=None, timeout=LONG, operation_id=None):
     """Send a request over a connection of its own; return its status and what is in its JSON."""
     connection = http.client.HTTPConnection(server.host, server.port, timeout=timeout)
     try:
         headers = {**HEADERS, "content-type": "application/json"}
+        if operation_id is not None:
+            headers["omnigraph-operation-id"] = operation_id
         connection.request(method, path, None if body is None else json.dumps(body), headers)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
