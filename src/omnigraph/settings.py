@@ -201,6 +201,7 @@ SERVER_WORKERS: Setting[str] = Setting(
     "OMNIGRAPH_WORKERS", "a number of processes", str, lambda: "1"
 )
 UNAUTHENTICATED = _flag("OMNIGRAPH_UNAUTHENTICATED")
+EXPLORER = _flag("OMNIGRAPH_UI", default=True)
 LOG_LEVEL: Setting[LogLevel] = Setting(
     "OMNIGRAPH_LOG", "`debug`, `info`, `warning` or `error`", _log_level, lambda: "info"
 )

@@ -131,6 +131,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         # Each of its statements may write; it opens the graph for that itself.
         Command("shell", "shell.running", "any", _WRITERS),
         Command("mcp", "commands.agents", "any", _WRITERS),
+        Command("ui", "commands.explorer", "any", _WRITERS),
         _reads("export", "commands.export"),
         _reads("status", "commands.status"),
         _reads("snapshot", "commands.status"),

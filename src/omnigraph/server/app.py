@@ -14,6 +14,8 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import BadRequest, BlobRange, Busy, GraphNotFound, Unauthenticated
+from omnigraph.explorer.pages import SESSION_PATH, guarding_headers, is_page, new_nonce
+from omnigraph.explorer.sign_in import LARGEST_REQUEST
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy import Action
 from omnigraph.server.decisions import could_ever
@@ -41,6 +43,7 @@ from omnigraph.service.graph_urls import GRAPH_ID_RULE, is_graph_id
 from omnigraph.service.operations import INVOKE_MUTATION, JSON, OPERATIONS, Operation
 
 if TYPE_CHECKING:
+    from omnigraph.explorer.pages import Pages
     from omnigraph.graph.session import Session
     from omnigraph.server.state import ServedGraph, ServerState
 
@@ -103,9 +106,12 @@ class ServerApp:
     async def _serve(self, exchange: Exchange) -> None:
         """Make the checks in their order, and hand the request over to the engine."""
         scope, state = exchange.scope, self._state
-        refusal = state.hosts.check(scope, state.is_open)
+        refusal = state.hosts.check(scope, state.minds_hosts)
         if refusal is not None:
             raise refusal
+        if state.pages is not None and is_page(scope["raw_path"]):
+            await self._serve_page(exchange, state.pages)
+            return
         if self._agents is not None and (graph_id := agent_graph(scope["raw_path"])) is not None:
             await self._serve_agent(exchange, graph_id)
             return
@@ -165,6 +171,28 @@ class ServerApp:
         token = presented_token(exchange.scope["headers"])
         await self._agents.serve(exchange, served, token, body)
 
+    async def _serve_page(self, exchange: Exchange, pages: Pages) -> None:
+        """Answer with a file of the explorer, or exchange the code of a link for a token."""
+        exchange.route = "ui"
+        nonce = new_nonce()
+        exchange.out.extra += guarding_headers(nonce)
+        path, method = exchange.scope["raw_path"], exchange.scope["method"]
+        sign_in = self._state.sign_in
+        if sign_in is None or path != SESSION_PATH:
+            accepts = exchange.headers.get(b"accept-encoding", b"")
+            answer = pages.answer(path, method, accepts, nonce)
+            head = method == "HEAD"
+            await exchange.out.whole(answer.status, answer.headers, answer.body, head=head)
+            return
+        if method != "POST":
+            raise Refusal(
+                405, "method_not_allowed", "codes are sent here with POST", [(b"allow", b"POST")]
+            )
+        limit = BodyLimit("request_body_bytes", LARGEST_REQUEST)
+        body = bytes(await read_body(exchange.receive, limit))
+        told = sign_in.exchange(exchange.headers.get(b"content-type", b""), body)
+        await exchange.out.whole(200, [JSON_TYPE, (b"cache-control", b"no-store")], encode(told))
+
     def _authenticate(self, exchange: Exchange) -> None:
         """Find out who asks; by the token alone."""
         verifier = self._state.verifier
@@ -173,9 +201,11 @@ class ServerApp:
         token = presented_token(exchange.scope["headers"])
         if token is None:
             raise Unauthenticated("missing bearer token")
-        exchange.actor = verifier.verify(token)
-        if exchange.actor is None:
+        actor = verifier.verify(token)
+        if actor is None:
             raise Unauthenticated("invalid bearer token")
+        # Only `omnigraph ui` knows somebody who has no name.
+        exchange.actor = actor or None
 
     def _find_graph(
         self, exchange: Exchange, raw_id: bytes, raw_values: tuple[bytes, ...]

@@ -15,6 +15,8 @@ from omnigraph.server.figures import Figures
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
+    from omnigraph.explorer.pages import Pages
+    from omnigraph.explorer.sign_in import SignIn
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.query.registry import Registry
     from omnigraph.policy.checker import Checker
@@ -50,7 +52,8 @@ class ServerState:
     Without a ``verifier`` the server is open: no token is asked for, and no one is the actor.
     ``spool_directory`` takes the bodies of loads and blobs while they are used. ``policy`` decides about the
     server itself (who may list its graphs); without one nobody but an open server does. ``agents``: the tools
-    of graphs are offered to agents, too.
+    of graphs are offered to agents, too. ``pages`` are those of the explorer, unless it is left out; with a
+    ``sign_in`` the server is that of `omnigraph ui`, which is for the person at its terminal alone.
 
     Of ``limits`` requests use `per_actor_inflight_max`, `per_actor_bytes_max`, `read_concurrency`,
     `query_timeout_ms`, `query_max_rows`, `query_max_mb`, `answers_mb`, `load_body_max_mb` and
@@ -65,6 +68,8 @@ class ServerState:
     verifier: Verifier | None = None
     policy: Checker | None = None
     agents: bool = False
+    pages: Pages | None = None
+    sign_in: SignIn | None = None
     draining: bool = False
     figures: Figures = field(default_factory=Figures)
     version: str = __version__
@@ -74,3 +79,8 @@ class ServerState:
     def is_open(self) -> bool:
         """Whether everybody may do everything."""
         return self.verifier is None
+
+    @property
+    def minds_hosts(self) -> bool:
+        """Whether requests are refused that name another host, or come from a page of another origin."""
+        return self.is_open or self.sign_in is not None

@@ -30,7 +30,7 @@ class Verifier(Protocol):
     """Knows whose a token is."""
 
     def verify(self, token: str) -> str | None:
-        """Return the actor that a token belongs to, or None if nobody's."""
+        """Return the actor that a token belongs to, or None if nobody's; an actor without a name is empty."""
 
 
 class TokenTable:

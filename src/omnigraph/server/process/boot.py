@@ -5,7 +5,10 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
+from omnigraph.explorer.pages import Pages
+from omnigraph.explorer.sign_in import SignIn
 from omnigraph.graph import open as open_graph
 from omnigraph.policy import Checker, DefaultDeny
 from omnigraph.policy.cedar import CedarChecker
@@ -21,16 +24,28 @@ from omnigraph.service.stored import check_fit
 from omnigraph.storage.scratch import make_scratch
 
 
+@dataclass(frozen=True, slots=True)
+class Personal:
+    """What makes a server that of `omnigraph ui`: how its one user signs in, and what that user may do."""
+
+    sign_in: SignIn
+    checker: Checker | None
+
+
 @contextmanager
 def booted(
-    options: Options, data: BootData, bound: Authority, figures: Figures | None = None
+    options: Options,
+    data: BootData,
+    bound: Authority,
+    figures: Figures | None = None,
+    personal: Personal | None = None,
 ) -> Iterator[ServerState]:
     """Open the graphs, which recovers what dead writers left, and make the state that requests see."""
     with ExitStack() as cleanup:
         spool = make_scratch("spool")
         cleanup.callback(shutil.rmtree, spool, ignore_errors=True)
         graphs = {}
-        decided = decide(options, data)
+        decided = decide(options, data, personal)
         registries = {name: registry_of(sources) for name, sources in data.queries.items()}
         server = data.server_bundle
         for name, uri in options.graphs:
@@ -45,15 +60,21 @@ def booted(
             limits=ServerLimits.from_environment(),
             hosts=HostRules(bound, options.allowed_hosts, options.proxies),
             spool_directory=spool,
-            verifier=data.tokens,
+            verifier=data.tokens if personal is None else personal.sign_in,
             policy=None if server is None else LoggedChecker(CedarChecker(server), None),
             agents=options.agents and is_installed(),
+            pages=Pages() if options.explorer else None,
+            sign_in=None if personal is None else personal.sign_in,
             figures=Figures() if figures is None else figures,
         )
 
 
-def decide(options: Options, data: BootData) -> dict[str, tuple[Checker | None, GraphMode]]:
+def decide(
+    options: Options, data: BootData, personal: Personal | None = None
+) -> dict[str, tuple[Checker | None, GraphMode]]:
     """Return what decides about each graph: its bundle, or else that whoever has a token may read."""
+    if personal is not None and personal.checker is not None:
+        return {name: (personal.checker, "policy") for name, _ in options.graphs}
     if data.is_open:
         return {name: (None, "open") for name, _ in options.graphs}
     # One bundle of several graphs is compiled once.

@@ -33,7 +33,6 @@ _NOT_YET: Final = {
     "--cluster": "serve graphs with --store or --graph",
     "--no-group-commit": "every write is a commit of its own already",
     "--require-all-graphs": "a server of --store and --graph starts with all its graphs or not at all",
-    "--no-ui": "there is none to leave out",
 }
 """What belongs to later releases, and what to do meanwhile."""
 
@@ -57,6 +56,7 @@ class Options:
     server_policy: Path | None
     queries: Mapping[str, Path]
     agents: bool
+    explorer: bool
     workers: int
     metrics: tuple[str, int] | None
     not_yet: tuple[str, ...]
@@ -111,6 +111,7 @@ def _checked(given: argparse.Namespace) -> Options:
         server_policy=None if given.server_policy is None else Path(given.server_policy),
         queries=_bound("--queries", given.queries, graphs, shared=False),
         agents=not given.no_mcp,
+        explorer=settings.EXPLORER.get() and not given.no_ui,
         workers=_workers(workers.strip()),
         metrics=None if metrics is None else _address(metrics, "--metrics-bind"),
         not_yet=tuple(used),
@@ -301,9 +302,10 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--metrics-bind", metavar="HOST:PORT", help="where /metrics is (nowhere)")
     add("--no-mcp", action="store_true", help="offer no tools to agents")
+    add("--no-ui", action="store_true", help="leave out the explorer at /ui/")
     add("--version", action="version", version=version_text())
     # Known, so that they can be refused by name.
     add("--cluster", help=argparse.SUPPRESS)
-    for flag in ("--no-group-commit", "--require-all-graphs", "--no-ui"):
+    for flag in ("--no-group-commit", "--require-all-graphs"):
         add(flag, action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -15,7 +15,7 @@ from typing import NoReturn
 from omnigraph.graph.session import access_of
 from omnigraph.server.figures import Figures
 from omnigraph.server.hosts import Authority
-from omnigraph.server.process.boot import booted
+from omnigraph.server.process.boot import Personal, booted
 from omnigraph.server.process.boot_data import BootData
 from omnigraph.server.process.options import Options
 from omnigraph.server.process.serving import Asking, GraphServer, take_turns_often
@@ -33,6 +33,7 @@ def run(
     asking: Asking,
     ready: Callable[[], None],
     figures: Figures,
+    personal: Personal | None = None,
 ) -> int:
     """Open the graphs and serve them until asked to end; return the exit code.
 
@@ -40,7 +41,7 @@ def run(
     """
     take_turns_often()
     with ExitStack() as cleanup:
-        state = cleanup.enter_context(booted(options, data, bound, figures))
+        state = cleanup.enter_context(booted(options, data, bound, figures, personal))
         forget_spool = partial(shutil.rmtree, state.spool_directory, ignore_errors=True)
         asking.at_last(forget_spool)
         from omnigraph.server.app import create_app
