@@ -397,7 +397,10 @@ ROWS: Final[dict[str, list[Row]]] = {
 }
 """Every command that works on a graph wherever it is, with what it does and how it fails."""
 
-ELSEWHERE: Final = {"mcp": "it speaks a protocol and ends with its caller: tests/mcp"}
+ELSEWHERE: Final = {
+    "mcp": "it speaks a protocol and ends with its caller: tests/mcp",
+    "ui": "it serves a page until it is ended, or opens that of a server: tests/explorer",
+}
 """Commands that answer with no document, with the reason and the place of their tests."""
 
 ONE_SIDE: Final = {

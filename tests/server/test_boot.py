@@ -36,7 +36,6 @@ class TestRefusals:
             (("--policy", "p.yaml"), {}, 1, ["--policy", "token"]),
             (("--policy", "p.yaml"), {TOKENS: '{"ada": "t"}'}, 1, ["p.yaml"]),
             (("--unauthenticated", "--queries", "none"), {}, 1, ["none is no directory"]),
-            (("--unauthenticated", "--no-ui"), {}, 2, ["--no-ui"]),
             (("--unauthenticated", "--workers", "0"), {}, 2, ["--workers"]),
             (("--unauthenticated", "--graph", "a=g"), {}, 2, ["--graph", "--store"]),
             (("--unauthenticated", "--bind", "0.0.0.0:0"), {}, 1, ["--allow-host"]),

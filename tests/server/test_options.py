@@ -194,7 +194,6 @@ class TestOthers:
         [
             ("--no-group-commit",),
             ("--require-all-graphs",),
-            ("--no-ui",),
         ],
     )
     def test_what_is_not_there_yet_is_refused_by_name(self, flag):

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib.resources import files
 from secrets import token_urlsafe
-from typing import Final
+from typing import Final, Literal
 
 from omnigraph.server.refusals import Header, Refusal
 
@@ -24,6 +24,8 @@ SESSION_PATH: Final = b"/ui/session"
 _ASSETS: Final = b"/ui/assets/"
 _NONCE: Final = b"{{nonce}}"
 """Stands in `index.html` where each answer has a nonce of its own."""
+_ACCESS: Final = b"{{access}}"
+"""Stands there for how the server lets people in, so that the page need not try."""
 _YEAR: Final = b"public, max-age=31536000, immutable"
 _MEDIA_TYPES: Final = {
     "css": b"text/css; charset=utf-8",
@@ -69,8 +71,15 @@ def guarding_headers(nonce: str) -> list[Header]:
     ]
 
 
+Access = Literal["open", "token", "code"]
+"""How a server lets people in: all of them, with a token, or with the code of `omnigraph ui`."""
+
+
 class Pages:
     """The built files, read when they are asked for the first time."""
+
+    def __init__(self, access: Access) -> None:
+        self._access = access
 
     def answer(self, raw_path: bytes, method: str, accepts: bytes, nonce: str) -> PageAnswer:
         """Return what stands at a path; ``Refusal`` if nothing does, or it takes no such method."""
@@ -100,7 +109,7 @@ class Pages:
     def _index(self) -> bytes | None:
         place = files("omnigraph.explorer") / "static" / "index.html"
         if place.is_file():
-            return place.read_bytes()
+            return place.read_bytes().replace(_ACCESS, self._access.encode())
         logger.warning(
             "the explorer is not part of this installation, so /ui/ is 404; build it with ./dev ui"
         )

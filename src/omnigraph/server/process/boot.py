@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
-from omnigraph.explorer.pages import Pages
+from omnigraph.explorer.pages import Access, Pages
 from omnigraph.explorer.sign_in import SignIn
 from omnigraph.graph import open as open_graph
 from omnigraph.policy import Checker, DefaultDeny
@@ -63,10 +63,17 @@ def booted(
             verifier=data.tokens if personal is None else personal.sign_in,
             policy=None if server is None else LoggedChecker(CedarChecker(server), None),
             agents=options.agents and is_installed(),
-            pages=Pages() if options.explorer else None,
+            pages=Pages(_access(data, personal)) if options.explorer else None,
             sign_in=None if personal is None else personal.sign_in,
             figures=Figures() if figures is None else figures,
         )
+
+
+def _access(data: BootData, personal: Personal | None) -> Access:
+    """How people get in, as the page of the explorer says it."""
+    if personal is not None:
+        return "code"
+    return "open" if data.is_open else "token"
 
 
 def decide(

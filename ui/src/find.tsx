@@ -1,0 +1,136 @@
+// Find anything by typing: views, types, branches, tags, commits, stored queries, and nodes.
+import { signal, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import { api, type GraphNode } from "./api";
+import { Dialog, Icon, Mark } from "./parts";
+import { askAbout, captionOf, lookAtType } from "./query/made";
+import { openText, runSoon } from "./query/tabs";
+import { branches, catalog, commits, go, lookAt, stored, tags, target, VIEWS } from "./state";
+import { chosenStored } from "./views/stored";
+import { ask } from "./views/overview";
+
+export const finding = signal(false);
+
+interface Found {
+  key: string;
+  icon: string;
+  type?: string;
+  text: string;
+  about: string;
+  act: () => void;
+}
+
+const VIEW_NAMES: Record<string, string> = { overview: "Overview", query: "Query", stored: "Stored queries", schema: "Schema" };
+
+export function FindDialog() {
+  const typed = useSignal("");
+  const at = useSignal(0);
+  const nodes = useSignal<GraphNode[]>([]);
+  useEffect(() => {
+    const text = typed.value.trim();
+    if (text.length < 2) {
+      nodes.value = [];
+      return;
+    }
+    let gone = false;
+    const timer = setTimeout(() => {
+      void findNodes(text).then((found) => {
+        if (!gone) nodes.value = found;
+      });
+    }, 200);
+    return () => {
+      gone = true;
+      clearTimeout(timer);
+    };
+  }, [typed.value]);
+  const close = () => (finding.value = false);
+  const all = [...known(typed.value.trim().toLowerCase()), ...nodes.value.map(nodeFound)].slice(0, 40);
+  const take = (found: Found | undefined) => {
+    if (found === undefined) return;
+    close();
+    found.act();
+  };
+  return (
+    <Dialog title="Find" close={close} wide>
+      <input
+        class="field finds"
+        type="text"
+        role="combobox"
+        aria-expanded="true"
+        aria-controls="found"
+        aria-label="Find"
+        aria-activedescendant={all[at.value] === undefined ? undefined : `found-${at.value}`}
+        placeholder="A view, type, branch, tag, commit, stored query, or words of a node"
+        autofocus
+        value={typed.value}
+        onInput={(event) => {
+          typed.value = event.currentTarget.value;
+          at.value = 0;
+        }}
+        onKeyDown={(event) => {
+          if (event.key === "ArrowDown") at.value = Math.min(at.value + 1, all.length - 1);
+          else if (event.key === "ArrowUp") at.value = Math.max(at.value - 1, 0);
+          else if (event.key === "Enter") take(all[at.value]);
+          else return;
+          event.preventDefault();
+        }}
+      />
+      <ul class="found" id="found" role="listbox" aria-label="Found">
+        {all.map((found, i) => (
+          <li key={found.key} id={`found-${i}`} role="option" aria-selected={i === at.value} onClick={() => take(found)}>
+            {found.type === undefined ? <Icon name={found.icon} /> : <Mark type={found.type} />}
+            <span dir="auto">{found.text}</span>
+            <span class="r">{found.about}</span>
+          </li>
+        ))}
+      </ul>
+      {all.length === 0 && <p class="soft pad">Nothing is called so.</p>}
+    </Dialog>
+  );
+}
+
+function known(wanted: string): Found[] {
+  const types = catalog.value!;
+  const everything: Found[] = [
+    ...VIEWS.map((name) => ({ key: `view ${name}`, icon: "home", text: VIEW_NAMES[name] ?? name, about: "view", act: () => go(name) })),
+    ...types.nodes.map((type) => ({ key: `type ${type.name}`, icon: "", type: type.name, text: type.name, about: "type", act: () => ask(lookAtType(type)) })),
+    ...branches.value.map((name) => ({ key: `branch ${name}`, icon: "branch", text: name, about: "branch", act: () => lookAt(name === "main" ? {} : { branch: name }) })),
+    ...tags.value.map((name) => ({ key: `tag ${name}`, icon: "bookmark", text: name, about: "tag", act: () => lookAt({ tag: name }) })),
+    ...stored.value.map((each) => ({ key: `stored ${each.name}`, icon: "bookmark", text: each.name, about: "stored query", act: () => { chosenStored.value = each.name; go("stored"); } })),
+    ...commits.value.map((each) => ({ key: `commit ${each.graph_commit_id}`, icon: "check", text: each.graph_commit_id, about: "commit", act: () => lookAt({ snapshot: each.graph_commit_id }) })),
+  ];
+  return everything.filter((each) => each.text.toLowerCase().includes(wanted));
+}
+
+const nodeFound = (node: GraphNode): Found => ({
+  key: `node ${node.type} ${node.id}`,
+  icon: "",
+  type: node.type,
+  text: node.caption,
+  about: `${node.type} ${node.id}`,
+  act: () => {
+    const made = askAbout(catalog.value!, node);
+    openText(made.name, made.text);
+    runSoon.value++;
+    go("query");
+  },
+});
+
+/** `Type key` is one node; other words are searched in the indexed texts, five of each type. */
+async function findNodes(text: string): Promise<GraphNode[]> {
+  const types = catalog.value!, at = target.value;
+  const [first = "", ...rest] = text.split(/\s+/);
+  const named = types.nodes.find((type) => type.name.toLowerCase() === first.toLowerCase());
+  if (named !== undefined && rest.length > 0) {
+    const found = await api.subgraph({ nodes: [{ type: named.name, id: rest.join(" ") }] }, at).catch(() => null);
+    return found?.nodes ?? [];
+  }
+  const asked = types.nodes.flatMap((type) => {
+    const indexed = type.properties.filter((each) => each.index === "text");
+    const property = indexed.find((each) => each.name === captionOf(type)) ?? indexed[0];
+    if (property === undefined) return [];
+    const query = `query find($text: String) {\n  match { $n: ${type.name}  search($n.${property.name}, $text) }\n  return { $n }\n  limit 5\n}`;
+    return [api.subgraph({ query, params: { text } }, at).then((found) => found.nodes, () => [] as GraphNode[])];
+  });
+  return (await Promise.all(asked)).flat();
+}

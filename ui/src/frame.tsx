@@ -1,0 +1,254 @@
+// What stands around every view: the bar, the navigation, signing in, and what goes wrong everywhere.
+import { useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { Target } from "./api";
+import { finding, FindDialog } from "./find";
+import { forgetAll } from "./keep";
+import { Dialog, Failure, Icon, Key, Menu, Time, Toast } from "./parts";
+import { begin, enter, graphs, leave, session, signInReason, way } from "./session";
+import {
+  branches, catalog, commits, failure, fragment, go, isDark, isPast, letterKeys, lookAt, moved, refresh, said, setTheme, snapshot, stored, tags, target, theme, unknownView, view,
+  type View,
+} from "./state";
+import { keep } from "./keep";
+
+const NAVIGATION: readonly [string, readonly [View, string, string][]][] = [
+  ["Look", [["overview", "Overview", "home"], ["query", "Query", "code"], ["stored", "Stored queries", "bookmark"]]],
+  ["Data", [["schema", "Schema", "schema"]]],
+];
+
+export function Bar({ help }: { help: { value: boolean } }) {
+  const now = session.value;
+  return (
+    <header class={`bar${isPast.value ? " past" : ""}`}>
+      <a class="brand" href={fragment("overview")} onClick={(event) => { event.preventDefault(); go("overview"); }}>
+        <svg viewBox="0 0 22 22" aria-hidden="true">
+          <path d="M6 6l10 5M6 6l3 11M16 11l-7 6" />
+          <circle class="c1" cx="6" cy="5.5" r="3.6" />
+          <circle class="c2" cx="16.5" cy="11" r="3.6" />
+          <circle class="c3" cx="8.5" cy="17" r="3.6" />
+        </svg>
+        <span>OmniGraph</span>
+      </a>
+      {now !== null && graphs.value.length > 1 && <GraphMenu />}
+      {now !== null && <TargetMenu />}
+      {isPast.value && (
+        <p class="past-note">
+          You are looking at {pastText(target.value)}, read only.{" "}
+          <button class="button small" onClick={() => lookAt({})}>
+            Back to now
+          </button>
+        </p>
+      )}
+      {moved.value && !isPast.value && (
+        <button class="button small" onClick={refresh}>
+          The branch moved: refresh
+        </button>
+      )}
+      <span class="gap" />
+      {now !== null && (
+        <button class="find" onClick={() => (finding.value = true)}>
+          <Icon name="find" /> <span>Find a node, type, branch …</span> <Key>Ctrl K</Key>
+        </button>
+      )}
+      <ThemeMenu help={help} />
+      {now !== null && (
+        <span class="who" title={now.actor ?? "nobody in particular"}>
+          <span class="face" aria-hidden="true">{(now.actor ?? "–").slice(0, 2).toUpperCase()}</span>
+          <span>{now.actor ?? (way === "open" ? "everybody" : "you")}</span>
+        </span>
+      )}
+    </header>
+  );
+}
+
+function pastText(at: Target): string {
+  if (at.tag !== undefined) return `the tag ${at.tag}`;
+  if (at.time !== undefined) return at.time;
+  return `the commit ${at.snapshot?.slice(0, 10) ?? ""}`;
+}
+
+const GraphMenu = () => (
+  <Menu label="Graph" button={<span class="pick">Graph <b>{session.value?.graph}</b> <Icon name="down" /></span>}>
+    {(close) => graphs.value.map((name) => (
+      <button key={name} onClick={() => {
+        close();
+        enter({ ...session.value!, graph: name }, session.value!.token !== null);
+        lookAt({});
+      }}>
+        {name}
+      </button>
+    ))}
+  </Menu>
+);
+
+function TargetMenu() {
+  const typed = useSignal("");
+  const at = target.value;
+  const head = commits.value[0];
+  return (
+    <Menu
+      label={`Looking at ${at.branch ?? "main"}; choose another state`}
+      button={
+        <span class="pick target">
+          <Icon name="branch" /> <b>{at.tag ?? at.branch ?? (at.snapshot === undefined ? "main" : at.snapshot.slice(0, 10))}</b>{" "}
+          <span>{isPast.value ? "past" : head === undefined ? "" : <>head · <Time micros={head.created_at} /></>}</span> <Icon name="down" />
+        </span>
+      }
+    >
+      {(close) => {
+        const look = (next: Target) => {
+          close();
+          lookAt(next);
+        };
+        return (
+          <>
+            <p>Branches</p>
+            {branches.value.slice(0, 30).map((name) => (
+              <button key={name} aria-current={!isPast.value && (at.branch ?? "main") === name} onClick={() => look(name === "main" ? {} : { branch: name })}>
+                <Icon name="branch" /> {name}
+              </button>
+            ))}
+            {tags.value.length > 0 && <p>Tags</p>}
+            {tags.value.slice(0, 30).map((name) => (
+              <button key={name} onClick={() => look({ tag: name })}>
+                <Icon name="bookmark" /> {name}
+              </button>
+            ))}
+            <p>Commits</p>
+            {commits.value.slice(0, 8).map((commit) => (
+              <button key={commit.graph_commit_id} onClick={() => look({ snapshot: commit.graph_commit_id })}>
+                <span class="mono">{commit.graph_commit_id.slice(0, 10)}</span> {commit.operation} <span class="r"><Time micros={commit.created_at} /></span>
+              </button>
+            ))}
+            <form onSubmit={(event) => {
+              event.preventDefault();
+              const text = typed.value.trim();
+              if (text === "") return;
+              look(/^[0-9A-HJKMNP-TV-Z]{26}$/.test(text) ? { snapshot: text } : { branch: at.branch ?? "main", time: /[zZ]|[+-]\d\d:\d\d$/.test(text) ? text : new Date(text).toISOString() });
+            }}>
+              <label>
+                A commit, or a time
+                <input class="field" value={typed.value} placeholder="2026-05-01T12:00" onInput={(event) => (typed.value = event.currentTarget.value)} />
+              </label>
+            </form>
+          </>
+        );
+      }}
+    </Menu>
+  );
+}
+
+const ThemeMenu = ({ help }: { help: { value: boolean } }) => (
+  <Menu label="Theme, keys and what is kept" button={<span class="tool"><Icon name={isDark.value ? "moon" : "sun"} /></span>}>
+    {(close) => (
+      <>
+        <p>Theme</p>
+        {(["light", "dark", "system"] as const).map((name) => (
+          <button key={name} aria-current={theme.value === name} onClick={() => { close(); setTheme(name); }}>
+            {name}
+          </button>
+        ))}
+        <p>More</p>
+        <button onClick={() => { close(); help.value = true; }}>Keys <Key>?</Key></button>
+        <button onClick={() => { letterKeys.value = !letterKeys.value; keep("letters", letterKeys.value, true); close(); }}>
+          {letterKeys.value ? "Switch single-letter keys off" : "Switch single-letter keys on"}
+        </button>
+        <button onClick={() => { forgetAll(); location.reload(); }}>Forget all texts and runs</button>
+        {way !== "open" && session.value !== null && <button onClick={() => { close(); leave(); }}>Sign out</button>}
+      </>
+    )}
+  </Menu>
+);
+
+export const Navigation = () => (
+  <nav class="nav" aria-label="Views">
+    {NAVIGATION.map(([group, views]) => (
+      <div key={group} role="group" aria-label={group}>
+        <p>{group}</p>
+        {views.map(([name, text, icon]) => (
+          <a key={name} href={fragment(name)} title={text} aria-current={view.value === name ? "page" : undefined} onClick={(event) => { if (event.ctrlKey || event.metaKey || event.shiftKey) return; event.preventDefault(); go(name); }}>
+            <Icon name={icon} /> <span>{text}</span>
+            {name === "stored" && stored.value.length > 0 && <span class="n">{stored.value.length}</span>}
+          </a>
+        ))}
+      </div>
+    ))}
+    <p class="foot">
+      Press <Key>?</Key> for all keys
+    </p>
+  </nav>
+);
+
+export function SignIn() {
+  const token = useSignal("");
+  const graph = useSignal("default");
+  const inTab = useSignal(true);
+  const code = way === "code";
+  return (
+    <main id="main" class="sign-in">
+      <form class="card" onSubmit={(event) => {
+        event.preventDefault();
+        const text = token.value.trim();
+        if (text !== "") enter({ token: text, actor: null, graph: graph.value.trim() || "default", mode: "token" }, inTab.value);
+      }}>
+        <h1>{code ? "Open the link of the terminal" : "Sign in"}</h1>
+        {signInReason.value !== "" && <p class="wrong" role="alert">{signInReason.value}</p>}
+        {code ? (
+          <>
+            <p class="soft">This explorer belongs to whoever started it. Press Enter in the terminal of <code>omnigraph ui</code>: it prints a new link.</p>
+            <button class="button" type="button" onClick={() => void begin(null)}>Look again</button>
+          </>
+        ) : (
+          <>
+            <label>Token <input class="field" type="password" autocomplete="off" value={token.value} onInput={(event) => (token.value = event.currentTarget.value)} /></label>
+            <label>Graph <input class="field" autocomplete="off" value={graph.value} onInput={(event) => (graph.value = event.currentTarget.value)} /></label>
+            <label class="check"><input type="checkbox" checked={inTab.value} onChange={(event) => (inTab.value = event.currentTarget.checked)} /> Keep it in this tab</label>
+            <button class="button main" type="submit">Sign in</button>
+          </>
+        )}
+      </form>
+    </main>
+  );
+}
+
+const KEYS: readonly (readonly [string, string])[] = [
+  ["Ctrl K", "find"], ["g then o q s t", "Overview, Query, Schema, Stored queries"], ["Ctrl Enter", "run"], ["Ctrl .", "stop"], ["Alt 1 … 4", "Graph, Table, JSON, Plan"],
+  ["F8", "next fault in the text"], ["Esc", "close; in the editor: then Tab leaves it"], ["arrows", "in the picture: along edges"], ["Enter", "in the picture: follow the edges of a node"],
+  ["Delete", "in the picture: hide a node"], ["Ctrl Z", "in the picture: undo"], ["f + -", "in the picture: fit, zoom"],
+];
+
+export const Help = ({ close }: { close: () => void }) => (
+  <Dialog title="Keys" close={close}>
+    <h2>Keys</h2>
+    <dl class="keys">
+      {KEYS.map(([key, text]) => (
+        <div key={key}><dt><Key>{key}</Key></dt><dd>{text}</dd></div>
+      ))}
+    </dl>
+    <div class="acts"><button class="button main" onClick={close}>Close</button></div>
+  </Dialog>
+);
+
+export function Notices() {
+  return (
+    <>
+      {way === "open" && session.value !== null && <p class="banner" role="note">This server asks for no token: anyone who reaches this port can write.</p>}
+      {failure.value !== null && <Failure error={failure.value} />}
+      {unknownView.value !== "" && <p class="banner" role="alert">There is no view “{unknownView.value}”; this is the overview.</p>}
+      <Toast />
+      <p class="hidden" role="status" aria-live="polite">{said.value}</p>
+      {finding.value && catalog.value !== null && <FindDialog />}
+    </>
+  );
+}
+
+/** The title of the window: where one is. */
+export function useTitle(): void {
+  const names: Record<View, string> = { overview: "Overview", query: "Query", stored: "Stored queries", schema: "Schema" };
+  const graph = session.value?.graph;
+  const commit = snapshot.value?.graph_commit_id;
+  useEffect(() => {
+    document.title = `${names[view.value]} · ${graph === undefined || graph === "default" ? "OmniGraph" : `${graph} · OmniGraph`}`;
+  }, [view.value, graph, commit]);
+}

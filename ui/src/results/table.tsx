@@ -1,0 +1,138 @@
+// A table of rows of one height, of which only those in sight are in the page.
+import { useSignal } from "@preact/signals";
+import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { QueryAnswer, Row } from "../api";
+import { copy, Dialog, Icon, Mark, number, save } from "../parts";
+import { textOf, Value } from "../values";
+
+const HIGH = 28;
+const SPARE = 8;
+
+interface Props {
+  answer: QueryAnswer;
+  chosen: number | null;
+  choose: (row: number) => void;
+}
+
+export function ResultTable({ answer, chosen, choose }: Props) {
+  const box = useRef<HTMLDivElement>(null);
+  const top = useSignal(0);
+  const high = useSignal(400);
+  const order = useSignal<{ column: string; down: boolean } | null>(null);
+  const filter = useSignal("");
+  const cell = useSignal<unknown>(undefined);
+  useEffect(() => {
+    const seen = new ResizeObserver(() => (high.value = box.current?.clientHeight ?? 400));
+    seen.observe(box.current!);
+    return () => seen.disconnect();
+  }, []);
+  const rows = useMemo(() => arranged(answer, order.value, filter.value), [answer, order.value, filter.value]);
+  const first = Math.max(0, Math.floor(top.value / HIGH) - SPARE);
+  const last = Math.min(rows.length, Math.ceil((top.value + high.value) / HIGH) + SPARE);
+  const width = `44px ${answer.columns.map(() => "minmax(120px, 1fr)").join(" ")}`;
+  return (
+    <div class="rows">
+      <div class="strip-small">
+        <input class="field" type="search" placeholder="Filter these rows" aria-label="Filter these rows" value={filter.value} onInput={(event) => (filter.value = event.currentTarget.value)} />
+        <span class="soft small">{rows.length === answer.rows.length ? "" : `${number(rows.length)} of ${number(answer.rows.length)} rows`}</span>
+        <span class="gap" />
+        <button class="button small" onClick={() => void copy(csv(answer, rows), "CSV")}>
+          Copy CSV
+        </button>
+        <button class="button small" onClick={() => save("rows.csv", new Blob([csv(answer, rows)], { type: "text/csv" }))}>
+          <Icon name="load" /> CSV
+        </button>
+      </div>
+      <div class="table" role="table" aria-label="Rows" aria-rowcount={rows.length + 1} tabIndex={0} ref={box} onScroll={() => (top.value = box.current?.scrollTop ?? 0)}>
+        <div class="tr th" role="row" style={{ gridTemplateColumns: width }}>
+          <span role="columnheader" class="faint">
+            #
+          </span>
+          {answer.schema.map((column) => (
+            <span role="columnheader" key={column.name} aria-sort={order.value?.column === column.name ? (order.value.down ? "descending" : "ascending") : "none"}>
+              <button class="bare" title={`${column.type}${column.nullable ? ", may be null" : ""}`} onClick={() => (order.value = turned(order.value, column.name))}>
+                {column.entity !== undefined && <Mark type={column.entity.type} />}
+                {column.name}
+                <span class="faint">{order.value?.column === column.name ? (order.value.down ? " ↓" : " ↑") : ""}</span>
+              </button>
+            </span>
+          ))}
+        </div>
+        <div class="all" style={{ height: `${rows.length * HIGH}px` }} role="rowgroup">
+          {rows.slice(first, last).map(({ row, at }, i) => (
+            <div
+              key={at}
+              class={`tr${chosen === at ? " chosen" : ""}`}
+              role="row"
+              aria-rowindex={first + i + 2}
+              style={{ gridTemplateColumns: width, transform: `translateY(${(first + i) * HIGH}px)` }}
+              onClick={() => choose(at)}
+            >
+              <span role="cell" class="faint">
+                {number(at + 1)}
+              </span>
+              {answer.columns.map((name) => (
+                <span role="cell" key={name} onDblClick={() => (cell.value = row[name])} title={preview(row[name])}>
+                  <Value value={row[name]} limit={160} />
+                </span>
+              ))}
+            </div>
+          ))}
+        </div>
+      </div>
+      {cell.value !== undefined && (
+        <Dialog title="Value" wide close={() => (cell.value = undefined)}>
+          <pre class="whole" tabIndex={0}>
+            {whole(cell.value)}
+          </pre>
+          <div class="acts">
+            <button class="button" onClick={() => void copy(whole(cell.value), "Value")}>
+              Copy
+            </button>
+            <button class="button main" onClick={() => (cell.value = undefined)}>
+              Close
+            </button>
+          </div>
+        </Dialog>
+      )}
+    </div>
+  );
+}
+
+const whole = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value, null, 2) : textOf(value));
+const preview = (value: unknown): string => textOf(value).slice(0, 300);
+
+function turned(before: { column: string; down: boolean } | null, column: string): { column: string; down: boolean } | null {
+  if (before?.column !== column) return { column, down: false };
+  return before.down ? null : { column, down: true };
+}
+
+function arranged(answer: QueryAnswer, order: { column: string; down: boolean } | null, filter: string): { row: Row; at: number }[] {
+  const wanted = filter.toLowerCase();
+  let found = answer.rows.map((row, at) => ({ row, at }));
+  if (wanted !== "") found = found.filter(({ row }) => answer.columns.some((name) => textOf(row[name]).toLowerCase().includes(wanted)));
+  if (order === null) return found;
+  const type = answer.schema.find((each) => each.name === order.column)?.type ?? "";
+  const sign = order.down ? -1 : 1;
+  return found.sort((a, b) => sign * compared(a.row[order.column], b.row[order.column], type) || a.at - b.at);
+}
+
+/** Null comes last; whole numbers beyond 2⁵³ are texts in an answer, and numbers all the same. */
+function compared(a: unknown, b: unknown, type: string): number {
+  if (a === null || b === null || a === undefined || b === undefined) return (a == null ? 1 : 0) - (b == null ? 1 : 0);
+  if (type === "bigint") {
+    const [x, y] = [BigInt(a as string), BigInt(b as string)];
+    return x < y ? -1 : x > y ? 1 : 0;
+  }
+  if (typeof a === "number" && typeof b === "number") return a - b;
+  const [x, y] = [textOf(a), textOf(b)];
+  return x < y ? -1 : x > y ? 1 : 0;
+}
+
+function csv(answer: QueryAnswer, rows: { row: Row }[]): string {
+  const field = (value: unknown) => {
+    const text = value === null || value === undefined ? "" : textOf(value);
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return [answer.columns.map(field), ...rows.map(({ row }) => answer.columns.map((name) => field(row[name])))].map((line) => `${line.join(",")}\r\n`).join("");
+}
