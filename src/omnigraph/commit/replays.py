@@ -41,7 +41,7 @@ from omnigraph.manifest.actors import check_message, check_operation_id
 from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord, find_stream
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import MESSAGE, GraphCommit
+from omnigraph.manifest.rows import GROUP, MESSAGE, GraphCommit
 from omnigraph.manifest.workspace import Workspace
 
 
@@ -68,7 +68,13 @@ class Replayed(Exception):
 def refuse_repeated(workspace: Workspace, state: BranchState, intent: Intent) -> None:
     """Raise ``Replayed`` if the branch holds a commit of this id; called under the locks of the write."""
     if intent.operation_id is not None:
-        made = _find(workspace, state, WriteRequest.of(intent))
+        made = find_made(workspace, state, WriteRequest.of(intent))
+        if made is not None:
+            raise Replayed(made)
+        return
+    # Of mutations that share a commit, each one is judged when they are prepared again.
+    for one in intent.operation_ids:
+        made = workspace.operations.find(workspace.manifest, state, one)
         if made is not None:
             raise Replayed(made)
 
@@ -91,8 +97,8 @@ def run_once(
     if made is None:
         try:
             result = run()
-        except Replayed as replayed:
-            made = replayed.commit
+        except Replayed as before:
+            made = before.commit
         except OmniGraphError:
             with suppress(OmniGraphError):
                 made = _look_up(workspace, branches, request)
@@ -103,6 +109,11 @@ def run_once(
                 made = _look_up(workspace, branches, request)
             if made is None:
                 return result
+    return replayed(made, replay)
+
+
+def replayed(made: GraphCommit, replay: Callable[[GraphCommit], Result]) -> Result:
+    """Return the answer that a commit keeps; refuse if it cannot be made from it."""
     try:
         return replay(made)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -115,11 +126,14 @@ def _look_up(
     for branch in branches:
         # A branch that is not there holds no commit; what to do about that is the writer's affair.
         with suppress(BranchNotFound):
-            return _find(workspace, workspace.manifest.state(branch), request)
+            return find_made(workspace, workspace.manifest.state(branch), request)
     return None
 
 
-def _find(workspace: Workspace, state: BranchState, request: WriteRequest) -> GraphCommit | None:
+def find_made(
+    workspace: Workspace, state: BranchState, request: WriteRequest
+) -> GraphCommit | None:
+    """Return the commit that answers a request with an id; None if there is none."""
     assert request.operation_id is not None
     made = workspace.operations.find(workspace.manifest, state, request.operation_id)
     return made if made is not None and request.answered_by(made) else None
@@ -129,6 +143,8 @@ Operation = Literal["load", "mutate", "blob_write", "merge", "revert", "schema_a
 
 FACT = "request"
 """The fact of a commit that says what was asked and answered."""
+REQUESTS = "requests"
+"""The same by operation id, in the ``group`` of a commit that several mutations share."""
 UNFINISHED = "unfinished"
 """Is true in the answer of a commit after which its operation went on."""
 
@@ -161,15 +177,17 @@ class WriteRequest:
         said = {} if self.message is None else {MESSAGE: self.message}
         if self.operation_id is None:
             return said
+        return {**said, FACT: self.kept(answer)}
+
+    def kept(self, answer: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what is kept of a request with an id and of its answer."""
         kept = {"operation": self.operation, "operation_id": self.operation_id, **answer}
-        return {
-            **said,
-            FACT: json.loads(json.dumps(kept, ensure_ascii=False).encode(errors="replace")),
-        }
+        text = json.dumps(kept, ensure_ascii=False).encode(errors="replace")
+        return cast("dict[str, Any]", json.loads(text))
 
     def answered_by(self, commit: GraphCommit) -> bool:
         """Return whether a commit with this id answers this request; refuse another operation's."""
-        made = kept_answer(commit)
+        made = kept_answer(commit, self.operation_id)
         operation = made.get("operation")
         if operation != self.operation:
             raise BadRequest(
@@ -181,9 +199,14 @@ class WriteRequest:
         return not made.get(UNFINISHED, False)
 
 
-def kept_answer(commit: GraphCommit) -> Mapping[str, Any]:
-    """Return the answer that a commit keeps, with the request it belongs to."""
+def kept_answer(commit: GraphCommit, operation_id: str | None = None) -> Mapping[str, Any]:
+    """Return the answer that a commit keeps, with the request it belongs to.
+
+    A commit that several mutations share keeps one for each ``operation_id``.
+    """
     answer = commit.facts.get(FACT)
+    if commit.members:
+        answer = commit.facts[GROUP].get(REQUESTS, {}).get(operation_id)
     if not isinstance(answer, Mapping):
         raise unanswerable(commit)
     return answer
@@ -191,11 +214,12 @@ def kept_answer(commit: GraphCommit) -> Mapping[str, Any]:
 
 def unanswerable(commit: GraphCommit) -> StorageError:
     """Return the error for a commit that was made before and does not say what was answered then."""
+    chosen = ", ".join(commit.operation_ids)
     return StorageError(
-        f"commit {commit.graph_commit_id} was made under operation id {commit.operation_id} before, and "
+        f"commit {commit.graph_commit_id} was made under operation id {chosen} before, and "
         "does not say what was answered then; look at the commit, or choose a new id",
         graph_commit_id=commit.graph_commit_id,
-        operation_id=commit.operation_id,
+        operation_id=chosen,
     )
 
 

@@ -111,11 +111,11 @@ def lock_names(workspace: Workspace, write: Write) -> set[str]:
     names = {workspace.lock_name(table.location, write.branch) for table in tables}
     if write.exact_head or write.touches_no_table:
         names.add(workspace.locks.head_lock(write.branch))
-    one_at_a_time = write.intent.operation_id if write.batch is None else write.batch.stream_key
-    if one_at_a_time is not None and not write.exact_head:
+    one_at_a_time = write.intent.operation_ids if write.batch is None else [write.batch.stream_key]
+    if not write.exact_head:
         # Two writes of one id, or of one stream, may touch different tables; whoever needs the exact
         # head locks them all.
-        names.add(workspace.locks.operation_lock(write.branch, one_at_a_time))
+        names |= {workspace.locks.operation_lock(write.branch, one) for one in one_at_a_time}
     if write.takes_graph_lock:
         names.add(workspace.locks.graph_lock())
     return names

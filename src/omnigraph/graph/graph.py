@@ -43,8 +43,10 @@ class Graph(Session):
         blobs: BlobPolicy = NO_POLICY,
         upkeep: UpkeepMode = "inline",
         policy: Checker | None = None,
+        *,
+        group_commit: bool = False,
     ) -> None:
-        state = GraphState(root, mode, embedder, blobs, upkeep, policy)
+        state = GraphState(root, mode, embedder, blobs, upkeep, policy, group_commit=group_commit)
         super().__init__(Access(state, check_actor(actor)))
 
     def session(self, actor: str | None) -> Session:

@@ -57,6 +57,7 @@ def init(
     storage_options: Mapping[str, str] | None = None,
     force: bool = False,
     message: str | None = None,
+    group_commit: bool = False,
 ) -> Graph:
     """Create a graph and open it read-write. ``schema`` is source text, or a ``Path`` to a file.
 
@@ -71,6 +72,7 @@ def init(
     check_policy(policy)
     check_embedder(embedder)
     check_upkeep(upkeep)
+    check_flag("group_commit", group_commit)
     options = parse_store_options(storage_options, uri)
     blobs = blob_policy(external_blobs, local_files, options)
     source, filename = read_source(schema)
@@ -100,6 +102,7 @@ def init(
         local_files=local_files,
         upkeep=upkeep,
         storage_options=storage_options,
+        group_commit=group_commit,
     )
 
 
@@ -146,6 +149,7 @@ def open(
     local_files: str | os.PathLike[str] | bool | None = None,
     storage_options: Mapping[str, str] | None = None,
     moved: bool = False,
+    group_commit: bool = False,
 ) -> Graph:
     """Open a graph. ``"rw"`` checks it and recovers unfinished writes; ``"r"`` never writes anything.
 
@@ -163,7 +167,9 @@ def open(
     every call what its actor may do (``omnigraph.policy``); without one, everybody may do everything.
     ``storage_options`` says how S3 is reached by this handle, its sources and exports included:
     `endpoint`, `region`, `access_key_id`, `secret_access_key`, `session_token`, `path_style`,
-    `allow_http`; each wins over the `AWS_*` variable.
+    `allow_http`; each wins over the `AWS_*` variable. ``group_commit``: mutations of several threads
+    that wait for the commit of another one share the next one; a commit costs much the same whatever it
+    holds.
     """
     if mode not in ("rw", "r"):
         raise BadRequest(f'mode is {mode!r}; give "rw" or "r"')
@@ -172,9 +178,11 @@ def open(
     options = parse_store_options(storage_options, uri)
     blobs = blob_policy(external_blobs, local_files, options)
     check_flag("moved", moved)
+    check_flag("group_commit", group_commit)
 
     def handle(root: Root) -> Graph:
-        return Graph(root, mode, actor, embedder, blobs, check_upkeep(upkeep), policy)
+        kept = check_upkeep(upkeep)
+        return Graph(root, mode, actor, embedder, blobs, kept, policy, group_commit=group_commit)
 
     graph = handle(Root.parse(uri, options))
     recorded = recorded_alias(state_of(graph).workspace)

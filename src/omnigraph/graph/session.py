@@ -446,6 +446,7 @@ class Session:
         operation_id: str | None = None,
         *,
         message: str | None = None,
+        group: bool = True,
     ) -> MutationResult:
         """Run a mutation as one commit, or change nothing.
 
@@ -454,7 +455,8 @@ class Session:
         ``operation_id``: a ULID of the caller's choice by which the commit can be found. Sent again
         under the same id, the mutation has no effect, and the answer is the first one, ``replayed``.
         ``message``: what the commit is for, in at most 4 KiB; the log shows it. Every call that commits
-        takes one.
+        takes one. ``group=False``: make a commit of its own, also where the graph was opened with
+        ``group_commit``; so does a call with ``if_commit`` or ``retries``.
         """
         return writes.mutate(
             self._access.acting(actor),
@@ -466,6 +468,7 @@ class Session:
             retries=retries,
             operation_id=operation_id,
             message=message,
+            group=group,
         )
 
     def embed(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from omnigraph.embeddings.pool import hold_clients
 from omnigraph.errors import BadRequest
 from omnigraph.graph.caches import AcceptedSchemas, PlanCache
+from omnigraph.graph.turns import TURNS
 from omnigraph.maintenance.keeper import Keeper, UpkeepMode
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.workspace import Workspace
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.policy.checker import Checker
     from omnigraph.read.view.view import Reader
+    from omnigraph.write.group_commit.queue import GroupQueue, Member
+    from omnigraph.write.mutate import MutationResult, Request
 
 Mode = Literal["rw", "r"]
 
@@ -41,6 +45,8 @@ class GraphState:
         blobs: BlobPolicy = NO_POLICY,
         upkeep: UpkeepMode = "inline",
         policy: Checker | None = None,
+        *,
+        group_commit: bool = False,
     ) -> None:
         self.gate = Gate(policy)
         store = open_store(root)
@@ -54,11 +60,13 @@ class GraphState:
         )
         self.mode = mode
         self.embedder = embedder
+        self.group_commit = group_commit
         self._blobs = blobs
         self.schemas = AcceptedSchemas(self.workspace.manifest)
         self.plans = PlanCache()
         self.is_closed = False
         self._reader: Reader | None = None
+        self._mutations: GroupQueue[Request, MutationResult] | None = None
         self._lock = threading.Lock()
         self._release_clients = hold_clients(self)
         # A handle that is dropped, or still open when the process ends, must not leave a thread at work.
@@ -73,6 +81,26 @@ class GraphState:
             if self._reader is None:
                 self._reader = Reader(self.workspace)
             return self._reader
+
+    @property
+    def mutations(self) -> GroupQueue[Request, MutationResult]:
+        """Where mutations wait that may share a commit."""
+        from omnigraph.write.group_commit.queue import GroupQueue
+        from omnigraph.write.group_commit.together import mutate_together
+        from omnigraph.write.mutate import mutate
+
+        def alone(request: Request) -> MutationResult:
+            with TURNS.writing():
+                return mutate(self.workspace, request)
+
+        def together(members: Sequence[Member[Request, MutationResult]]) -> None:
+            with TURNS.writing():
+                mutate_together(self.workspace, members)
+
+        with self._lock:
+            if self._mutations is None:
+                self._mutations = GroupQueue(alone, together)
+            return self._mutations
 
     @property
     def cache_bytes(self) -> int:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Unpack, cast
 from omnigraph.errors import BranchNotFound
 from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import (
+    check_flag,
     check_limit,
     check_load_options,
     check_progress,
@@ -145,13 +146,15 @@ def mutate(
     retries: int | None,
     operation_id: str | None,
     message: str | None,
+    group: bool = True,
 ) -> MutationResult:
-    """Run a mutation as one commit, or change nothing."""
+    """Run a mutation as one commit, alone or with others, or change nothing."""
     from omnigraph.commit.replays import WriteRequest
     from omnigraph.write.mutate import CheckedMutation, Request, mutate
 
     state = access.state
     state.ensure_writable()
+    check_flag("group", group)
     target = trim_written_branch(branch)
     access.ask(Action.CHANGE, target)
     name, params = named_or_given(name, params)
@@ -176,6 +179,9 @@ def mutate(
         blobs=state.blob_policy,
         asked=WriteRequest.checked("mutate", operation_id, message),
     )
+    # Who counts on the head, or on the number of attempts, shares neither with others.
+    if state.group_commit and group and if_commit is None and retries is None:
+        return state.mutations.run(target, request)
     with TURNS.writing():
         return mutate(state.workspace, request)
 

@@ -57,6 +57,11 @@ class Intent:
     operation_id: str | None = None
     """The id that the caller chose for the operation, if any."""
 
+    @property
+    def operation_ids(self) -> tuple[str, ...]:
+        """The ids that callers chose for the operation, or for the mutations that share its commit."""
+        return rows.operation_ids(self.operation_id, self.facts)
+
 
 @dataclass(frozen=True, slots=True)
 class Place:

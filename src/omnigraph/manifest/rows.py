@@ -21,7 +21,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -56,6 +56,8 @@ DEPTH_COLUMN = "row_count"
 """The column that holds the depth in rows of commits, which have no rows to count."""
 MESSAGE = "message"
 """The fact of a commit that holds what its caller said about it."""
+GROUP = "group"
+"""The fact of a commit that several mutations share: who they were, and what each of them did."""
 OF_TABLES = (TABLE, TABLE_VERSION, TABLE_TOMBSTONE)
 
 
@@ -133,6 +135,24 @@ class GraphCommit(Shown):
         """What its caller said about it, if anything."""
         said: str | None = self.facts.get(MESSAGE)
         return said
+
+    @property
+    def members(self) -> Sequence[Mapping[str, Any]]:
+        """The mutations that share this commit, in their order; none if it is of one operation."""
+        return members_of(self.facts)
+
+    @property
+    def actors(self) -> tuple[str | None, ...]:
+        """Who made it: its actor, or the actors of its members."""
+        if not self.members:
+            return (self.actor_id,)
+        own = () if self.actor_id is None else (self.actor_id,)
+        return (*own, *(one["actor_id"] for one in self.members))
+
+    @property
+    def operation_ids(self) -> tuple[str, ...]:
+        """The ids that callers chose for it: its own, or those of its members."""
+        return operation_ids(self.operation_id, self.facts)
 
     @property
     def parent_ids(self) -> tuple[str, ...]:
@@ -422,6 +442,18 @@ def identities_row(next_id: int, single_line_below: int = 0) -> Row:
     if single_line_below:
         document["single_line_below"] = single_line_below
     return Row(IDENTITIES_ID, IDENTITIES, metadata=dump(document))
+
+
+def members_of(facts: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """Return what the facts of a commit say about the mutations that share it."""
+    members: Sequence[Mapping[str, Any]] = facts.get(GROUP, {}).get("members", ())
+    return members
+
+
+def operation_ids(operation_id: str | None, facts: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the ids that callers chose for an operation, or for the mutations that share its commit."""
+    chosen = (operation_id, *(one.get("operation_id") for one in members_of(facts)))
+    return tuple(one for one in chosen if one is not None)
 
 
 def _commit_document(commit: GraphCommit) -> dict[str, Any]:

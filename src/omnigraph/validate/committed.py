@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
@@ -23,12 +23,24 @@ KEY_LIMIT = 10_000
 """Up to this many keys are looked up through the index; for more, whole columns are scanned."""
 
 
+class Overlay(Protocol):
+    """What counts as committed of one table although it is not yet."""
+
+    @property
+    def rows(self) -> pa.Table:
+        """Added and changed rows, one per id."""
+
+    @property
+    def hidden(self) -> pa.Array:
+        """The ids of stored rows that no longer count."""
+
+
 class Committed:
     """The committed side of a validation.
 
     It remembers in ``relied_on`` which tables were read, because the publish relies on them. ``columns`` says,
     for tables whose columns are not those of their type, which column holds each property; None: no column
-    does, and all is null.
+    does, and all is null. ``overlays`` are by table key what counts besides the stored rows, or in their place.
     """
 
     def __init__(
@@ -37,11 +49,13 @@ class Committed:
         pins: Mapping[str, TableState],
         locate: Callable[[TableState], TableRef],
         columns: Mapping[str, Mapping[str, str | None]] = MappingProxyType({}),
+        overlays: Mapping[str, Overlay] = MappingProxyType({}),
     ) -> None:
         self.runner = runner
         self.pins = pins
         self.locate = locate
         self._columns = columns
+        self._overlays = overlays
         self.relied_on: set[str] = set()
         self._scanned: dict[tuple[str, ...], Frame] = {}
         self._empty: dict[pa.Schema, Frame] = {}
@@ -58,10 +72,9 @@ class Committed:
     ) -> Frame:
         """Return committed rows whose ``column`` is among the keys, or all rows if the keys are many."""
         names = list(dict.fromkeys(["id", *columns]))
-        pin = self.pins[entity.table_key]
         self.relied_on.add(entity.table_key)
         schema = entity.arrow_schema()
-        if changes.delta(entity).replaced or pin.row_count == 0:
+        if changes.delta(entity).replaced or self._is_empty(entity):
             return self._empty_rows(schema, names)
         wanted = self._few_values(keys, key_column)
         if wanted is None:
@@ -74,9 +87,8 @@ class Committed:
     def between(self, edge: EdgeType, columns: Sequence[str], keys: Frame) -> Frame:
         """Return committed edges whose ends are among those of the keys, or all if these are many."""
         names = list(dict.fromkeys(["id", *columns]))
-        pin = self.pins[edge.table_key]
         self.relied_on.add(edge.table_key)
-        if pin.row_count == 0:
+        if self._is_empty(edge):
             return self._empty_rows(edge.arrow_schema(), names)
         where = ends_among(lambda side: self._few_values(keys, side))
         if not where:
@@ -88,7 +100,7 @@ class Committed:
         names = list(dict.fromkeys(["id", *columns]))
         self.relied_on.add(entity.table_key)
         schema = entity.arrow_schema()
-        if self.pins[entity.table_key].row_count == 0:
+        if self._is_empty(entity):
             return self._empty_rows(schema, names)
         wanted = self._few_values(keys, "id")
         if wanted is None:
@@ -152,10 +164,41 @@ class Committed:
         stored = self._columns.get(entity.table_key, {})
         return all(stored.get(name, name) == name for name in names)
 
+    def _is_empty(self, entity: Entity) -> bool:
+        key = entity.table_key
+        return self.pins[key].row_count == 0 and key not in self._overlays
+
     def _read(
         self, entity: Entity, names: Sequence[str], conditions: Sequence[Condition] = ()
     ) -> Frame:
         """Return columns of the rows that satisfy all conditions, under the names of the type."""
+        stored = self._read_stored(entity, names, conditions)
+        overlay = self._overlays.get(entity.table_key)
+        if overlay is None:
+            return stored
+        rows = _satisfying(overlay.rows, conditions).select(names)
+        return self._laid_over(stored, rows, overlay.hidden)
+
+    def _laid_over(self, stored: Frame, rows: pa.Table, hidden: pa.Array) -> Frame:
+        """Return rows, and those stored ones that are not hidden."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        here = self.runner.in_memory(stored)
+        if here is not None:
+            left = here.filter(pc.invert(pc.is_in(here.column("id"), hidden)))
+            return self.runner.frame(pa.concat_tables([left.cast(rows.schema), rows]))
+        text = "SELECT * FROM com ANTI JOIN hid USING (id) UNION ALL BY NAME SELECT * FROM new"
+        frames = {
+            "com": stored,
+            "hid": self.runner.frame(pa.table({"id": hidden})),
+            "new": self.runner.frame(rows),
+        }
+        return self.runner.sql(text, frames)
+
+    def _read_stored(
+        self, entity: Entity, names: Sequence[str], conditions: Sequence[Condition]
+    ) -> Frame:
         import pyarrow as pa
 
         pin, schema = self.pins[entity.table_key], entity.arrow_schema()
@@ -203,6 +246,18 @@ def _is_exact(keys: pa.ChunkedArray, entity: Entity, column: str) -> bool:
 
     kind = entity.arrow_schema().field(column).type
     return bool(keys.type == kind and not pa.types.is_floating(kind))
+
+
+def _satisfying(rows: pa.Table, conditions: Sequence[Condition]) -> pa.Table:
+    """Return at least those rows that satisfy all conditions; as in ``_is_exact``, numbers may be equal in two forms."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for one in conditions:
+        kind = rows.schema.field(one.column).type
+        if one.op == "in" and (pa.types.is_string(kind) or pa.types.is_integer(kind)):
+            rows = rows.filter(pc.is_in(rows.column(one.column), pa.array(one.value, kind)))
+    return rows
 
 
 def ends_among(values: Callable[[str], list[Any] | None]) -> list[Condition]:

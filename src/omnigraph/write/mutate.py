@@ -14,7 +14,8 @@ name = "Ann"`` commits one row {name: Ann, age: 31}. Deleting a node also delete
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.read.view.view import View
-    from omnigraph.write.statements.asked import Asked
-    from omnigraph.write.statements.rows import SourceRows
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -79,9 +78,9 @@ class MutationResult(Shown):
         return None if self.returned is None else self.returned.rows
 
     @classmethod
-    def replay(cls, commit: GraphCommit) -> MutationResult:
-        """Return the answer that a commit keeps."""
-        kept = kept_answer(commit)
+    def replay(cls, commit: GraphCommit, operation_id: str | None = None) -> MutationResult:
+        """Return the answer that a commit keeps, of several that share it the one to this id."""
+        kept = kept_answer(commit, operation_id)
         names = ("branch", "query_name", "affected_nodes", "affected_edges", "actor_id")
         answer = {name: kept[name] for name in names}
         return cls(**answer, commit=commit, replayed=True, columns=kept.get("columns"))
@@ -147,6 +146,10 @@ class Request:
     asked: WriteRequest = field(default_factory=lambda: WriteRequest("mutate"))
     """What a repetition is recognised by, and what the commit says about itself."""
 
+    def replay(self, commit: GraphCommit) -> MutationResult:
+        """Return the answer that a commit keeps to this request."""
+        return MutationResult.replay(commit, self.asked.operation_id)
+
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
     """Run a mutation, after finishing what dead writers left; one whose operation id is known is not
@@ -160,92 +163,52 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     vectors = TextVectors(request.embedder)
 
-    def run() -> MutationResult:
-        return attempts.run(
-            lambda attempt: _Mutation(
-                attempt, request, request.check(attempt.state), started, vectors
-            ).run()
-        )
+    def attempt_once(attempt: Attempt) -> MutationResult:
+        checked = request.check(attempt.state)
+        graph = PendingGraph(workspace, attempt.state, checked.catalog)
+        with closing(LocalRunner()) as runner:
+            prepared = prepare(request, checked, graph, started, vectors, runner)
+        if prepared.is_changed:
+            write = write_of(graph, lone_intent(prepared, started))
+            return prepared.answer(attempt.commit(write))
+        # Without a publish nothing else checks ``if_commit`` at the end.
+        check_precondition(workspace, workspace.manifest.state(request.branch), request.if_commit)
+        return prepared.answer(None)
 
-    return run_once(workspace, [request.branch], request.asked, run, MutationResult.replay)
+    return run_once(
+        workspace,
+        [request.branch],
+        request.asked,
+        lambda: attempts.run(attempt_once),
+        request.replay,
+    )
 
 
-class _Mutation:
-    """One attempt to run a mutation, on one snapshot."""
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A mutation that was run on one state of its branch and may be committed."""
 
-    def __init__(
-        self,
-        attempt: Attempt,
-        request: Request,
-        checked: CheckedMutation,
-        started: int,
-        vectors: TextVectors,
-    ) -> None:
-        self.attempt = attempt
-        self.workspace = attempt.workspace
-        self.checked = checked
-        self.request = request
-        self.started = started
-        self.vectors = vectors
-        self.params = {**checked.params, ir.NOW_PARAM: started // 1000}
-        self.state = attempt.state
-        self.graph = PendingGraph(self.workspace, self.state, checked.catalog)
+    request: Request
+    checked: CheckedMutation
+    graph: PendingGraph
+    result: MutationResult
+    returned: pa.Table | None
 
-    def run(self) -> MutationResult:
-        """Run the statements, and commit if they changed anything."""
-        from omnigraph.write.statements.asked import Asked
-        from omnigraph.write.statements.assign import Scene
-        from omnigraph.write.statements.rows import source_rows
-        from omnigraph.write.statements.run import Statements
+    @property
+    def is_changed(self) -> bool:
+        """Whether there is anything to commit."""
+        return bool(self.graph.changed)
 
-        if self.checked.ir_hash != self.state.head.ir_hash:
-            raise SchemaConflict("the schema changed while the mutation was checked; run it again")
-        asked = Asked.of(self.checked.plan, self.params)
-        rows = source_rows(
-            asked, self.checked.catalog, self.params, self._view, self.request.embedder
-        )
-        scene = Scene(rows, self.graph.table, self.params, self.request.blobs)
-        statements = Statements(self.graph, scene)
-        statements.run_all(asked.statements)
-        for table in self.graph.tables.values():
-            fill_vectors(table, self.vectors)
-        result = MutationResult(
-            self.request.branch,
-            self.checked.plan.name,
-            statements.nodes,
-            statements.edges,
-            self.request.actor_id,
-            None,
-            columns=None if asked.returned is None else [c.name for c in asked.returned.columns],
-        )
-        returned = self._returned(asked, rows)
-        if self.graph.changed:
-            result = replace(result, commit=self._commit(result))
-        else:
-            # Without a publish nothing else checks ``if_commit`` at the end.
-            now = self.workspace.manifest.state(self.request.branch)
-            check_precondition(self.workspace, now, self.request.if_commit)
-        return self._with_rows(result, returned)
-
-    def _view(self) -> View:
-        snapshot = Snapshot.of(self.request.branch, self.state.head)
-        return self.request.view(snapshot, self.checked.catalog)
-
-    def _returned(self, asked: Asked, rows: SourceRows) -> pa.Table | None:
-        from omnigraph.write.statements.grouped import returned
-
-        if asked.returned is None:
-            return None
-        return returned(asked.returned, rows, self.graph.table, self.params)
-
-    def _with_rows(self, result: MutationResult, table: pa.Table | None) -> MutationResult:
+    def answer(self, commit: GraphCommit | None) -> MutationResult:
+        """Return the result, with its commit and the rows of `return`."""
+        result = replace(self.result, commit=commit)
         wanted = self.checked.plan.returned
-        if table is None or wanted is None:
+        if self.returned is None or wanted is None:
             return result
-        head = self.state.head.commit if result.commit is None else result.commit
+        head = self.graph.state.head.commit if commit is None else commit
         types = {one.name: one.type_name for one in self.checked.plan.variables}
         returned = QueryResult(
-            table,
+            self.returned,
             wanted.columns,
             result.query_name,
             Target.of(branch=result.branch),
@@ -258,67 +221,126 @@ class _Mutation:
         )
         return replace(result, returned=returned)
 
-    # -- the end
 
-    def _commit(self, result: MutationResult) -> GraphCommit:
-        """Validate, then commit the changed tables; the others that were read are relied on."""
-        relied_on = self._validate() | set(self._matched_tables())
-        changed = self.graph.changed
-        head = self.state.head
-        write = Write(
-            writer="mutation",
-            pin=self.state.pin,
-            ir_hash=self.state.head.ir_hash,
-            intent=Intent(
-                new_ulid(),
-                "mutation",
-                self.started,
-                self.request.actor_id,
-                facts=self.request.asked.facts(result.answer()),
-                operation_id=self.request.asked.operation_id,
-            ),
-            tables=tuple(TableChange(table.pin, table.write_steps()) for table in changed.values()),
-            relied_on=tuple(
-                head.tables[key]
-                for key in sorted(relied_on | set(self.graph.tables))
-                if key not in changed
-            ),
-        )
-        return self.attempt.commit(write)
+def prepare(
+    request: Request,
+    checked: CheckedMutation,
+    graph: PendingGraph,
+    started: int,
+    vectors: TextVectors,
+    runner: LocalRunner,
+) -> Prepared:
+    """Run the statements on an empty graph of pending rows, and check the result.
 
-    def _matched_tables(self) -> Iterator[str]:
-        """The keys of the tables that the match reads."""
-        catalog = self.checked.catalog
-        for kind, name in types_matched(self.checked.plan):
-            entity = catalog.nodes[name] if kind == "node" else catalog.edges[name]
-            yield entity.table_key
+    The graph may lie over that of other mutations, which then count as committed. ``started`` is the time that
+    ``now()`` gives.
+    """
+    from omnigraph.write.statements.asked import Asked
+    from omnigraph.write.statements.assign import Scene
+    from omnigraph.write.statements.grouped import returned
+    from omnigraph.write.statements.rows import source_rows
+    from omnigraph.write.statements.run import Statements
 
-    def _validate(self) -> set[str]:
-        """Check the final rows; return the keys of the tables that were read for it."""
-        import pyarrow as pa
+    if checked.ir_hash != graph.state.head.ir_hash:
+        raise SchemaConflict("the schema changed while the mutation was checked; run it again")
 
-        for table in self.graph.tables.values():
-            broken = row_violations(table.entity, table.rows)
-            if broken:
-                raise violation_error(broken)
-        runner = LocalRunner()
-        try:
-            deltas = {}
-            for key, table in self.graph.tables.items():
-                names = ["id", *needed_columns(table.entity)]
-                pending = table.rows.select(names).append_column(
-                    ORDER, pa.array(range(table.rows.num_rows), pa.int64())
-                )
-                removed = pa.table({"id": pa.array(table.removed, pa.string())})
-                deltas[key] = TableDelta(
-                    table.entity,
-                    runner.frame(pending) if pending.num_rows else None,
-                    runner.frame(removed) if removed.num_rows else None,
-                )
-            committed = Committed(runner, self.state.head.tables, self.workspace.pinned)
-            broken = first_set_violations(ChangeSet(self.checked.catalog, deltas), committed)
-        finally:
-            runner.close()
+    def view() -> View:
+        return request.view(Snapshot.of(request.branch, graph.state.head), checked.catalog)
+
+    graph.read |= matched_tables(checked)
+    params = {**checked.params, ir.NOW_PARAM: started // 1000}
+    asked = Asked.of(checked.plan, params)
+    rows = source_rows(asked, checked.catalog, params, view, request.embedder)
+    scene = Scene(rows, graph.table, params, request.blobs)
+    statements = Statements(graph, scene)
+    statements.run_all(asked.statements)
+    for table in graph.tables.values():
+        fill_vectors(table, vectors)
+    result = MutationResult(
+        request.branch,
+        checked.plan.name,
+        statements.nodes,
+        statements.edges,
+        request.actor_id,
+        None,
+        columns=None if asked.returned is None else [c.name for c in asked.returned.columns],
+    )
+    table = None
+    if asked.returned is not None:
+        table = returned(asked.returned, rows, graph.table, params)
+    prepared = Prepared(request, checked, graph, result, table)
+    if prepared.is_changed:
+        _validate(graph, runner)
+    return prepared
+
+
+def matched_tables(checked: CheckedMutation) -> set[str]:
+    """Return the keys of the tables that the match reads."""
+    nodes, edges = checked.catalog.nodes, checked.catalog.edges
+    return {
+        (nodes[name] if kind == "node" else edges[name]).table_key
+        for kind, name in types_matched(checked.plan)
+    }
+
+
+def _validate(graph: PendingGraph, runner: LocalRunner) -> None:
+    """Check the final rows, and note the tables that were read for it."""
+    import pyarrow as pa
+
+    for table in graph.tables.values():
+        broken = row_violations(table.entity, table.rows)
         if broken:
             raise violation_error(broken)
-        return committed.relied_on
+    deltas = {}
+    for key, table in graph.tables.items():
+        names = ["id", *needed_columns(table.entity)]
+        pending = table.rows.select(names).append_column(
+            ORDER, pa.array(range(table.rows.num_rows), pa.int64())
+        )
+        removed = pa.table({"id": pa.array(table.removed, pa.string())})
+        deltas[key] = TableDelta(
+            table.entity,
+            runner.frame(pending) if pending.num_rows else None,
+            runner.frame(removed) if removed.num_rows else None,
+        )
+    committed = Committed(
+        runner,
+        graph.state.head.tables,
+        graph.workspace.pinned,
+        overlays={} if graph.beneath is None else graph.beneath.changed,
+    )
+    broken = first_set_violations(ChangeSet(graph.catalog, deltas), committed)
+    graph.read |= committed.relied_on
+    if broken:
+        raise violation_error(broken)
+
+
+def lone_intent(prepared: Prepared, started: int) -> Intent:
+    """Return who commits what, for a mutation with a commit of its own."""
+    asked = prepared.request.asked
+    return Intent(
+        new_ulid(),
+        "mutation",
+        started,
+        prepared.request.actor_id,
+        facts=asked.facts(prepared.result.answer()),
+        operation_id=asked.operation_id,
+    )
+
+
+def write_of(graph: PendingGraph, intent: Intent) -> Write:
+    """Return a write of the changed tables; the others that were read are relied on."""
+    changed = graph.changed
+    head = graph.state.head
+    return Write(
+        writer="mutation",
+        pin=graph.state.pin,
+        ir_hash=head.ir_hash,
+        intent=intent,
+        tables=tuple(TableChange(table.pin, table.write_steps()) for table in changed.values()),
+        relied_on=tuple(
+            head.tables[key]
+            for key in sorted(graph.read | graph.tables.keys())
+            if key not in changed
+        ),
+    )

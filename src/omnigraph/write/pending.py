@@ -11,12 +11,15 @@ For example, with Ann (30) and Bob (40) committed:
 
 A table whose rows are deleted and written is changed in two steps of one commit: the first deletes, the
 second writes.
+
+What lies underneath (``Beneath``) is a table of the store, or the pending table of the mutations before this one that
+share its commit: what those changed is committed, as far as this one can tell.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
@@ -40,16 +43,38 @@ _LOOKED_UP = 500
 """So many rows are looked up by their ids, whatever the size of the table."""
 
 
+class Beneath(Protocol):
+    """The rows that a pending table lies over."""
+
+    @property
+    def may_have_rows(self) -> bool:
+        """False if there are certainly none."""
+
+    def matching(
+        self, conditions: Sequence[Condition], columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return at least the rows that satisfy the conditions; with ``columns``, only these and `id`."""
+
+    def with_values(
+        self, column: str, values: pa.Array, names: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Yield the rows whose text column has one of the values, with these columns."""
+
+
 class PendingTable:
     """The pending rows and removed ids of one table.
 
-    ``fresh_only`` stays True while every pending row has a new id, so that they can be appended.
+    ``fresh_only`` stays True while every pending row has a new id, so that they can be appended. ``beneath`` is by
+    default the table at its pin.
     """
 
-    def __init__(self, entity: Entity, pin: TableState, table: Table) -> None:
+    def __init__(
+        self, entity: Entity, pin: TableState, table: Table, beneath: Beneath | None = None
+    ) -> None:
         self.entity = entity
         self.pin = pin
         self.table = table
+        self.beneath: Beneath = _Stored(pin, table) if beneath is None else beneath
         self.fresh_only = True
         self.unfilled: dict[str, set[str]] = {}
         """By vector property: the ids of rows whose vector is left to be made from a text."""
@@ -93,6 +118,11 @@ class PendingTable:
         """Whether there is anything to write or to delete."""
         return bool(self._removed or self.rows.num_rows)
 
+    def changed_ids(self, limit: int) -> list[str]:
+        """Return the first ids of the rows that are written, and of those that are deleted."""
+        ids: list[str] = self.rows.column("id").slice(0, limit).to_pylist()
+        return [*ids, *self.removed[: limit - len(ids)]]
+
     def put(self, rows: pa.Table, *, fresh: bool = False) -> None:
         """Add rows, in place of pending and committed rows with the same ids.
 
@@ -134,6 +164,23 @@ class PendingTable:
         self._gone.update(ids.to_pylist())
         return len(ids)
 
+    def take_over(self, later: PendingTable) -> None:
+        """Add the changes of a table that lies over this one."""
+        import pyarrow as pa
+
+        if later.removed:
+            self.remove(pa.array(later.removed, pa.string()))
+        if later.rows.num_rows:
+            self.put(later.rows, fresh=later.fresh_only)
+
+    @property
+    def hidden(self) -> pa.Array:
+        """The ids of rows underneath that are changed or removed here, or may be."""
+        import pyarrow as pa
+
+        ids = self.rows.column("id").combine_chunks()
+        return pa.concat_arrays([ids, pa.array(sorted(self._gone), pa.string())])
+
     def living(self, ids: pa.Array) -> pa.Array:
         """Those of some ids that were not removed."""
         import pyarrow as pa
@@ -171,13 +218,9 @@ class PendingTable:
         """
         import pyarrow as pa
 
-        where = filter_expression(self.table.schema, conditions)
+        found = self._unhidden(self.beneath.matching(conditions, columns))
         if columns is None:
-            found = self._unhidden(read_rows(self.table, where))
             self._keep(found)
-        else:
-            columns = ["id", *(name for name in columns if name != "id")]
-            found = self._unhidden(self.table.read(columns, where))
         if not self.rows.num_rows:
             return found
         return pa.concat_tables([found, self.rows.select(found.column_names)])
@@ -195,7 +238,7 @@ class PendingTable:
         # What was put again is pending, and older than nothing.
         known = pc.is_in(found[1].column("id"), found[0].column("id"))
         found[1] = found[1].filter(pc.invert(known))
-        if not self.fresh_only or self.pin.row_count:
+        if not self.fresh_only or self.beneath.may_have_rows:
             pending = pa.concat_tables(found).column("id")
             rest = ids.filter(pc.invert(pc.is_in(ids, pending))).drop_null()
             found.append(self._committed(rest, names, whole=columns is None))
@@ -222,7 +265,7 @@ class PendingTable:
 
     def committed_ids(self, ids: pa.Array) -> list[str]:
         """Return those of some ids that committed rows have."""
-        if not self.pin.row_count:
+        if not self.beneath.may_have_rows:
             return []
         found: list[str] = self._committed(ids, ["id"], whole=False).column("id").to_pylist()
         return found
@@ -233,7 +276,8 @@ class PendingTable:
         import pyarrow.compute as pc
 
         found = [
-            self._unhidden(part).column("id") for part in self._with_values(column, values, ["id"])
+            self._unhidden(part).column("id")
+            for part in self.beneath.with_values(column, values, ["id"])
         ]
         rows = self.rows
         found.append(rows.column("id").filter(pc.is_in(rows.column(column), values)))
@@ -243,27 +287,44 @@ class PendingTable:
     def rows_among(self, column: str, values: pa.Array) -> pa.Table:
         """Return the rows, pending or committed, whose text column has one of the values."""
         import pyarrow as pa
+
+        return pa.concat_tables(self.with_values(column, values, self.schema.names))
+
+    # -------------------------------------------------------------- what a table over this one sees
+
+    @property
+    def may_have_rows(self) -> bool:
+        """False if there are certainly no rows, committed or pending."""
+        return self.beneath.may_have_rows or bool(self.rows.num_rows)
+
+    def matching(
+        self, conditions: Sequence[Condition], columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Return the rows underneath that satisfy the conditions, and all pending ones."""
+        return self.candidates(conditions, columns)
+
+    def with_values(
+        self, column: str, values: pa.Array, names: Sequence[str]
+    ) -> Iterator[pa.Table]:
+        """Yield the rows, pending or committed, whose text column has one of the values."""
         import pyarrow.compute as pc
 
-        names = self.schema.names
-        found = [self._unhidden(part) for part in self._with_values(column, values, names)]
+        # What is found by another column is hidden by its id.
+        wanted = [*names, *([] if "id" in names else ["id"])]
+        for part in self.beneath.with_values(column, values, wanted):
+            yield self._unhidden(part).select(names)
         rows = self.rows
-        found.append(rows.filter(pc.is_in(rows.column(column), values)))
-        return pa.concat_tables(found)
+        yield rows.filter(pc.is_in(rows.column(column), values)).select(names)
 
     # -------------------------------------------------------------- committed rows
 
     def _unhidden(self, found: pa.Table) -> pa.Table:
         """Leave out committed rows that were removed or have other values by now."""
-        import pyarrow as pa
         import pyarrow.compute as pc
 
-        hidden = pa.chunked_array([self.rows.column("id").combine_chunks()], pa.string())
-        if self._gone:
-            hidden = pa.chunked_array([*hidden.chunks, pa.array(sorted(self._gone), pa.string())])
-        if not len(hidden) or not found.num_rows:
+        if not found.num_rows or not (self._gone or self.rows.num_rows):
             return found
-        return found.filter(pc.invert(pc.is_in(found.column("id"), hidden.combine_chunks())))
+        return found.filter(pc.invert(pc.is_in(found.column("id"), self.hidden)))
 
     def _committed(self, ids: pa.Array, names: Sequence[str], *, whole: bool) -> pa.Table:
         """Return the committed rows with these ids, in any order."""
@@ -274,15 +335,43 @@ class PendingTable:
         rest = ids
         if known.num_rows:
             rest = ids.filter(pc.invert(pc.is_in(ids, known.column("id"))))
-        found = list(self._with_values("id", rest, names))
+        found = list(self.beneath.with_values("id", rest, names))
         if whole and found:
             self._keep(pa.concat_tables(found))
         return pa.concat_tables([known, *found])
 
-    def _with_values(
+    def _keep(self, rows: pa.Table) -> None:
+        import pyarrow as pa
+
+        if rows.num_rows:
+            self._read = last_of_each(pa.concat_tables([self._read, rows]))
+
+
+class _Stored:
+    """The committed rows of a table at its pin."""
+
+    def __init__(self, pin: TableState, table: Table) -> None:
+        self.pin = pin
+        self.table = table
+
+    @property
+    def may_have_rows(self) -> bool:
+        """Whether there are any rows."""
+        return bool(self.pin.row_count)
+
+    def matching(
+        self, conditions: Sequence[Condition], columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """Read the rows that satisfy the conditions; with ``columns``, only these and `id`."""
+        where = filter_expression(self.table.schema, conditions)
+        if columns is None:
+            return read_rows(self.table, where)
+        return self.table.read(["id", *(name for name in columns if name != "id")], where)
+
+    def with_values(
         self, column: str, values: pa.Array, names: Sequence[str]
     ) -> Iterator[pa.Table]:
-        """Read committed rows whose text column has one of the values."""
+        """Read the rows whose text column has one of the values."""
         if not len(values) or not self.pin.row_count:
             return
         has_blobs = not set(names).isdisjoint(blob_columns(self.table.schema))
@@ -308,14 +397,9 @@ class PendingTable:
             batch.filter(pc.is_in(batch.column(column), values)).select(names)
             for batch in self.table.scan(columns)
         ]
-        schema = pa.schema([self.schema.field(name) for name in names])
+        plain = plain_schema(self.table.schema)
+        schema = pa.schema([plain.field(name) for name in names])
         return pa.Table.from_batches(batches, schema)
-
-    def _keep(self, rows: pa.Table) -> None:
-        import pyarrow as pa
-
-        if rows.num_rows:
-            self._read = last_of_each(pa.concat_tables([self._read, rows]))
 
 
 def last_of_each(rows: pa.Table) -> pa.Table:

@@ -14,9 +14,7 @@ from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import InputError
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.types.columns import put_values, vector_column
-from omnigraph.validate.committed import KEY_LIMIT
 from omnigraph.write.pending import PendingTable
 
 if TYPE_CHECKING:
@@ -148,17 +146,9 @@ def _stored_vectors(
     import pyarrow.compute as pc
 
     columns, ids = ["id", source, name], wanted.column("id").combine_chunks()
-    schema = pending.table.schema
-    if pending.fresh_only:
-        stored = pa.schema([schema.field(column) for column in columns]).empty_table()
-    elif len(ids) <= KEY_LIMIT:
-        where = filter_expression(schema, [Condition("id", "in", ids.to_pylist())])
-        stored = pending.table.read(columns, where)
-    else:
-        found = (
-            batch.filter(pc.is_in(batch.column("id"), ids)) for batch in pending.table.scan(columns)
-        )
-        stored = pa.Table.from_batches(found, pa.schema([schema.field(one) for one in columns]))
+    stored = pa.schema([pending.schema.field(column) for column in columns]).empty_table()
+    if not pending.fresh_only:
+        stored = pa.concat_tables([stored, *pending.beneath.with_values("id", ids, columns)])
     place = pc.index_in(ids, stored.column("id").combine_chunks())
     known = stored.take(place)
     same = pc.equal(known.column(source), wanted.column(source)).fill_null(False)

@@ -64,7 +64,10 @@ class ChangeBlock(Shown):
 
     @property
     def cause(self) -> dict[str, Any]:
-        """Who made the commit, when, on top of what, and with which message, if any."""
+        """Who made the commit, when, on top of what, and with which message, if any.
+
+        ``members`` are the mutations that share the commit, if there are several.
+        """
         record = self.commit.to_json()
         cause = {
             "graph_commit_id": record["graph_commit_id"],
@@ -74,8 +77,11 @@ class ChangeBlock(Shown):
             "actor_id": record["actor_id"],
             "authored_at": record["created_at"],
         }
-        said = self.commit.message
-        return cause if said is None else {**cause, MESSAGE: said}
+        if self.commit.message is not None:
+            cause[MESSAGE] = self.commit.message
+        if self.commit.members:
+            cause["members"] = [dict(one) for one in self.commit.members]
+        return cause
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form."""

@@ -23,9 +23,9 @@ REMEMBERED = 64
 
 
 class _Made(NamedTuple):
-    """A commit and the id that its caller chose, if any."""
+    """A commit and the ids that its callers chose, if any."""
 
-    operation_id: str | None
+    operation_ids: tuple[str, ...]
     graph_commit_id: str
 
 
@@ -58,7 +58,7 @@ class RecentOperations:
     def find(self, manifest: Manifest, state: BranchState, operation_id: str) -> GraphCommit | None:
         """Return the newest commit of that id among the last ones of a branch, or None."""
         for one in self._newest(manifest, state):
-            if one.operation_id == operation_id:
+            if operation_id in one.operation_ids:
                 return manifest.commit(state, one.graph_commit_id)
         return None
 
@@ -88,7 +88,7 @@ def _read(manifest: Manifest, state: BranchState, known: _Known | None) -> tuple
     last = None if known is None else known.made[0].graph_commit_id
     fresh: list[_Made] = []
     for commit in first_parents(records, records.head):
-        fresh.append(_Made(commit.operation_id, commit.graph_commit_id))
+        fresh.append(_Made(commit.operation_ids, commit.graph_commit_id))
         # Asking for the next one would read its record.
         if len(fresh) == LOOKED_AT or commit.parent_commit_id == last:
             break

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -196,11 +196,11 @@ OPERATIONS: Final = (
 )
 """What a commit may have come from."""
 
-FILTERS: Mapping[str, Callable[[GraphCommit], str | None]] = {
-    "actor": lambda commit: commit.actor_id,
-    "branch": lambda commit: commit.branch or MAIN,
-    "operation": lambda commit: commit.operation,
-    "operation_id": lambda commit: commit.operation_id,
+FILTERS: Mapping[str, Callable[[GraphCommit], Sequence[str | None]]] = {
+    "actor": lambda commit: commit.actors,
+    "branch": lambda commit: (commit.branch or MAIN,),
+    "operation": lambda commit: (commit.operation,),
+    "operation_id": lambda commit: commit.operation_ids or (None,),
 }
 """What commits can be filtered by. Nothing after the `=` means commits that have none."""
 
@@ -223,7 +223,7 @@ def parse_filter(text: object) -> Test:
     if key == "operation_id":
         value = value.strip().upper()  # in any spelling that a write takes
     field = FILTERS[key]
-    return lambda commit: (field(commit) or "") == value
+    return lambda commit: any((one or "") == value for one in field(commit))
 
 
 def find_commit(manifest: Manifest, graph_commit_id: str) -> GraphCommit:

@@ -19,16 +19,26 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class PendingGraph:
-    """The pending tables of a mutation on one state of its branch, opened on first use."""
+    """The pending tables of a mutation on one state of its branch, opened on first use.
+
+    ``beneath`` are the changes of mutations before it that share its commit. ``read`` are the keys of tables that were
+    read besides ``tables``: by the match, and by the rules.
+    """
 
     workspace: Workspace
     state: BranchState
     catalog: Catalog
+    beneath: PendingGraph | None = None
     tables: dict[str, PendingTable] = field(default_factory=dict)
+    read: set[str] = field(default_factory=set)
 
     def table(self, entity: Entity) -> PendingTable:
         """Return the pending table of a type."""
         known = self.tables.get(entity.table_key)
+        if known is None and self.beneath is not None:
+            under = self.beneath.table(entity)
+            known = PendingTable(entity, under.pin, under.table, under)
+            self.tables[entity.table_key] = known
         if known is None:
             pin = self.state.head.tables.get(entity.table_key)
             if pin is None or pin.incarnation != entity.table_incarnation_id:
@@ -46,6 +56,11 @@ class PendingGraph:
         """The tables that the mutation changes, by key."""
         return {key: table for key, table in self.tables.items() if table.is_changed}
 
+    def take_over(self, later: PendingGraph) -> None:
+        """Add the changes of a mutation that was run over these."""
+        for table in later.changed.values():
+            self.table(table.entity).take_over(table)
+
     def cascade(self, node: NodeType, ids: pa.Array) -> int:
         """Remove the edges that begin or end at these nodes; return how many there were."""
         count = 0
@@ -56,12 +71,17 @@ class PendingGraph:
                     count += pending.remove(pending.ids_among(end, ids))
         return count
 
+    @property
+    def row_count(self) -> int:
+        """The number of pending rows."""
+        return sum(table.rows.num_rows for table in self.tables.values())
+
     def check_size(self) -> None:
         """Refuse a mutation with more pending rows than OMNIGRAPH_MUTATION_MAX_ROWS."""
         limit = settings.MUTATION_MAX_ROWS.get()
         if limit is None:
             return
-        rows = sum(table.rows.num_rows for table in self.tables.values())
+        rows = self.row_count
         if rows > limit:
             raise ResourceLimit(
                 f"the mutation holds {rows} rows and OMNIGRAPH_MUTATION_MAX_ROWS is {limit}; load "
