@@ -24,7 +24,8 @@ from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
 from omnigraph.read.view.view import Reader
-from omnigraph.write.mutate import CheckedMutation, Request, _Mutation, mutate
+from omnigraph.write import mutate as mutations
+from omnigraph.write.mutate import CheckedMutation, Request, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
 from tests.opened import workspace_of
@@ -343,15 +344,15 @@ class TestLostRaces:
     def test_the_second_attempt_holds_its_locks_before_it_looks(self, graph, monkeypatch):
         """So nobody who takes locks comes between: the other one waits."""
         seen = []
-        look = _Mutation.run
+        look = mutations.prepare
         team = graph.snapshot().tables["node:Team"].location
 
-        def looking(mutation):
+        def looking(*given):
             held = workspace_of(graph).locks.is_mine(workspace_of(graph).lock_name(team, "main"))
             seen.append(held)
-            return look(mutation)
+            return look(*given)
 
-        monkeypatch.setattr(_Mutation, "run", looking)
+        monkeypatch.setattr(mutations, "prepare", looking)
         with self.overtaking(graph, 1):
             run(graph, 'insert Team { code: "u" }', retries=1)
         assert seen == [False, False, True]  # ours, the one that overtakes it, ours again

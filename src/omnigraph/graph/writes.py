@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
     from omnigraph.pipeline.request import LoadResult
     from omnigraph.write.embed import EmbedResult
-    from omnigraph.write.mutate import MutationResult
+    from omnigraph.write.mutate import MutationResult, Request
 
 
 def load_gathered(
@@ -149,12 +149,46 @@ def mutate(
     group: bool = True,
 ) -> MutationResult:
     """Run a mutation as one commit, alone or with others, or change nothing."""
+    from omnigraph.write.mutate import mutate
+
+    state = access.state
+    check_flag("group", group)
+    request = mutation_request(
+        access,
+        source,
+        name,
+        params,
+        branch=branch,
+        if_commit=if_commit,
+        retries=retries,
+        operation_id=operation_id,
+        message=message,
+    )
+    # Who counts on the head, or on the number of attempts, shares neither with others.
+    if state.group_commit and group and if_commit is None and retries is None:
+        return state.mutations.run(request.branch, request)
+    with TURNS.writing():
+        return mutate(state.workspace, request)
+
+
+def mutation_request(
+    access: Access,
+    source: str | Path,
+    name: str | Mapping[str, Any] | None = None,
+    params: Mapping[str, Any] | None = None,
+    *,
+    branch: str = MAIN,
+    if_commit: str | None = None,
+    retries: int | None = None,
+    operation_id: str | None = None,
+    message: str | None = None,
+) -> Request:
+    """Return a mutation that the actor may run, ready to be run."""
     from omnigraph.commit.replays import WriteRequest
-    from omnigraph.write.mutate import CheckedMutation, Request, mutate
+    from omnigraph.write.mutate import CheckedMutation, Request
 
     state = access.state
     state.ensure_writable()
-    check_flag("group", group)
     target = trim_written_branch(branch)
     access.ask(Action.CHANGE, target)
     name, params = named_or_given(name, params)
@@ -168,7 +202,7 @@ def mutate(
         plan = state.plans.mutation(accepted.catalog, text, name, filename)
         return CheckedMutation(accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params))
 
-    request = Request(
+    return Request(
         check,
         state.reader.view,
         target,
@@ -179,11 +213,6 @@ def mutate(
         blobs=state.blob_policy,
         asked=WriteRequest.checked("mutate", operation_id, message),
     )
-    # Who counts on the head, or on the number of attempts, shares neither with others.
-    if state.group_commit and group and if_commit is None and retries is None:
-        return state.mutations.run(target, request)
-    with TURNS.writing():
-        return mutate(state.workspace, request)
 
 
 def embed(
