@@ -53,7 +53,9 @@ def run_together(graph: Graph, *asked: Asked, branch: str = "main") -> list[Answ
         mutate_together(state_of(graph).workspace, waiting)
         left = [one for one in waiting if not one.is_answered]
         assert len(left) < len(waiting), "the first one was left out"
-        assert left == list(waiting[len(waiting) - len(left) :]), "others than the last were left out"
+        assert left == list(waiting[len(waiting) - len(left) :]), (
+            "others than the last were left out"
+        )
         waiting = left
     return [answer_of(one) for one in members]
 
@@ -69,6 +71,8 @@ def answer_of(one: Mutation) -> Answer:
 def commits_of(answers: Sequence[Answer]) -> list[str | None]:
     """The commit of each answer; None for those without, and for errors."""
     return [
-        None if isinstance(one, OmniGraphError) or one.commit is None else one.commit.graph_commit_id
+        None
+        if isinstance(one, OmniGraphError) or one.commit is None
+        else one.commit.graph_commit_id
         for one in answers
     ]

@@ -146,6 +146,16 @@ class ExportStatsOutput(StatsOutput):
     bytes_written: int
 
 
+class GroupMemberOutput(TypedDict):
+    """One of several mutations that share a commit: who made it, and the first ids it changed of each table."""
+
+    operation_id: NotRequired[str]
+    actor_id: str | None
+    message: NotRequired[str]
+    statements: int
+    ids: dict[str, list[str]]
+
+
 class CauseOutput(TypedDict):
     """The commit that made changes: who, when, on top of what, and with which message, if any."""
 
@@ -156,6 +166,7 @@ class CauseOutput(TypedDict):
     actor_id: str | None
     authored_at: int
     message: NotRequired[str]
+    members: NotRequired[list[GroupMemberOutput]]
 
 
 class ConstraintOutput(TypedDict):

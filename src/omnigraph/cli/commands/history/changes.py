@@ -180,7 +180,16 @@ def put_title(block: Document) -> None:
     put(ChangeText.for_stdout().title(f"{title}, {moment(cause['authored_at'])}"))
     for line in cause.get("message", "").splitlines():
         put(f"  {printable(line)}".rstrip())
+    for member in cause.get("members", ()):
+        put(f"{_INDENT}{_member_text(member)}")
     put_steps(block, _INDENT)
+
+
+def _member_text(member: Document) -> str:
+    """Return who made one of the mutations that share a commit, the first ids it changed, and its message."""
+    ids = (f"{key} {', '.join(some)}" for key, some in member["ids"].items())
+    said = f' "{member["message"].splitlines()[0]}"' if "message" in member else ""
+    return printable(f"by {member['actor_id'] or 'nobody'}: {'; '.join(ids)}{said}")
 
 
 def put_steps(document: Document, indent: str = "") -> None:

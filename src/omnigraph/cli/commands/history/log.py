@@ -8,7 +8,12 @@ from typing import Annotated, Any
 import typer
 
 from omnigraph.cli.call import Invocation
-from omnigraph.cli.commands.history.log_text import put_drawn, put_flat, put_with_messages
+from omnigraph.cli.commands.history.log_text import (
+    actors_text,
+    put_drawn,
+    put_flat,
+    put_with_messages,
+)
 from omnigraph.cli.output import note
 from omnigraph.cli.shared_options import BranchOption, UriArgument, UriOption
 from omnigraph.cli.text_tables import moment, put_facts
@@ -69,7 +74,7 @@ def _put_commits(commits: list[dict[str, Any]]) -> None:
             commit["graph_commit_id"],
             commit["manifest_version"],
             moment(commit["created_at"]),
-            commit["actor_id"],
+            actors_text(commit),
             commit["operation"],
         )
         for commit in commits

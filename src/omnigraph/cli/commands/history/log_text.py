@@ -50,9 +50,30 @@ def put_with_messages(
 
 
 def message_line(commit: Commit) -> str | None:
-    """Return the first line of the message of a commit, cut if it is long; None if it has none."""
-    message = commit["facts"].get("message")
-    return None if message is None else shortened(printable(message.splitlines()[0]), LONGEST_LINE)
+    """Return the first line of the message of a commit, cut if it is long; None if it has none.
+
+    Mutations that share a commit may have one each.
+    """
+    own = commit["facts"].get("message")
+    said = [one["message"] for one in members(commit) if "message" in one] if own is None else [own]
+    if not said:
+        return None
+    lines = dict.fromkeys(message.splitlines()[0] for message in said)
+    return shortened(printable("; ".join(lines)), LONGEST_LINE)
+
+
+def members(commit: Commit) -> Sequence[Mapping[str, Any]]:
+    """Return the mutations that share a commit; none if it is of one operation."""
+    found: Sequence[Mapping[str, Any]] = commit["facts"].get("group", {}).get("members", ())
+    return found
+
+
+def actors_text(commit: Commit) -> str | None:
+    """Return who made a commit; of mutations that share it, everybody once."""
+    if commit["actor_id"] is not None or not members(commit):
+        actor: str | None = commit["actor_id"]
+        return actor
+    return ", ".join(dict.fromkeys(one["actor_id"] or EMPTY for one in members(commit)))
 
 
 def put_drawn(document: Mapping[str, Any]) -> None:
@@ -73,7 +94,7 @@ _PARENTS = ("parent_commit_id", "merged_parent_commit_id")
 
 def _facts(commit: Commit) -> tuple[str, str, str, str]:
     """Return what is said of a commit: id, time, actor and operation."""
-    actor = commit["actor_id"] or EMPTY
+    actor = actors_text(commit) or EMPTY
     time = moment(commit["created_at"])
     return commit["graph_commit_id"], time, printable(actor), commit["operation"]
 
