@@ -265,10 +265,10 @@ def prepare(
         None,
         columns=None if asked.returned is None else [c.name for c in asked.returned.columns],
     )
-    table = None
+    shown = None
     if asked.returned is not None:
-        table = returned(asked.returned, rows, graph.table, params)
-    prepared = Prepared(request, checked, graph, result, table)
+        shown = returned(asked.returned, rows, graph.table, params)
+    prepared = Prepared(request, checked, graph, result, shown)
     if prepared.is_changed:
         _validate(graph, runner)
     return prepared
