@@ -67,6 +67,11 @@ class OmniGraphError(Exception):
         """Pickle by the shown text and the attributes; details that never arrived are not asked for again."""
         return _rebuild, (type(self), str(self)), self.__dict__
 
+    def advise(self, text: str) -> None:
+        """Add a next step to the message."""
+        self.message = shortened(f"{self.message}; {text}")
+        self.args = (f"{self.label}: {self.message}" if self.label else self.message,)
+
     def body(self) -> dict[str, Any]:
         """Return the JSON body of this error for HTTP, and for ``--json`` on the command line."""
         body: dict[str, Any] = {"error": str(self), "kind": self.code}
@@ -182,6 +187,12 @@ class SourceError(OmniGraphError):
         self.source = source
         self.filename = filename
         self.hint = None if hint is None else shortened(hint)
+        self._note_snippet()
+
+    def advise(self, text: str) -> None:
+        """Add a next step to the hint."""
+        self.hint = shortened(text if self.hint is None else f"{self.hint}; {text}")
+        self.__notes__ = []
         self._note_snippet()
 
     def shown_in(self, source: str, filename: str | None = None) -> Self:

@@ -162,6 +162,12 @@ class BadRequest(OmniGraphError):
     def __init__(self, message: str, **details: Any) -> None:
         super().__init__(message, **{"reason": message, **details})
 
+    def advise(self, text: str) -> None:
+        """Add a next step to the message, and to the reason that is the message."""
+        if self.details.get("reason") == self.message:
+            self.details["reason"] = f"{self.message}; {text}"
+        super().advise(text)
+
     def read_body(self, body: Mapping[str, Any]) -> None:
         """Take the message for the reason, as a new error does."""
         super().read_body(body)

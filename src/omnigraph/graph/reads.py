@@ -12,10 +12,12 @@ from omnigraph.errors import BadRequest, HistoryReclaimed
 from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
+from omnigraph.graph.unknown_here import advised_to_merge
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.language import read_source
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
 from omnigraph.manifest.snapshot import Snapshot, Target
@@ -43,7 +45,11 @@ def query(
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
-    with TURNS.reading():
+
+    def fits(_: object, __: object, main: Catalog) -> bool:
+        return _plan(access.state, main, source, chosen) is not None
+
+    with TURNS.reading(), advised_to_merge(access, target.branch or MAIN, fits):
         return retry_if_remade(
             target, lambda: _query(access, source, chosen, given, target, profile, limits)
         )

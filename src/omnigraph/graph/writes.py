@@ -21,6 +21,7 @@ from omnigraph.graph.arguments import (
 from omnigraph.graph.caches import AcceptedSchema
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
+from omnigraph.graph.unknown_here import advised_to_merge, names_what_main_has
 from omnigraph.lang.query.compile import reads_graph
 from omnigraph.lang.query.params import bind, named_or_given
 from omnigraph.lang.schema.catalog import Catalog
@@ -53,7 +54,10 @@ def load_gathered(
     acting = access.acting(asked.actor)
     asked = replace(asked, actor=acting.actor)
     before_fork = ask_load(acting, asked)
-    with load_input(state, asked.branch, asked.from_branch) as inputs:
+    with (
+        advised_to_merge(access, asked.branch, names_what_main_has),
+        load_input(state, asked.branch, asked.from_branch) as inputs,
+    ):
         gather(inputs)
         return _run_load(state, inputs, asked, before_fork)
 
@@ -197,9 +201,13 @@ def mutation_request(
         # What is matched or returned could be read no other way without leave to read.
         access.ask(Action.READ, target)
 
+    def fits(_: object, __: object, main: Catalog) -> bool:
+        return state.plans.mutation(main, text, name, filename) is not None
+
     def check(at: BranchState) -> CheckedMutation:
         accepted = state.schemas.at(at)
-        plan = state.plans.mutation(accepted.catalog, text, name, filename)
+        with advised_to_merge(access, target, fits):
+            plan = state.plans.mutation(accepted.catalog, text, name, filename)
         return CheckedMutation(accepted.catalog, accepted.ir_hash, plan, bind(plan.params, params))
 
     return Request(
