@@ -367,6 +367,8 @@ def _fraction(token: Token) -> float:
 
 
 def _call(word: Token, made: tuple[Any, ...], close: Token, distinct: bool) -> ast.Call:
+    if word in ast.AGGREGATES:
+        _refuse_conditions(word, made)
     args = tuple(value_of(arg, f"`{word}(…)`") for arg in made)
     if word not in _ARGUMENTS:
         args = tuple(_truth_of_text_call(arg) for arg in args)
@@ -378,6 +380,17 @@ def _call(word: Token, made: tuple[Any, ...], close: Token, distinct: bool) -> a
         fail(f"`{word}` takes {wanted} argument{plural}, found {len(args)}", call.span)
     _check_ranking(call)
     return call
+
+
+def _refuse_conditions(word: Token, made: tuple[Any, ...]) -> None:
+    """Refuse a condition that an aggregate takes: it is true or false, so `count` would count every row."""
+    for one in made:
+        if type(one) not in EXPRESSIONS and (type(one) in CONDITIONS or type(one) is Joined):
+            fail(
+                f"a condition as a value stands in parentheses, also in `{word}(…)`",
+                one.span,
+                "to count the rows that satisfy it, write `count(if($x.p > 1, 1))`",
+            )
 
 
 def _truth_of_text_call(arg: ast.Expr) -> ast.Expr:

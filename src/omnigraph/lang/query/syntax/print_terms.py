@@ -30,7 +30,8 @@ def expression(expr: ast.Expr) -> str:
             return f"({expr.name})" if expr.name in _KEYWORDS else expr.name
         case ast.Call():
             distinct = "distinct " if expr.distinct else ""
-            return f"{expr.function}({distinct}{', '.join(map(_argument, expr.args))})"
+            shown = ", ".join(_argument(arg, expr.function) for arg in expr.args)
+            return f"{expr.function}({distinct}{shown})"
         case ast.Arithmetic():
             return _arithmetic(expr)
         case ast.Minus():
@@ -49,9 +50,10 @@ def expression(expr: ast.Expr) -> str:
             return "null"
 
 
-def _argument(arg: ast.Expr) -> str:
-    """An argument, in which a condition needs no parentheses unless it is a text predicate."""
-    if isinstance(arg, ast.Truth) and not isinstance(arg.condition, ast.TextClause):
+def _argument(arg: ast.Expr, function: str) -> str:
+    """An argument; a condition needs no parentheses unless it is a text predicate or an aggregate takes it."""
+    is_text = isinstance(arg, ast.Truth) and isinstance(arg.condition, ast.TextClause)
+    if isinstance(arg, ast.Truth) and not is_text and function not in ast.AGGREGATES:
         return condition(arg.condition)
     if isinstance(arg, ast.Name) and arg.name == "distinct":
         return arg.name
