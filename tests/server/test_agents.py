@@ -80,6 +80,37 @@ def test_an_agent_writes_what_http_shows(serve):
     assert {"name": "cyd"} in rows
 
 
+def test_texts_without_a_name_over_http_and_as_tools(serve):
+    older = "($least: I32) match { $p: Person  $p.age >= $least } return { $p.name as name } order { name }"
+    ageing = """
+    ($rows: [{ name: String, years: I32 }])
+    for $r in $rows
+    match { $p: Person { name: $r.name } }
+    update $p set { age: $p.age + $r.years }
+    return { $p.name as name, $p.age as age }
+    """
+    given = {"rows": [{"name": "bob", "years": 1}, {"name": "ada", "years": 2}]}
+
+    async def conversation(client):
+        asked = await client.call_tool("query", {"query": older, "params": {"least": 40}})
+        done = await client.call_tool("mutate", {"query": ageing, "params": given})
+        return asked.structured_content, done.structured_content
+
+    with threaded(serve()) as running:
+        answer = running.http.post(
+            "/graphs/default/query", {"query": older, "params": {"least": 40}}
+        )
+        changed = running.http.post("/graphs/default/mutate", {"query": ageing, "params": given})
+        asked, done = talk(running.http, conversation)
+        named = running.http.post("/graphs/default/query", {"query": older, "name": "older"})
+    assert answer.json()["rows"] == asked["rows"] == [{"name": "bob"}]
+    assert answer.json()["query_name"] is asked["query_name"] is None
+    assert changed.json()["columns"] == ["name", "age"]
+    assert changed.json()["rows"] == [{"name": "bob", "age": 42}, {"name": "ada", "age": 38}]
+    assert done["rows"] == [{"name": "bob", "age": 43}, {"name": "ada", "age": 40}]
+    assert named.status == 400
+
+
 def test_tools_that_an_actor_may_never_call_are_not_there(serve):
     async def conversation(client):
         names = {tool.name for tool in (await client.list_tools()).tools}

@@ -27,7 +27,8 @@ from tests.oracle.mutations import Changed, WriteRefused, ids_of, mutate
 from tests.read.test_extended import comparable, stored
 from tests.sampling import runs_all
 from tests.stored import read_back
-from tests.write.model import Model, Refused
+from tests.write.fixed_mutations import FILL, FIXED, SCHEMA
+from tests.write.model import Edge, Model, Node, Prop, Refused
 from tests.write.random_model import make_model, schema_text
 from tests.write.random_mutations import FORMS, WholeMutation
 
@@ -51,6 +52,26 @@ def ascending_ids(monkeypatch):
     """New ids in the order in which they are made: so it can be told which of equal new nodes is which."""
     numbers = itertools.count()
     monkeypatch.setattr(identity, "new_ulid", lambda: f"7Z{next(numbers):024d}")
+
+
+def plain_model() -> Model:
+    """The rules of the graph of the fixed mutations."""
+    numbers = [Prop("n", "I64"), Prop("s", "I32"), Prop("f", "F64")]
+    nodes = [
+        Node("P", [Prop("name", "String", required=True), *numbers], ("name",)),
+        Node("Q", [Prop("name", "String", required=True), Prop("n", "I64")], ("name",)),
+        Node("R", [Prop("title", "String", required=True)]),
+    ]
+    edges = [
+        Edge("K", "P", "P", [Prop("w", "I64")]),
+        Edge("L", "P", "Q", []),
+        Edge("C", "P", "P", [Prop("y", "I64"), Prop("w", "I64")], unique=[("src", "dst", "y")]),
+        Edge("T", "P", "P", [Prop("w", "I64")], unique=[("src", "dst")]),
+    ]
+    return Model({one.name: one for one in nodes}, {one.name: one for one in edges})
+
+
+PLAIN_MODEL = plain_model()
 
 
 def judged(model: Model, changed: Changed) -> None:
@@ -122,6 +143,8 @@ class History:
     place: Path
     seed: int
     forms: Counter[str]
+    deaths: float = 0.1
+    """How often the writer of a mutation dies."""
 
     def run(self, steps: int) -> None:
         """Make mutations one after the other, here and there."""
@@ -140,31 +163,33 @@ class History:
     def step(self, number: int) -> None:
         """One random mutation that compiles."""
         self.model.rows = {name: dict(rows) for name, rows in self.plain.nodes.items()}
+        made = WholeMutation(self.rnd, self.model)
+        text = made.text()
+        if self.perform(text, made.given, f"seed {self.seed}, step {number}"):
+            self.forms.update(made.forms)
+        else:
+            self.forms["(does not compile)"] += 1
+
+    def perform(self, text: str, given: dict[str, Any], about: str) -> bool:
+        """Run a mutation here and there; False if it does not compile."""
         catalog = self.graph.schema.catalog
-        while True:
-            made = WholeMutation(self.rnd, self.model)
-            text = made.text()
-            try:
-                plan = compile_query(catalog, text)
-            except OmniGraphError:
-                self.forms["(does not compile)"] += 1
-            else:
-                break
-        assert isinstance(plan, MutationPlan)
-        self.forms.update(made.forms)
-        self.shown = (
-            f"seed {self.seed}, step {number}: {text} {made.given}\n{self.plain}\n{self.schema}"
-        )
         try:
-            changed = mutate(catalog, plan, self.plain, bind(plan.params, made.given), 0)
+            plan = compile_query(catalog, text)
+        except OmniGraphError:
+            return False
+        assert isinstance(plan, MutationPlan)
+        self.shown = f"{about}: {text} {given}\n{self.plain}\n{self.schema}"
+        try:
+            changed = mutate(catalog, plan, self.plain, bind(plan.params, given), 0)
             judged(self.model, changed)
         except (WriteRefused, Refused) as refused:
-            self.refused(text, made.given, refused.kinds)
-            return
-        if changed.commits and self.rnd.random() < 0.1:
-            self.die(text, made.given, changed)
+            self.refused(text, given, refused.kinds)
+            return True
+        if changed.commits and self.rnd.random() < self.deaths:
+            self.die(text, given, changed)
         else:
-            self.done(text, made.given, plan, changed)
+            self.done(text, given, plan, changed)
+        return True
 
     def refused(self, text: str, given: dict[str, Any], kinds: set[str]) -> None:
         """Whatever is refused, for one of these reasons, leaves nothing."""
@@ -229,6 +254,33 @@ class History:
             assert found == self.plain, self.shown
         else:
             self.settle(changed)
+
+
+@pytest.fixture
+def small(tmp_path):
+    """The graph of the fixed mutations, again for each."""
+    opened = []
+
+    def make(number: int) -> History:
+        history = History(tmp_path / str(number), number, Counter(), deaths=0.0)
+        history.rnd, history.schema = random.Random(0), SCHEMA
+        history.model = PLAIN_MODEL
+        history.graph = init(history.place, SCHEMA)
+        history.graph.mutate(FILL)
+        history.plain = read_back(history.graph)
+        opened.append(history.graph)
+        return history
+
+    yield make
+    for graph in opened:
+        graph.close()
+
+
+def test_fixed_mutations_do_what_the_specification_says(small):
+    compiled = [small(at).perform(text, given, "fixed") for at, (text, given) in enumerate(FIXED)]
+    assert (
+        compiled.count(False) == 2
+    )  # a number that does not fit its property, and an unknown variable
 
 
 def told(forms: Counter[str], title: str) -> None:

@@ -754,3 +754,14 @@ class TestPlainInserts:
             "fay": 81,
             "gus": None,
         }
+
+
+def test_no_rows_do_nothing_whatever_the_values(people):
+    before = state(people)
+    text = (
+        'match { $p: Person { name: "nobody" } } update Person set { age: $big } where name = "ann"'
+    )
+    result = run(people, text, "$big: I64", {"big": 2**40})
+    assert counts(result) == (0, 0)
+    assert result.commit is None
+    assert state(people) == before

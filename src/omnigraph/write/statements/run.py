@@ -184,6 +184,8 @@ class Statements:
         if statement.var is not None:
             self._count(statement, self._update_variable(statement, statement.var, pending))
             return
+        if not self.scene.rows.length:
+            return  # not even a value that fits no entity matters
         assert statement.where is not None
         where = self._where(pending, statement.where)
         found: list[pa.Array] = []
