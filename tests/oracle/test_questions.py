@@ -8,22 +8,31 @@ import io
 import json
 import re
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 import omnigraph as og
 from omnigraph.lang.query import compile_query
-from omnigraph.lang.query.ir import ReadPlan
+from omnigraph.lang.query.ir import MutationPlan, ReadPlan
 from omnigraph.lang.query.params import bind
 from omnigraph.lang.schema import compile_schema
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import run, to_json_rows
+from tests.oracle.mutations import mutate
 
 PAGE = Path(__file__).parents[2] / "docs" / "user" / "questions.md"
 BLOCK = re.compile(r"^```python\n(.*?)^```\n(?:```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
 TITLE = re.compile(r"^\*\*((?:IS|IC|Films |Shop |Users )\d+)\*\* ", re.MULTILINE)
 WAITING = re.compile(r"^\| ((?:Films|Users) \d+): ", re.MULTILINE)
+
+
+class Answered(NamedTuple):
+    """What the page shows of a mutation."""
+
+    affected_nodes: int
+    affected_edges: int
+    rows: list[dict[str, Any]] | None
 
 
 class Judged:
@@ -37,11 +46,23 @@ class Judged:
         """Keep the records as plain rows."""
         self.plain = Graph.load(self.catalog, "\n".join(map(json.dumps, records)))
 
-    def query(self, text: str, params: dict[str, Any]) -> list[dict[str, Any]]:
+    def query(self, text: str, params: dict[str, Any] | None = None) -> list[dict[str, Any]]:
         """The oracle's rows as JSON values."""
         plan = compile_query(self.catalog, text)
         assert isinstance(plan, ReadPlan)
         return to_json_rows(plan, run(plan, self.plain, bind(plan.params, params), 0))
+
+    def mutate(self, text: str, params: dict[str, Any]) -> Answered:
+        """The oracle's rows and counts; the graph is what it made of it."""
+        plan = compile_query(self.catalog, text)
+        assert isinstance(plan, MutationPlan)
+        done = mutate(self.catalog, plan, self.plain, bind(plan.params, params), 0)
+        self.plain = done.graph
+        rows = None
+        if plan.returned is not None:
+            shown = ReadPlan(None, (), (), plan.returned.columns, ())
+            rows = to_json_rows(shown, done.rows or [])
+        return Answered(done.nodes, done.edges, rows)
 
     def close(self) -> None:
         """Nothing is open."""
@@ -52,15 +73,13 @@ def test_the_oracle_gives_the_answers_of_the_page(monkeypatch):
     namespace: dict[str, Any] = {}
     asked = 0
     for code, shown in BLOCK.findall(PAGE.read_text("utf-8")):
-        if ".mutate(" in code:  # the oracle only reads
-            asked += 1
-            continue
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
         answer = [ast.literal_eval(line) for line in printed.getvalue().splitlines()]
         assert answer == [ast.literal_eval(line) for line in shown.splitlines()], code
-        asked += "ask(" in code and "def ask(" not in code
+        is_asked = "ask(" in code or ".mutate(" in code
+        asked += is_asked and "def ask(" not in code
     assert asked == len(TITLE.findall(PAGE.read_text("utf-8")))
 
 
