@@ -13,6 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, PolicyDenied
+from omnigraph.graph.graph import state_of
 from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot import booted
 from omnigraph.server.process.boot_data import BootData
@@ -225,6 +226,7 @@ class TestState:
                 "rw",
                 "background",
             )
+            assert state_of(served.graph).group_commit
             assert served.mode == ("open" if tokens is None else "default_deny")
             assert state.is_open is (tokens is None)
             assert [str(host) for host in state.hosts.allowed] == ["x.org"]

@@ -189,16 +189,14 @@ class TestBindings:
 
 
 class TestOthers:
-    @pytest.mark.parametrize(
-        "flag",
-        [
-            ("--no-group-commit",),
-            ("--require-all-graphs",),
-        ],
-    )
+    @pytest.mark.parametrize("flag", ["--require-all-graphs"])
     def test_what_is_not_there_yet_is_refused_by_name(self, flag):
-        with pytest.raises(Misuse, match=f"{flag[0]} is not in this release"):
-            refuse_what_is_not_there_yet(parse("--store", "g", *flag))
+        with pytest.raises(Misuse, match=f"{flag} is not in this release"):
+            refuse_what_is_not_there_yet(parse("--store", "g", flag))
+
+    def test_mutations_share_commits_unless_that_is_turned_off(self):
+        assert parse("--store", "g").group_commit
+        assert not parse("--store", "g", "--no-group-commit").group_commit
 
     @pytest.mark.parametrize("text", ["0", "-1", "two", "", "1.5", "٣"])
     def test_workers_are_a_number(self, text):

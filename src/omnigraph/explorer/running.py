@@ -179,6 +179,7 @@ def _options(wanted: Wanted) -> Options:
         queries={} if wanted.queries is None else {DEFAULT_ID: wanted.queries},
         agents=False,
         explorer=True,
+        group_commit=True,
         workers=1,
         metrics=None,
         not_yet=(),

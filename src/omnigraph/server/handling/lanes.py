@@ -22,6 +22,8 @@ Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 WRITE_THREADS: Final = 8
+MUTATION_THREADS: Final = 64
+"""Mutations have threads of their own: most of them wait for a commit that they share."""
 STREAM_THREADS: Final = 8
 ENCODING_THREADS: Final = 4
 UNWATCHED: Final = 0.05
@@ -38,6 +40,7 @@ class Lanes:
     def __init__(self, read_threads: int) -> None:
         self.reads = ReadLane(read_threads)
         self.writes = ThreadPoolExecutor(WRITE_THREADS, "omnigraph-write")
+        self.mutations = ThreadPoolExecutor(MUTATION_THREADS, "omnigraph-mutation")
         self.streams = ThreadPoolExecutor(STREAM_THREADS, "omnigraph-stream")
         self.encoding = ThreadPoolExecutor(ENCODING_THREADS, "omnigraph-encode")
         """Bodies to disk, and answers to bytes: short pieces of work that never wait for a client."""
@@ -64,7 +67,7 @@ class Lanes:
         """Stop what can be stopped, and take no more work."""
         self.cancel_all()
         self.reads.close()
-        for pool in (self.writes, self.streams, self.encoding):
+        for pool in (self.writes, self.mutations, self.streams, self.encoding):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def run(
@@ -86,7 +89,7 @@ class Lanes:
         except BaseException:
             ended()
             raise
-        if pool is self.writes:
+        if pool in (self.writes, self.mutations):
             self._writing.add(running)
             running.add_done_callback(self._writing.discard)
         try:

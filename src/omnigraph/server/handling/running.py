@@ -218,8 +218,10 @@ class Engine:
         watch = Watch(exchange.receive, Cancel())
         watch.begin_soon(self.lanes.unwatched)
         try:
-            answer = await self.lanes.run(
-                self.lanes.writes,
+            lanes = self.lanes
+            is_mutation = asked.operation.answer == "MutationAnswer"
+            answer = await lanes.run(
+                lanes.mutations if is_mutation else lanes.writes,
                 lambda: _document(exchange, asked, work()),
                 watch.token,
                 leave,

@@ -50,7 +50,13 @@ def booted(
         server = data.server_bundle
         for name, uri in options.graphs:
             (checker, mode), stored = decided[name], registries.get(name)
-            graph = open_graph(uri, policy=checker, upkeep="background", local_files=False)
+            graph = open_graph(
+                uri,
+                policy=checker,
+                upkeep="background",
+                local_files=False,
+                group_commit=options.group_commit,
+            )
             cleanup.callback(graph.close)
             if stored is not None:
                 check_fit(graph, stored)

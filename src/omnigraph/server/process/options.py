@@ -31,7 +31,6 @@ MOST_WORKERS: Final = 256
 _BINDINGS: Final = ("--policy", "--server-policy", "--queries")
 _NOT_YET: Final = {
     "--cluster": "serve graphs with --store or --graph",
-    "--no-group-commit": "every write is a commit of its own already",
     "--require-all-graphs": "a server of --store and --graph starts with all its graphs or not at all",
 }
 """What belongs to later releases, and what to do meanwhile."""
@@ -57,6 +56,7 @@ class Options:
     queries: Mapping[str, Path]
     agents: bool
     explorer: bool
+    group_commit: bool
     workers: int
     metrics: tuple[str, int] | None
     not_yet: tuple[str, ...]
@@ -112,6 +112,7 @@ def _checked(given: argparse.Namespace) -> Options:
         queries=_bound("--queries", given.queries, graphs, shared=False),
         agents=not given.no_mcp,
         explorer=settings.EXPLORER.get() and not given.no_ui,
+        group_commit=not given.no_group_commit,
         workers=_workers(workers.strip()),
         metrics=None if metrics is None else _address(metrics, "--metrics-bind"),
         not_yet=tuple(used),
@@ -303,9 +304,13 @@ def _parser() -> argparse.ArgumentParser:
     add("--metrics-bind", metavar="HOST:PORT", help="where /metrics is (nowhere)")
     add("--no-mcp", action="store_true", help="offer no tools to agents")
     add("--no-ui", action="store_true", help="leave out the explorer at /ui/")
+    add(
+        "--no-group-commit",
+        action="store_true",
+        help="make a commit for each mutation, also for those that wait for another one",
+    )
     add("--version", action="version", version=version_text())
     # Known, so that they can be refused by name.
     add("--cluster", help=argparse.SUPPRESS)
-    for flag in ("--no-group-commit", "--require-all-graphs"):
-        add(flag, action="store_true", help=argparse.SUPPRESS)
+    add("--require-all-graphs", action="store_true", help=argparse.SUPPRESS)
     return parser
