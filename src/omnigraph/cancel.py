@@ -88,7 +88,7 @@ class Cancel:
         if self._cancelled:
             raise Cancelled
         if self._ends is not None and (now := monotonic()) >= self._ends:
-            raise _out_of_time(cast("float", self.timeout), now - self._started)
+            raise out_of_time(cast("float", self.timeout), now - self._started)
         if self._parent is not None:
             look_at(self._parent)
 
@@ -114,7 +114,8 @@ def _seconds(timeout: Timeout) -> float | None:
         return None
 
 
-def _out_of_time(timeout: float, spent: float) -> ResourceLimit:
+def out_of_time(timeout: float, spent: float) -> ResourceLimit:
+    """Return what work that took ``spent`` seconds fails with when it was allowed ``timeout``."""
     limit = math.ceil(timeout * 1000)
     return ResourceLimit(
         f"the time limit of {timeout:g} s was reached; narrow what is asked for, or allow more time",

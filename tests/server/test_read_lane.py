@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from omnigraph.cancel import Cancel, Cancelled, look
-from omnigraph.errors import Busy, QueryCancelled
+from omnigraph.errors import Busy, QueryCancelled, ResourceLimit
 from omnigraph.server.handling import read_lane
 from omnigraph.server.handling.read_lane import ReadJob, ReadLane
 
@@ -421,3 +421,29 @@ def test_threads_end_with_the_lane():
     for thread in set(run(work(ReadLane(3)))) - before:
         thread.join(30)
         assert not thread.is_alive()
+
+
+def test_a_read_that_does_not_notice_its_time_is_answered_for(clock):
+    async def work(lane: ReadLane):
+        gate = threading.Event()
+        stuck = ReadJob("ada", gate.wait, Cancel(), 2.0)
+        task = asyncio.create_task(lane.run(stuck))
+        await until(lambda: lane.running == 1)
+        lane.end_by(stuck, 2.0)
+        clock.now += 2.0 + read_lane.GRACE / 2
+        lane.end_by(stuck, 2.0)
+        await asyncio.sleep(0)
+        assert not task.done()
+        clock.now += read_lane.GRACE
+        lane.end_by(stuck, 2.0)
+        with pytest.raises(ResourceLimit) as raised:
+            await task
+        # Its thread is still there, and so is the turn that it has.
+        assert lane.running == 1
+        gate.set()
+        await until(lambda: lane.running == 0)
+        return raised.value.details
+
+    with lane_of(1) as lane:
+        details = run(work(lane))
+    assert (details["resource"], details["limit"]) == ("query_milliseconds", 2000)

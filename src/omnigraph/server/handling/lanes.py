@@ -119,14 +119,19 @@ def _when_done(running: Future[Any], ended: Callable[[], object]) -> None:
 class Watch:
     """Looks whether the client of one request is still there, from a moment on; fires a token if not."""
 
-    __slots__ = ("_receive", "_soon", "_task", "_when_gone", "gone", "token")
+    __slots__ = ("_receive", "_soon", "_task", "_when_begun", "_when_gone", "gone", "token")
 
     def __init__(
-        self, receive: Receive, token: Cancel, when_gone: Callable[[], object] | None = None
+        self,
+        receive: Receive,
+        token: Cancel,
+        when_gone: Callable[[], object] | None = None,
+        when_begun: Callable[[], object] | None = None,
     ) -> None:
         self._receive = receive
         self._task: asyncio.Task[None] | None = None
         self._when_gone = when_gone
+        self._when_begun = when_begun
         self._soon: Unwatched | None = None
         self.token = token
         self.gone = False
@@ -140,6 +145,8 @@ class Watch:
         """Look from now on. The body must have been received."""
         if self._task is None:
             self._task = asyncio.get_running_loop().create_task(self._look())
+            if self._when_begun is not None:
+                self._when_begun()
         return self._task
 
     async def _look(self) -> None:

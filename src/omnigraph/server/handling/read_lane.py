@@ -24,7 +24,7 @@ from queue import SimpleQueue
 from time import monotonic
 from typing import Any, Final, TypeVar
 
-from omnigraph.cancel import Cancel, within
+from omnigraph.cancel import Cancel, out_of_time, within
 from omnigraph.errors import Busy
 from omnigraph.server.limits import (
     WAITING_READERS,
@@ -36,6 +36,8 @@ T = TypeVar("T")
 
 SLOW: Final = 0.005
 """Seconds after which a read is no short one: another thread then takes what waits."""
+GRACE: Final = 1.0
+"""Seconds that a read has after its time to notice; then it is answered for, whatever it waits for."""
 ABOUT: Final = 0.1
 """Seconds for which an actor is about after a read of it: so long nobody else has more than half of the turns."""
 
@@ -182,6 +184,21 @@ class ReadLane:
             self._stops_waiting(job)
         if failure is not None:
             job.refuse(failure)
+
+    def end_by(self, job: ReadJob, seconds: float | None) -> None:
+        """Answer for a read that is over its time and does not notice: a store that hangs may keep it for long.
+
+        Its thread and its turn are free when it has ended.
+        """
+        if seconds is None or job.answer.done():
+            return
+        now = monotonic()
+        left = (now if job.is_waiting else job.began) + seconds + GRACE - now
+        if left <= 0:
+            job.refuse(out_of_time(seconds, now - job.began))
+            return
+        timer = asyncio.get_running_loop().call_later(left, self.end_by, job, seconds)
+        job.answer.add_done_callback(lambda _: timer.cancel())
 
     def close(self) -> None:
         """Let the threads end when they are done, and take no more work."""

@@ -122,7 +122,12 @@ class Engine:
         """Run a read in its turn, and send its answer."""
         token = Cancel()
         job = ReadJob(exchange.actor, partial(_made, exchange, asked), token, self._timeout)
-        watch = Watch(exchange.receive, token, lambda: self.reads.forget(job, ClientGone()))
+        watch = Watch(
+            exchange.receive,
+            token,
+            lambda: self.reads.forget(job, ClientGone()),
+            lambda: self.reads.end_by(job, self._seconds_of(asked.request)),
+        )
         watch.begin_soon(self.lanes.unwatched)
         try:
             answer = await self.reads.run(job)
@@ -133,6 +138,12 @@ class Engine:
             raise
         finally:
             watch.end()
+
+    def _seconds_of(self, request: Wire) -> float | None:
+        """Return how long a read may take: as long as it asks for, and the server allows."""
+        asked = getattr(request, "timeout_ms", None)
+        given = [self._timeout, None if asked is None else asked / 1000]
+        return min((each for each in given if each is not None), default=None)
 
     async def _send_read(
         self, exchange: Exchange, asked: Asked, watch: Watch, answer: Whole | Long | BlobReply
