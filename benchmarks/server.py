@@ -1,9 +1,9 @@
 """The server beside the same work embedded: processor time, rates, memory. Needs Linux.
 
-    ./dev bench server [PART]... [--small] [--export-mb N] [--json]
+    ./dev bench server [PART]... [--small] [--export-mb N] [--minutes N] [--json]
 
 Both sides run in processes of their own, in turns where a busy machine would make a difference. `--small` is a
-fiftieth of the data; the bars are meant for all of it.
+fiftieth of the data; the bars are meant for all of it. `soak`, everything at once for ten minutes, runs when it is named.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.serving import graphs, policies
+from benchmarks.serving import soak as soaking
+from benchmarks.serving import workers as several
 from benchmarks.serving.figures import Figure
 from benchmarks.serving.graphs import HEAVY, LARGE, POINT, RAISE, ROWS, SMALL, Sizes
 from benchmarks.serving.http import Connection, many, query_body
@@ -44,8 +46,8 @@ rules:
 class Bench:
     """The graphs and files of one run, made when a part first needs them."""
 
-    def __init__(self, place: Path, sizes: Sizes) -> None:
-        self.place, self.sizes = place, sizes
+    def __init__(self, place: Path, sizes: Sizes, minutes: float) -> None:
+        self.place, self.sizes, self.minutes = place, sizes, minutes
 
     def people(self) -> Path:
         """The graph for queries."""
@@ -332,9 +334,23 @@ def policy(bench: Bench) -> Iterator[Figure]:
     yield from policies.requests(bench.place, bench.people(), bench.sizes.persons)
 
 
+def workers(bench: Bench) -> Iterator[Figure]:
+    """What a second worker adds, and what reads keep beside writers."""
+    sizes = bench.sizes
+    yield from several.two_against_one(bench.people(), sizes.persons, sizes.seconds)
+    yield from several.beside_writers(bench.people(), sizes.persons, sizes.seconds)
+
+
+def soak(bench: Bench) -> Iterator[Figure]:
+    """Everything at once for some minutes."""
+    yield from soaking.soak(bench.people(), bench.sizes.persons, bench.minutes)
+
+
 PARTS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
-    part.__name__: part for part in (ready, point, mutation, rows, export, load, blob, busy, policy)
+    part.__name__: part
+    for part in (ready, point, mutation, rows, export, load, blob, busy, policy, workers, soak)
 }
+ONLY_WHEN_ASKED = ("soak",)
 
 
 def main() -> None:
@@ -344,6 +360,7 @@ def main() -> None:
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--only", action="append", choices=PARTS, help="a part; repeatable")
     parser.add_argument("--export-mb", type=int, help="the size of the export")
+    parser.add_argument("--minutes", type=float, default=10, help="how long `soak` goes on")
     parser.add_argument("--json", action="store_true", help="everything measured as JSON")
     chosen = parser.parse_args()
     parts = [*chosen.parts, *(chosen.only or ())]
@@ -355,8 +372,8 @@ def main() -> None:
     figures: list[Figure] = []
     print(f"load average {os.getloadavg()[0]:.1f}", file=sys.stderr)
     with tempfile.TemporaryDirectory() as name:
-        bench = Bench(Path(name), sizes)
-        for part in parts or PARTS:
+        bench = Bench(Path(name), sizes, chosen.minutes)
+        for part in parts or [part for part in PARTS if part not in ONLY_WHEN_ASKED]:
             for figure in PARTS[part](bench):
                 figures.append(figure)
                 if not chosen.json:

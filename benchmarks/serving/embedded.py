@@ -99,8 +99,18 @@ def clients(
     return many(host, int(port), int(count), float(seconds), request, token)
 
 
+def flooded(host: str, port: str, persons: str, kind: str, seconds: str) -> dict[str, Any]:
+    """Reads of a kind over many connections of a server, in a process of their own."""
+    from benchmarks.serving.flood import flood
+    from benchmarks.serving.workers import CONNECTIONS, requests
+
+    asked = requests(host, int(port), kind, int(persons))
+    return flood(host, int(port), CONNECTIONS, float(seconds), asked)
+
+
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
-    function.__name__: function for function in (point, rows, export, mutations, opening, clients)
+    function.__name__: function
+    for function in (point, rows, export, mutations, opening, clients, flooded)
 }
 
 if __name__ == "__main__":
