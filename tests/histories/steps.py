@@ -178,6 +178,9 @@ class Steps:
                 if home is branch.home and other is not branch:
                     return "*"
                 home = home.made_from
+        tags = sorted(
+            name for name, commit in self.model.tags.items() if commit.home is branch.home
+        )
         for base in self.bases_without(branch):
             equal = equal_by_construction(self.model.commits, base)
             known = set().union(*(ancestors(o.head) for o in self.model.branches.values()))
@@ -187,10 +190,8 @@ class Steps:
             if not left:
                 return "*"
             if not any(one.must_be_readable for one in left):
-                return None  # a cleanup may have left only the copy on this branch
-        tags = sorted(
-            name for name, commit in self.model.tags.items() if commit.home is branch.home
-        )
+                # A cleanup may have left only the copy on this branch.
+                return "*" if tags else None
         return f"tag:{tags[0]}" if tags else None
 
     def merge_one(self, rnd: Random, source: Branch, into: Branch) -> None:

@@ -212,9 +212,17 @@ def same_state(before: TableSide, after: TableSide) -> bool:
 
 def may_tell_apart(before: TableSide, after: TableSide, compared: Compared | None) -> bool:
     """Whether the versions of the table may tell which rows differ: it is one table, with rows on both sides."""
-    any_row = compared is not None and compared.any_row
-    has_rows = bool(before.row_count and after.row_count)
-    return has_rows and not any_row and before.is_lineage_of(after)
+    if not (before.row_count and after.row_count and before.is_lineage_of(after)):
+        return False
+    if compared is None:
+        # The sides are read as one type, and either may lack a property of it.
+        names = tuple(before.entity.properties)
+        return not (before.was_filled(names, after) or after.was_filled(names, before))
+    return not (
+        compared.any_row
+        or before.was_filled(compared.added_before, after)
+        or after.was_filled(compared.added_after, before)
+    )
 
 
 def _pairs(

@@ -6,7 +6,7 @@ was then; where there is none, all values are null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Final, TypeAlias
 
@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from omnigraph.changes.row_pairs import ROW_ID, AlignedRows
 from omnigraph.changes.stats import Meter
-from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType, Property, fill_text
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -60,7 +60,8 @@ class TableSide:
     """The table of a type as a snapshot pins it. ``state`` is None where it has none: no rows.
 
     ``entity`` gives the names of the columns; it may be of another time than the snapshot, because
-    table and columns are found by their ids. Every read raises ``HistoryReclaimed`` when the version
+    table and columns are found by their ids. A property without a column is null in every row; with
+    ``defaults``, one that is required has its default. Every read raises ``HistoryReclaimed`` when the version
     or its branch is gone.
     """
 
@@ -71,9 +72,12 @@ class TableSide:
         entity: Entity,
         meter: Meter | None = None,
         pin: Callable[[], PinnedTable] | None = None,
+        *,
+        defaults: bool = False,
     ) -> None:
         self.workspace = workspace
         self.entity = entity
+        self._defaults = defaults
         self.schema = rows_schema(entity)
         self.state = state_of(snapshot, entity)
         self._key = _key_that_is_the_id(entity)
@@ -94,6 +98,18 @@ class TableSide:
         """Whether both sides are states of one table; types that a merge joined have two."""
         states = self.state, other.state
         return None not in states and len({one.incarnation for one in states if one}) == 1
+
+    def was_filled(self, names: Iterable[str], other: TableSide) -> bool:
+        """Whether rows that nobody has written since have values of these properties, and not on the other side.
+
+        They got the default of a required property when it was added. It counts if that is not what a row
+        has today that lacks the property: it is no longer required, or has another default.
+        """
+        return any(
+            self.pinned.filled_with(name) not in (None, _fill(self.entity.properties[name]))
+            and not other.pinned.has_property(self.entity.properties[name])
+            for name in names
+        )
 
     @property
     def pinned(self) -> PinnedTable:
@@ -210,11 +226,18 @@ class TableSide:
         for field in self.schema:
             name = "id" if field.name == self._key else self._column_of(field.name)
             if name is None:
-                columns.append(pa.nulls(rows.num_rows, field.type))
+                columns.append(self._missing(field, rows.num_rows))
             else:
                 column = rows.column(name)
                 columns.append(column if column.type == field.type else column.cast(field.type))
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _missing(self, field: pa.Field, rows: int) -> pa.Array:
+        """The values of a property that the table does not have."""
+        prop = self.entity.properties.get(field.name)
+        if self._defaults and prop is not None and prop.fills:
+            return prop.default_column(rows).cast(field.type)
+        return pa.nulls(rows, field.type)
 
     def _read(self, where: Pushdown | None) -> pa.Table:
         rows = self.conform(self.table.read(self._columns(), where, with_row_id=True))
@@ -228,6 +251,10 @@ class TableSide:
 
     def _column_of(self, name: str) -> str | None:
         return name if name == ROW_ID else self.pinned.column_of(name)
+
+
+def _fill(prop: Property) -> str | None:
+    return fill_text(prop.default_column(1)[0]) if prop.fills else None
 
 
 def state_of(snapshot: Snapshot, entity: Entity) -> TableState | None:

@@ -8,12 +8,19 @@ with Boat renamed: the table of Boat gets the key ``node:Vessel``, loses ``len``
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from omnigraph.commit.changes import NewDataset, StagedStep
 from omnigraph.commit.stage_tables import needs_fork
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
+from omnigraph.lang.schema.catalog import (
+    FILL_METADATA,
+    Catalog,
+    EdgeType,
+    Entity,
+    Property,
+    fill_text,
+)
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.create import table_schema
@@ -98,7 +105,7 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
 
     return ColumnChanges(
         added=tuple(
-            stored.field(prop.name)
+            _with_fill(stored.field(prop.name), prop)
             for number, prop in after.items()
             if stored is not None and number not in before
         ),
@@ -121,6 +128,26 @@ def column_changes(old: Entity, new: Entity) -> ColumnChanges:
         widened=fields(widened),
         cleared=fields(cleared),
     )
+
+
+def _with_fill(field: pa.Field, prop: Property) -> pa.Field:
+    """Return a new column that says what all rows get in it, if they get anything."""
+    if not prop.fills:
+        return field
+    said = {FILL_METADATA: fill_text(prop.default_column(1)[0])}
+    return field.with_metadata({**(field.metadata or {}), **said})
+
+
+def _with_fills(columns: ColumnChanges, table: Table) -> ColumnChanges:
+    """Return the changes with columns of larger types that say what the ones before them say."""
+    if not columns.widened:
+        return columns
+    widened = {}
+    for old, new in columns.widened.items():
+        said = (table.schema.field(old).metadata or {}).get(FILL_METADATA.encode())
+        metadata = {} if said is None else {FILL_METADATA: said}
+        widened[old] = new.with_metadata({**(new.metadata or {}), **metadata})
+    return replace(columns, widened=widened)
 
 
 def _widened(old: Entity, new: Entity) -> set[int]:
@@ -184,6 +211,7 @@ def column_steps(
     The caller holds the locks of the branch.
     """
     table = open_table(workspace.pinned(pin))
+    columns = _with_fills(columns, table)
     planned = plan_columns(table, columns, forks=needs_fork(pin, branch))
     yield from (StagedStep(stage) for stage in planned.stages())
     rewrite = rewrite_without(table, columns) if hard and columns.dropped else None

@@ -5,6 +5,7 @@ Its mappings are plain dicts, because a catalog is pickled to worker processes; 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 
 PRIMARY_KEY_METADATA = {"lance-schema:unenforced-primary-key": "true"}
 PROPERTY_ID_METADATA = "omnigraph.stable_property_id"
+FILL_METADATA = "omnigraph.filled_with"
+"""The value that all rows got when a column was added, as `fill_text` says it."""
 ENDS = ("src", "dst")
 
 
@@ -51,12 +54,22 @@ class Property:
         """Every id that means this property, its own first."""
         return (self.property_id, *self.joined_ids)
 
+    @property
+    def fills(self) -> bool:
+        """Whether rows that are there get the default when the property is added: it is required."""
+        return not self.type.nullable and self.default is not None
+
     def default_column(self, rows: int) -> pa.Array:
         """The default once for each row."""
         import pyarrow as pa
 
         # `pa.repeat` of the default itself is slow where that is a list (pyarrow 26).
         return to_arrow(self.type, [self.default]).take(pa.repeat(0, rows))
+
+
+def fill_text(value: pa.Scalar) -> str:
+    """A default as the column says it that was filled with it."""
+    return json.dumps(value.as_py(), default=str)
 
 
 @dataclass(frozen=True, slots=True)

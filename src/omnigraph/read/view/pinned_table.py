@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from omnigraph.errors import HistoryReclaimed, StorageError
-from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA, Entity
+from omnigraph.lang.schema.catalog import FILL_METADATA, PROPERTY_ID_METADATA, Entity, Property
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import TableState
@@ -125,6 +125,19 @@ class PinnedTable:
             return self._columns.get(name)
         ids = (prop.property_id, *prop.joined_ids)
         return next((self._columns[number] for number in ids if number in self._columns), None)
+
+    def has_property(self, prop: Property) -> bool:
+        """Whether a column of this version holds the property."""
+        if self._columns is None:
+            self._columns = columns_by_key(self.schema)
+        return any(number in self._columns for number in prop.ids)
+
+    def filled_with(self, name: str) -> str | None:
+        """The value that all rows got when the column of a property was added; None if they got none."""
+        column = self.column_of(name)
+        metadata = {} if column is None else self.schema.field(column).metadata or {}
+        found = metadata.get(FILL_METADATA.encode())
+        return None if found is None else found.decode()
 
     def indexes(self) -> list[IndexState]:
         """The indexes that this version has."""

@@ -11,7 +11,7 @@ Three states of one entity are compared: base, source and target. For example
                                      properties was changed on one side alone and that is enough
 
 Properties that only one side has, because that side added them, are never in conflict: whatever is decided,
-they have that side's values.
+they have that side's values. Rows of the other side have the default of a required one.
 
 A chunk of entities is decided at once, by masks; only entities in conflict are looked at one by one.
 """
@@ -151,13 +151,10 @@ class _Chunk:
             found[places] = _mask(self.equal(self.columns if names is None else names, one, other))
         return found
 
-    def _has_own(self, side: Side) -> Mask:
-        """Return where a side has a value in a property that only it has."""
-        found = np.zeros(len(self.ids), np.bool_)
-        for name, owner in self.own.items():
-            if owner == side:
-                found |= _mask(_one(self.tables[side].column(name)).is_valid())
-        return found
+    def _own_differs(self, side: Side, other: Side, where: Mask) -> Mask:
+        """Return where a side has other values than another one in the properties that only it has."""
+        names = [name for name, owner in self.own.items() if owner == side]
+        return where & ~self._same(side, other, where, names) if names else where & False
 
     def _taken(self, side: Side, places: Places) -> pa.Table:
         table = self.tables[side]
@@ -173,9 +170,10 @@ class _Chunk:
             unchanged = self._same(Side.BASE, Side.TARGET, unchanged)
         alike = self._same(Side.SOURCE, Side.TARGET, is_ & there & ~unchanged)
         if self.own:
-            # What the target wrote into a property of its own is lost if the entity is deleted.
-            unchanged &= is_ | ~self._has_own(Side.TARGET)
-            untouched = self._same(Side.BASE, Side.SOURCE, was & is_ & there & ~unchanged)
+            # What a side wrote into a property of its own is lost if the entity is deleted.
+            unchanged &= ~self._own_differs(Side.TARGET, Side.BASE, was & there & ~is_)
+            untouched = self._same(Side.BASE, Side.SOURCE, was & is_ & ~unchanged)
+            untouched &= ~self._own_differs(Side.SOURCE, Side.BASE, was & is_ & ~there)
             alike |= untouched
         alone = unchanged | (~was & ~there)
         self.picks[:, alone & is_] = Side.SOURCE
@@ -204,7 +202,7 @@ class _Chunk:
         row_of, kept = self.row_of, np.zeros(len(self.ids), np.bool_)
         kept[list(self.conflicts)] = True
         free = self.is_ & self.there & ~self.removed & ~kept
-        staying = free & ~self.picks.any(axis=0) & self._has_own(Side.SOURCE)
+        staying = self._own_differs(Side.SOURCE, Side.TARGET, free & ~self.picks.any(axis=0))
         for name in self.columns or ["id"]:
             if name in row_of:
                 self.picks[row_of[name], staying] = Side.TARGET

@@ -190,7 +190,7 @@ class SchemaMerging:
             return DataChange()
         entity = self.catalogs[side].entity(type_.shape.entity)
         before, after = (
-            TableSide(self.workspace, self.states[which], entity, self.meter)
+            TableSide(self.workspace, self.states[which], entity, self.meter, defaults=True)
             for which in ("base", side)
         )
         if before.state is not None and before.state == after.state:

@@ -195,7 +195,7 @@ class ThreeWay:
             return Committed(runner, tables, self.workspace.pinned)
         pins, columns = {}, {}
         for entity in self._entities():
-            side = TableSide(self.workspace, self.states.target, entity, self.meter)
+            side = self._side(self.states.target, entity)
             pins[entity.table_key] = side.state or no_rows(entity)
             if side.state is not None:
                 columns[entity.table_key] = {
@@ -240,7 +240,7 @@ class ThreeWay:
                     gone,
                 ]
             )
-        for rows in TableSide(self.workspace, self.states.target, entity, self.meter).as_stored():
+        for rows in self._side(self.states.target, entity).as_stored():
             yield rows.filter(pc.invert(pc.is_in(rows.column("id"), value_set=gone)))
 
     def _all_rows(self, plan: Plan, entity: Entity) -> pa.Table:
@@ -309,9 +309,12 @@ class ThreeWay:
             return source.table_branch is None
         return base is not None and can_take_over(base, source, target, self.branch)
 
+    def _side(self, snapshot: Snapshot, entity: Entity) -> TableSide:
+        return TableSide(self.workspace, snapshot, entity, self.meter, defaults=True)
+
     def _sides(self, entity: Entity) -> Sides:
         snapshots = (self.states.base, self.states.source, self.states.target)
-        return Sides(*(TableSide(self.workspace, one, entity, self.meter) for one in snapshots))
+        return Sides(*(self._side(one, entity) for one in snapshots))
 
     def _decide(self, merged: MergedTable) -> Iterator[Decided]:
         """Decide about one table, chunk by chunk, and gather what is to be written."""

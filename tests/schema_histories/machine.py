@@ -1,0 +1,428 @@
+"""Random histories of one graph whose branches have schemas of their own, beside a plain model.
+
+Each rule does one thing to the graph and to the model, and compares what the graph tells with what the model
+says: rows, schemas, conflicts and refusals.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import Any, TypeVar
+
+import omnigraph
+from omnigraph import failpoints
+from omnigraph.errors import (
+    CommitNotFound,
+    HistoryReclaimed,
+    MergeConflicts,
+    SchemaBoundary,
+)
+from tests.histories.model import (
+    MAINTENANCE,
+    Branch,
+    ancestors,
+    equal_by_construction,
+    merge_bases,
+)
+from tests.schema_histories.edits import (
+    NUMBERS,
+    Edit,
+    after_edit,
+    new_property,
+    random_edit,
+    random_rows,
+    without_node,
+)
+from tests.schema_histories.plain_diff import changes_between
+from tests.schema_histories.plain_merge import Refused, merge_states, one_way
+from tests.schema_histories.plain_schema import Prop, State, Type, text_of, violations
+from tests.schema_histories.steps import SchemaSteps, conflicts_of, mirrored
+
+MAX_BRANCHES = 5
+Rule = TypeVar("Rule", bound=Callable[..., None])
+WEIGHTS: dict[str, int] = {}
+"""How often each rule is chosen, beside the others."""
+CONDITIONS: dict[str, Callable[[Any], object]] = {}
+"""When a rule can be chosen at all."""
+
+
+def action(weight: int, when: Callable[[Any], object] = lambda _: True) -> Callable[[Rule], Rule]:
+    """Make a method a rule of the histories."""
+
+    def add(method: Rule) -> Rule:
+        WEIGHTS[method.__name__] = weight
+        CONDITIONS[method.__name__] = when
+        return method
+
+    return add
+
+
+def several(self: Any) -> bool:
+    return len(self.model.branches) > 1
+
+
+def has_room(self: Any) -> bool:
+    return len(self.model.branches) < MAX_BRANCHES
+
+
+class SchemaHistory(SchemaSteps):
+    """One graph, from its making on."""
+
+    def step(self, rnd: Random) -> str:
+        """Do one of the things below, and return its name."""
+        self.steps += 1
+        can = [name for name in WEIGHTS if CONDITIONS[name](self)]
+        (name,) = rnd.choices(can, [WEIGHTS[one] for one in can])
+        self.ran(name)
+        getattr(self, name)(rnd)
+        return name
+
+    def close(self) -> None:
+        failpoints.disarm_all()
+        self.graph.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def check_all(self) -> None:
+        for branch in self.model.branches.values():
+            self.check_branch(branch)
+        for name, commit in self.model.tags.items():
+            self.check_at(commit, tag=name)
+
+    def two(self, rnd: Random) -> tuple[Branch, Branch]:
+        one, other = rnd.sample(sorted(self.model.branches), 2)
+        return self.model.branches[one], self.model.branches[other]
+
+    # -- rows and schemas of one branch
+
+    @action(8)
+    def load(self, rnd: Random) -> None:
+        """Write some entities."""
+        self.load_some(rnd, self.choose_branch(rnd))
+
+    @action(4)
+    def delete(self, rnd: Random) -> None:
+        """Delete a node, with its edges."""
+        branch = self.choose_branch(rnd)
+        state: State = branch.head.content
+        nodes = [key for key in state.rows if state.schema.types[key[0]].kind == "node"]
+        if nodes:
+            number, row_id = rnd.choice(nodes)
+            name = state.schema.types[number].name
+            text = f"query q($k: String) {{ delete {name} where k = $k }}"
+            self.graph.mutate(text, "q", {"k": row_id}, branch=branch.name)
+            self.advance(branch, State(state.schema, without_node(state, (number, row_id))))
+
+    @action(12)
+    def apply(self, rnd: Random) -> None:
+        """Change the schema of a branch."""
+        self.apply_some(rnd, self.choose_branch(rnd))
+
+    @action(4)
+    def hand_a_name_over(self, rnd: Random) -> None:
+        """Take a name away from a property, and give it to another one."""
+        branch = self.choose_branch(rnd)
+        edit = Edit(rnd, branch.head.content.schema)
+        found = edit.pick_property(lambda _: True)
+        if found is None:
+            return
+        number, each = found
+        name = edit.types[number].props[each].name
+        free = edit.free_name(number)
+        if free is not None and rnd.random() < 0.5:
+            edit.hints[each] = name
+            edit.set(number, each, name=free)
+        else:
+            props = {n: p for n, p in edit.types[number].props.items() if n != each}
+            edit.types[number] = replace(edit.types[number], props=props)
+        if not self.apply_one(branch, edit):
+            return
+        edit = Edit(rnd, branch.head.content.schema)
+        type_ = edit.types[number]
+        prop = new_property(rnd, name, type_.kind)
+        edit.types[number] = replace(type_, props={**type_.props, next(NUMBERS): prop})
+        self.apply_one(branch, edit)
+        self.load_some(rnd, branch)
+
+    # -- branches and tags
+
+    @action(6, when=has_room)
+    def branch(self, rnd: Random) -> None:
+        """Make a branch at a head."""
+        source = self.choose_branch(rnd)
+        self.make_branch(source.home, source.head, source.name)
+
+    @action(4, when=has_room)
+    def branch_from_the_past(self, rnd: Random) -> None:
+        """Make a branch at an old commit, which may have another schema than any branch has."""
+        commits = [one for one in self.model.commits if one.must_be_readable]
+        if commits:
+            commit = rnd.choice(commits)
+            self.make_branch(commit.home, commit, omnigraph.at(snapshot=commit.id))
+
+    @action(6, when=several)
+    def delete_branch(self, rnd: Random) -> None:
+        """Delete a branch, or learn why not."""
+        name = rnd.choice(sorted(set(self.model.branches) - {"main"}))
+        self.delete_one(self.model.branches[name])
+
+    @action(3)
+    def tag(self, rnd: Random) -> None:
+        """Name a commit that is readable for certain."""
+        commits = [one for one in self.model.commits if one.must_be_readable]
+        name = f"t{rnd.randrange(4)}"
+        if commits and name not in self.model.tags:
+            commit = rnd.choice(commits)
+            self.graph.tags.create(name, at=omnigraph.at(snapshot=commit.id))
+            self.model.tags[name] = commit
+
+    @action(4, when=lambda self: self.model.tags)
+    def untag(self, rnd: Random) -> None:
+        """Delete a tag."""
+        name = rnd.choice(sorted(self.model.tags))
+        self.check_at(self.model.tags[name], tag=name)
+        self.graph.tags.delete(name)
+        del self.model.tags[name]
+
+    # -- merges and reverts
+
+    @action(10, when=several)
+    def merge(self, rnd: Random) -> None:
+        """Merge one branch into another, in every form, after a dry run."""
+        self.merge_one(rnd, *self.two(rnd))
+
+    @action(6, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
+    def merge_in_both_orders(self, rnd: Random) -> None:
+        """Merge two branches into children of each other: both come to the same, and then cross."""
+        one, other = self.two(rnd)
+        for branch in (one, other):
+            self.apply_some(rnd, branch) if rnd.random() < 0.7 else self.load_some(rnd, branch)
+        sides = {
+            branch: self.make_branch(branch.home, branch.head, branch.name)
+            for branch in (one, other)
+        }
+        answers = []
+        for source, into in ((other, sides[one]), (one, sides[other])):
+            planned = self.graph.branches.merge(source.name, into.name, dry_run=True)
+            answers.append(conflicts_of(planned.conflicts))
+        assert answers[0] == mirrored(answers[1])
+        self.merge_one(Random(1), other, sides[one])
+        self.merge_one(Random(1), one, sides[other])
+        left, right = (sides[branch].head.content for branch in (one, other))
+        plain = merge_states(
+            merge_bases(one.head, other.head)[0].content, one.head.content, other.head.content
+        )
+        if plain.state is not None and not plain.resolved_schema:
+            names = (sides[one].name, sides[other].name)
+            shown_ = [self.content(branch=name) for name in names]
+            if self.merged_without_words(sides[one], sides[other]):
+                assert shown_[0] == shown_[1]
+                assert text_order_free(left) == text_order_free(right)
+        self.merge_one(rnd, sides[one], sides[other])
+
+    def merged_without_words(self, *branches: Branch) -> bool:
+        return all(branch.head.effective.operation == "branch_merge" for branch in branches)
+
+    @action(5, when=several)
+    def join(self, rnd: Random) -> None:
+        """Add the same to two branches, fill it on both, and merge."""
+        one, other = self.two(rnd)
+        if rnd.random() < 0.4:
+            added = Type("node", rnd.choice("CD"), {})
+            props = [
+                Prop("k", "String", nullable=False, is_key=True),
+                new_property(rnd, "a", "node"),
+            ]
+            for branch in (one, other):
+                edit = Edit(rnd, branch.head.content.schema)
+                if added.name in {type_.name for type_ in edit.types.values()}:
+                    return
+                edit.types[next(NUMBERS)] = replace(
+                    added, props={next(NUMBERS): prop for prop in props}
+                )
+                assert self.apply_one(branch, edit)
+        else:
+            schemas = [branch.head.content.schema for branch in (one, other)]
+            both = sorted(schemas[0].types.keys() & schemas[1].types.keys())
+            if not both:
+                return
+            number = rnd.choice(both)
+            taken = {p.name for each in schemas for p in each.types[number].props.values()}
+            free = [name for name in "abcde" if name not in taken]
+            if not free:
+                return
+            prop = new_property(rnd, rnd.choice(free), "node")
+            for branch in (one, other):
+                edit = Edit(rnd, branch.head.content.schema)
+                type_ = edit.types[number]
+                edit.types[number] = replace(type_, props={**type_.props, next(NUMBERS): prop})
+                assert self.apply_one(branch, edit)
+        for branch in (one, other):
+            self.load_some(rnd, branch)
+        self.merge_one(rnd, one, other)
+
+    @action(8)
+    def revert(self, rnd: Random) -> None:
+        """Undo a commit of a branch: of rows, of a schema, or a merge."""
+        branch = self.choose_branch(rnd)
+        commits = sorted(
+            (one for one in ancestors(branch.head) if one.parents), key=lambda one: one.id
+        )
+        if not commits:
+            return
+        commit = rnd.choice(commits[-6:])
+        certain = all(
+            any(each.must_be_readable for each in equal_by_construction(self.model.commits, one))
+            for one in (commit, commit.first)
+        )
+        refused = one_way(commit.first.content.schema, commit.content.schema)
+        sides = (commit.content, commit.first.content, branch.head.content)
+        resolve = rnd.choice([None, "ours", "theirs"])
+        by_property = rnd.random() < 0.4
+        options: dict[str, Any] = {
+            "granularity": "property" if by_property else "entity",
+            "resolve": resolve,
+        }
+        expected = merge_states(*sides, by_property=by_property, resolve=resolve)
+        try:
+            done = self.graph.commits.revert(commit.id, branch=branch.name, **options)
+        except HistoryReclaimed:
+            assert not certain
+            return
+        except SchemaBoundary:
+            assert refused in (True, None)
+            self.ran("revert refused for its schema")
+            self.check_branch(branch)
+            return
+        except MergeConflicts as conflicts:
+            assert not refused
+            assert conflicts_of(conflicts.details["conflicts"]) == expected.conflicts
+            self.check_branch(branch)
+            return
+        assert not refused
+        assert expected.state is not None
+        if done.commit is None:
+            assert done.outcome == "nothing_to_revert"
+            assert expected.state.rows == branch.head.content.rows
+            self.check_branch(branch)
+            return
+        assert done.outcome == "reverted"
+        self.ran("reverted")
+        if commit.content.schema.types != commit.first.content.schema.types:
+            self.ran("reverted a schema change")
+        self.advance(branch, expected.state)
+        self.check_changes(branch.head.effective)
+
+    # -- reading
+
+    @action(4)
+    def travel(self, rnd: Random) -> None:
+        """Read a commit by its id."""
+        commit = rnd.choice(self.model.commits)
+        try:
+            self.graph.snapshot(snapshot=commit.id)
+        except (HistoryReclaimed, CommitNotFound):
+            assert not commit.must_be_readable
+            return
+        try:
+            self.check_at(commit, snapshot=commit.id)
+        except HistoryReclaimed:
+            assert not commit.must_be_readable
+
+    @action(6)
+    def diff(self, rnd: Random) -> None:
+        """Compare two commits in both directions: what the candidates miss would be missing here."""
+        commits = [one for one in self.model.commits if one.home.is_alive]
+        one, other = rnd.choice(commits), rnd.choice(commits)
+        for before, after in ((one, other), (other, one)):
+            try:
+                found = self.graph.diff(
+                    omnigraph.at(snapshot=before.id), omnigraph.at(snapshot=after.id)
+                ).changes
+            except HistoryReclaimed:
+                assert not (one.must_be_readable and other.must_be_readable)
+                return
+            expected = changes_between(before.content, after.content, self.current(after))
+            self.check_diff(found, expected)
+
+    # -- upkeep, crashes
+
+    @action(4)
+    def maintain(self, rnd: Random) -> None:
+        """Compact a branch or build its indexes: nothing changes."""
+        branch = self.choose_branch(rnd)
+        if rnd.random() < 0.5:
+            self.graph.optimize(branch.name)
+        else:
+            self.graph.ensure_indices(branch=branch.name)
+        if self.graph.snapshot(branch=branch.name).graph_commit_id != branch.head.id:
+            self.advance(branch, branch.head.content)
+            assert branch.head.operation in MAINTENANCE
+
+    @action(3)
+    def cleanup(self, rnd: Random) -> None:
+        """Remove all that is not needed: heads, tags and merge bases stay."""
+        rows = self.graph.cleanup(keep_versions=rnd.choice([1, 1, 1, 3]))
+        assert all(row.error is None for row in rows)
+        kept = {branch.head for branch in self.model.branches.values()}
+        kept |= set(self.model.tags.values())
+        for commit in self.model.commits:
+            commit.may_be_reclaimed = commit.may_be_reclaimed or commit not in kept
+        self.check_all()
+
+    @action(3)
+    def crash_in_load(self, rnd: Random) -> None:
+        """Die in the middle of a load, and open the graph again."""
+        branch = self.choose_branch(rnd)
+        before: State = branch.head.content
+        written, rows = random_rows(rnd, before)
+        self.die(rnd, "load", lambda: self.load_rows(branch, written))
+        self.settle(branch, before, State(before.schema, rows))
+
+    @action(4)
+    def crash_in_apply(self, rnd: Random) -> None:
+        """Die in the middle of an apply, and open the graph again."""
+        branch = self.choose_branch(rnd)
+        before: State = branch.head.content
+        edit = random_edit(rnd, before.schema)
+        if edit is None:
+            return
+        after = after_edit(before, edit.schema)
+        if violations(after.schema, after.rows):
+            return
+        text = text_of(after.schema, edit.hints)
+        self.die(rnd, "schema_apply", lambda: self.graph.schema.apply(text, branch=branch.name))
+        self.settle(branch, before, after)
+
+    @action(4, when=several)
+    def crash_in_merge(self, rnd: Random) -> None:
+        """Die in the middle of a merge, and open the graph again."""
+        source, into = self.two(rnd)
+        base = merge_bases(source.head, into.head)[0]
+        sides = (base.content, source.head.content, into.head.content)
+        try:
+            expected = merge_states(*sides, resolve="theirs", resolve_schema="ours")
+        except Refused:
+            return
+        before: State = into.head.content
+        self.die(
+            rnd,
+            "branch_merge",
+            lambda: self.graph.branches.merge(
+                source.name, into.name, resolve="theirs", resolve_schema="ours"
+            ),
+        )
+        self.settle(into, before, expected.state or before)
+
+    @action(2)
+    def reopen(self, _rnd: Random) -> None:
+        """Go on with another handle."""
+        self.open_again()
+        self.check_all()
+
+
+def text_order_free(state: State) -> list[str]:
+    """The lines of a schema in any order."""
+    return sorted(text_of(state.schema).splitlines())

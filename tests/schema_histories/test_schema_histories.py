@@ -1,0 +1,55 @@
+"""Random histories of branches with schemas of their own, judged by the plain model."""
+
+from __future__ import annotations
+
+import os
+from random import Random
+
+from tests import sampling
+from tests.histories.steps import RAN
+from tests.measured import MEASURED
+from tests.schema_histories.edits import EDITS
+from tests.schema_histories.machine import WEIGHTS, SchemaHistory
+from tests.schema_histories.steps import SHAPES
+
+STEPS = max(600, int(os.environ.get("FAULTS_STEPS", "0")))
+LENGTH = 60
+AT_LEAST = 10
+MAX_HISTORIES = 60
+FIRST = 1
+
+
+def run_history(number: int, monkeypatch) -> None:
+    """One history; in every second one, upkeep merges fragments after each few commits."""
+    monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", "3" if number % 2 else "64")
+    rnd = Random(f"schemas {number}")
+    history = SchemaHistory()
+    done = []
+    try:
+        while len(done) < LENGTH:
+            done.append(history.step(rnd))
+        history.check_all()
+    except BaseException as failure:
+        failure.add_note(f"after {', '.join(done)}")
+        failure.add_note(f"this history: ./dev faults --seed {number} tests/schema_histories")
+        raise
+    finally:
+        history.close()
+
+
+def test_the_graph_does_what_the_plain_model_does(record_property, monkeypatch):
+    """At least so many steps, and every rule often enough; more with `./dev faults --steps N`."""
+    RAN.clear()
+    first = int(os.environ.get(sampling.SEED) or FIRST)
+    for number in range(first, first + MAX_HISTORIES):
+        run_history(number, monkeypatch)
+        steps = sum(RAN[name] for name in WEIGHTS)
+        often = all(RAN[name] >= AT_LEAST for name in WEIGHTS)
+        every = all(RAN[name] for name in (*SHAPES, *(f"step: {kind}" for kind in EDITS)))
+        if steps >= STEPS and often and every:
+            break
+    counted = ", ".join(f"{name} {RAN[name]}" for name in sorted(RAN))
+    record_property(MEASURED, f"seeds {first} to {number}, {steps} steps: {counted}")
+    assert {name: RAN[name] for name in WEIGHTS if RAN[name] < AT_LEAST} == {}
+    assert {name for name in SHAPES if not RAN[name]} == set()
+    assert {kind for kind in EDITS if not RAN[f"step: {kind}"]} == set()
