@@ -36,6 +36,7 @@ FIRST = (
     "tests/server/test_surfaces.py",
     "tests/faults/test_commit_s3.py",
     "tests/cli/test_process.py",
+    "tests/histories/schemas/test_schema_histories.py",
     "tests/histories/test_histories.py",
     "tests/faults/test_crash_matrix.py",
     "tests/s3/test_network_s3.py",

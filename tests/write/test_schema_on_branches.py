@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from omnigraph.manifest import refs
 from omnigraph.manifest.schema_row import read_accepted
 from omnigraph.policy.checker import Action, Decision
 from omnigraph.storage.tables.table import open_table
+from omnigraph.storage.tables.table_branches import list_branches
 from tests.commit.synthetic import dying_at
 from tests.opened import workspace_of
 from tests.write.writing import state
@@ -282,6 +284,27 @@ def test_cleanup_keeps_what_branches_have_and_removes_what_none_has(graph):
     assert table_places(graph) == made
     graph.cleanup(keep_versions=1)
     assert len(table_places(graph)) == 3
+
+
+def test_cleanup_keeps_the_table_of_a_type_that_its_branch_dropped_and_others_read(graph):
+    set_name = 'query m() { update Ship set { name: "New" } where imo = "S1" }'
+    graph.mutate(set_name, branch="feature")
+    graph.branches.create("child", from_="feature")
+    graph.tags.create("reviewed", at=og.at(branch="feature"))
+    graph.schema.apply(PORT, branch="feature")
+    for preview in (True, False):
+        graph.cleanup(keep_versions=1, dry_run=preview)
+        assert rows(graph, NAMES, branch="child") == [("S1", "New"), ("S2", "Borealis")]
+        out = io.BytesIO()
+        graph.export(out, tag="reviewed")
+        assert b'"name":"New"' in out.getvalue()
+    graph.tags.delete("reviewed")
+    graph.branches.delete("child")
+    graph.branches.delete("feature")
+    graph.cleanup(keep_versions=1)
+    workspace = workspace_of(graph)
+    ship = workspace.manifest.state("main").head.tables["node:Ship"]
+    assert list_branches(workspace.ref(ship.location)) == {}
 
 
 def test_cleanup_leaves_what_the_graph_did_not_make(graph):

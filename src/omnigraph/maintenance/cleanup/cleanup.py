@@ -41,6 +41,7 @@ from omnigraph.maintenance.cleanup.survey import (
     TableFound,
     dropped_since,
     facts_of,
+    published_forks,
     registered_tables,
     survey,
 )
@@ -97,10 +98,13 @@ def _without_orphans(found: Survey) -> Survey:
         for entry in sidecar.tables
     }
 
+    published = {name: published_forks(state) for name, state in found.states.items()}
+
     def is_needed(table: TableFound, name: str) -> bool:
-        number = table.table.incarnation
-        pin = name, number, table.forks[name].identifier
-        return pin in pins or (name in found.states and (number, name) in claimed)
+        number, identifier = table.table.incarnation, table.forks[name].identifier
+        if (name, number, identifier) in pins or identifier in published.get(name, ()):
+            return True
+        return name in found.states and (number, name) in claimed
 
     tables = []
     for table in found.tables:
@@ -249,7 +253,8 @@ def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
     for lease in remove_dead_leases(workspace.store, now_us()):
         logger.info("removed the read lease %s, which nobody renews any more", lease.id)
     pass_point(held, BEFORE_ORPHANS)
-    live = set(workspace.manifest.branch_names())
+    manifest = workspace.manifest
+    live = {name: published_forks(manifest.state(name)) for name in manifest.branch_names()}
     for table in registered_tables(workspace):
         try:
             _remove_orphans(workspace, table, live)
@@ -267,19 +272,21 @@ def _prepare(workspace: Workspace, held: HeldLocks) -> list[str]:
     return warnings
 
 
-def _remove_orphans(workspace: Workspace, table: Registered, live: set[str]) -> None:
-    """Remove table branches whose graph branch is gone, or never got to pin them.
+def _remove_orphans(
+    workspace: Workspace, table: Registered, live: Mapping[str, frozenset[str]]
+) -> None:
+    """Remove table branches whose graph branch is gone, or never got to publish them.
 
     No branch can be made meanwhile, for that needs the graph lock. A branch that lives may have a
     writer, so its leftovers are removed under the lock of the table, unless somebody holds it.
     """
     ref = workspace.ref(table.location)
-    for name in remove_orphans(ref, live):
+    for name in remove_orphans(ref, set(live)):
         logger.info("removed branch %s of %s, which no branch needs", name, table.table_key)
     for name, fork in list_branches(ref).items():
-        pins = workspace.manifest.state(name).head.tables.values() if name in live else ()
-        pinned = any(pin.table_branch_id == fork.identifier for pin in pins)
-        if not pinned and reclaim_leftover(workspace, table.location, name):
+        if fork.identifier not in live.get(name, ()) and reclaim_leftover(
+            workspace, table.location, name
+        ):
             logger.info("removed a leftover branch %s of %s", name, table.table_key)
 
 

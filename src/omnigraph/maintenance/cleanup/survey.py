@@ -238,7 +238,7 @@ def _published(
     numbers: dict[TableLineage, set[int]] = {}
     forks = {one.table.incarnation: one.forks for one in found.tables}
     for state in found.states.values():
-        for lineage, identifier, version in _version_rows(state):
+        for lineage, identifier, version in version_rows(state):
             fork = None if lineage.branch is None else forks.get(lineage.incarnation, {})
             if fork is None or _identifier(fork, lineage.branch or "") == identifier:
                 numbers.setdefault(lineage, set()).add(version)
@@ -259,7 +259,7 @@ def _published(
             )
 
 
-def _version_rows(state: BranchState) -> Iterator[tuple[TableLineage, str | None, int]]:
+def version_rows(state: BranchState) -> Iterator[tuple[TableLineage, str | None, int]]:
     """Yield what a branch published on its own lineage: lineage, identifier of its branch, version."""
     own = None if state.name == MAIN else state.name
     conditions = [Condition("object_type", "=", rows.TABLE_VERSION)]
@@ -272,6 +272,14 @@ def _version_rows(state: BranchState) -> Iterator[tuple[TableLineage, str | None
             document = json.loads(row["metadata"])
             lineage = TableLineage(document["incarnation"], own)
             yield lineage, document["table_branch_id"], row["table_version"]
+
+
+def published_forks(state: BranchState) -> frozenset[str]:
+    """Return the table branches that a branch has published, by their identifiers.
+
+    One stays needed when the branch drops its type: by its own history, by tags, and by branches made from it.
+    """
+    return frozenset(identifier for _, identifier, _ in version_rows(state) if identifier)
 
 
 def dropped_since(workspace: Workspace, moment: float) -> set[int]:

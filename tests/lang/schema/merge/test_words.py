@@ -210,3 +210,20 @@ def test_a_conflict_says_what_decides_it():
     )
     (other,) = merge(base, main, feature).conflicts
     assert other.remedy() == "leave it dropped with resolve_schema node:Ship.flag=ours"
+
+
+def test_what_a_word_keeps_keeps_its_rules():
+    """Indexes, unique groups and ranges fall with a property that is dropped, and stay with one that is kept."""
+    ruled = YARD.replace(
+        CALLS,
+        "    calls: U32? @index\n    @unique(calls, flag)\n    @range(calls, 0..9)\n",
+    )
+    base = graph(ruled)
+    feature, main = base.branch("feature"), base.branch("main")
+    without = [line for line in ruled.splitlines() if "calls" not in line]
+    feature.apply("\n".join(without))
+    main.apply(ruled.replace("0..9", "0..8")).wrote("node:Ship.calls", "S1")
+    kept = merge(base, feature, main, "ours")
+    assert kept.schema.ir.shape == main.ir.shape
+    dropped = merge(base, feature, main, "theirs")
+    assert dropped.schema.ir.shape == feature.ir.shape

@@ -158,8 +158,7 @@ def _rules(deciding: Deciding, versions: Versions) -> frozenset[Rule]:
     if versions.source is None or versions.target is None:
         return versions.there.rules
     sides = [
-        frozenset[Rule]() if each is None else each.rules
-        for each in (versions.base, versions.source, versions.target)
+        _rules_of(each, versions.base) for each in (versions.base, versions.source, versions.target)
     ]
     groups = [frozenset(rule for rule in rules if rule.value is None) for rules in sides]
     merged = merge_set(*groups)
@@ -173,6 +172,18 @@ def _rules(deciding: Deciding, versions: Versions) -> frozenset[Rule]:
         ]
         merged |= _altered(deciding, versions, members, said)
     return merged
+
+
+def _rules_of(type_: TypeView | None, base: TypeView | None) -> frozenset[Rule]:
+    """The rules of a side. Those that fell with a property count as unchanged: the property may stay."""
+    if type_ is None or base is None:
+        return frozenset() if type_ is None else type_.rules
+    fallen = (
+        rule
+        for rule in base.rules
+        if any(isinstance(each, int) and each not in type_.properties for each in rule.members)
+    )
+    return type_.rules.union(fallen)
 
 
 def _altered(

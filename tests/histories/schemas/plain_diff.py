@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.schema_histories.plain_merge import joins, one_of_each, renumbered
-from tests.schema_histories.plain_schema import Row, Schema, State, Type
+from tests.histories.schemas.plain_merge import joins, one_of_each, renumbered
+from tests.histories.schemas.plain_schema import Row, Schema, State, Type
 
 NOTHING = Schema({})
 Changes = dict[tuple[str, str, str], tuple[Any, Any]]

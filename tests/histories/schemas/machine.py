@@ -27,7 +27,7 @@ from tests.histories.model import (
     equal_by_construction,
     merge_bases,
 )
-from tests.schema_histories.edits import (
+from tests.histories.schemas.edits import (
     NUMBERS,
     Edit,
     after_edit,
@@ -36,10 +36,10 @@ from tests.schema_histories.edits import (
     random_rows,
     without_node,
 )
-from tests.schema_histories.plain_diff import changes_between
-from tests.schema_histories.plain_merge import Refused, merge_states, one_way
-from tests.schema_histories.plain_schema import Prop, State, Type, text_of, violations
-from tests.schema_histories.steps import SchemaSteps, conflicts_of, mirrored
+from tests.histories.schemas.plain_diff import changes_between
+from tests.histories.schemas.plain_merge import Refused, merge_states, one_way
+from tests.histories.schemas.plain_schema import Prop, State, Type, text_of, violations
+from tests.histories.schemas.steps import SchemaSteps, conflicts_of, mirrored
 
 MAX_BRANCHES = 5
 Rule = TypeVar("Rule", bound=Callable[..., None])

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Any
 
-from tests.schema_histories.plain_schema import (
+from tests.histories.schemas.plain_schema import (
     Prop,
     Row,
     Schema,

@@ -6,11 +6,11 @@ import os
 from random import Random
 
 from tests import sampling
+from tests.histories.schemas.edits import EDITS
+from tests.histories.schemas.machine import WEIGHTS, SchemaHistory
+from tests.histories.schemas.steps import SHAPES
 from tests.histories.steps import RAN
 from tests.measured import MEASURED
-from tests.schema_histories.edits import EDITS
-from tests.schema_histories.machine import WEIGHTS, SchemaHistory
-from tests.schema_histories.steps import SHAPES
 
 STEPS = max(600, int(os.environ.get("FAULTS_STEPS", "0")))
 LENGTH = 60
@@ -31,7 +31,7 @@ def run_history(number: int, monkeypatch) -> None:
         history.check_all()
     except BaseException as failure:
         failure.add_note(f"after {', '.join(done)}")
-        failure.add_note(f"this history: ./dev faults --seed {number} tests/schema_histories")
+        failure.add_note(f"this history: ./dev faults --seed {number} tests/histories/schemas")
         raise
     finally:
         history.close()

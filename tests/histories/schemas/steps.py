@@ -14,12 +14,10 @@ from omnigraph.errors import BadRequest, MergeConflicts, SchemaViolation
 from omnigraph.lang.schema import compile_schema
 from tests.histories.model import Branch, Commit, Home, Model, merge_bases
 from tests.histories.plain import as_record, read_content
-from tests.histories.steps import RAN
-from tests.histories.steps import Steps as RowSteps
-from tests.schema_histories.edits import NUMBERS, Edit, after_edit, random_edit, random_rows
-from tests.schema_histories.plain_diff import Changes, changes_between, under_names
-from tests.schema_histories.plain_merge import Merged, Refused, merge_states
-from tests.schema_histories.plain_schema import (
+from tests.histories.schemas.edits import NUMBERS, Edit, after_edit, random_edit, random_rows
+from tests.histories.schemas.plain_diff import Changes, changes_between, under_names
+from tests.histories.schemas.plain_merge import Merged, Refused, merge_states
+from tests.histories.schemas.plain_schema import (
     Prop,
     Rows,
     Schema,
@@ -29,6 +27,8 @@ from tests.schema_histories.plain_schema import (
     text_of,
     violations,
 )
+from tests.histories.steps import RAN
+from tests.histories.steps import Steps as RowSteps
 
 SHAPES = {
     "apply refused for its rows",
