@@ -18,6 +18,7 @@ from itertools import pairwise
 from typing import Any, Final, TypedDict
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from omnigraph.cancel import look
 from omnigraph.changes.feed.change_rows import Columns, change_columns, typed_columns, weigh
@@ -30,6 +31,7 @@ from omnigraph.errors import (
     HistoryReclaimed,
     OmniGraphError,
     SchemaBoundary,
+    SchemaConflict,
 )
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.history.resolve import catalog_at, resolve_commit
@@ -205,20 +207,49 @@ def read_group(
             else:
                 chunks = change_columns(reader, commit, parent, options.images)
             for found in chunks:
-                yield _batch(found, columns, schema)
+                yield _batch(found, columns, schema, commit)
     except (HistoryReclaimed, SchemaBoundary) as unreadable:
         raise _refusal(commit, unreadable, group.cursor) from None
 
 
-def _batch(found: Columns, columns: Sequence[FeedColumn], schema: pa.Schema) -> pa.RecordBatch:
+def _batch(
+    found: Columns, columns: Sequence[FeedColumn], schema: pa.Schema, commit: GraphCommit
+) -> pa.RecordBatch:
+    """Return rows with the columns that the query began with.
+
+    A property may have a larger type by now. Its values are given in the type of the column as long as they
+    fit, and never cut.
+    """
     rows = len(found["op"])
     arrays = []
     for column, field in zip(columns, schema, strict=True):
         values = found.get(column.source)
         if values is None:
             values = pa.nulls(rows, field.type)
-        arrays.append(values if values.type == field.type else values.cast(field.type))
+        narrowed = _in_type(values, field.type)
+        if narrowed is None:
+            raise SchemaConflict(
+                f"commit `{commit.graph_commit_id}` has values of `{column.name}` that do not fit the type "
+                f"{column.type.display} with which the query began; start the query again, which then "
+                "has the type of now"
+            )
+        arrays.append(narrowed)
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _in_type(values: pa.Array, wanted: pa.DataType) -> pa.Array | None:
+    """Return the values in another type; None if one of them does not fit."""
+    if values.type == wanted:
+        return values
+    try:
+        found = values.cast(wanted)
+    except pa.ArrowInvalid:
+        return None
+    inner, there = (one.flatten() if pa.types.is_list(one.type) else one for one in (values, found))
+    if pa.types.is_float64(inner.type) and pa.types.is_float32(there.type):
+        same = pc.or_kleene(pc.equal(there.cast(inner.type), inner), pc.is_nan(inner))
+        return found if pc.all(same, min_count=0).as_py() is not False else None
+    return found
 
 
 def _chain(feed: Feed, first: GraphCommit, last: GraphCommit) -> Iterator[GraphCommit]:
