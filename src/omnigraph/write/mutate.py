@@ -297,11 +297,11 @@ def _validate(graph: PendingGraph, runner: LocalRunner) -> None:
         pending = table.rows.select(names).append_column(
             ORDER, pa.array(range(table.rows.num_rows), pa.int64())
         )
-        removed = pa.table({"id": pa.array(table.removed, pa.string())})
+        removed = table.removed
         deltas[key] = TableDelta(
             table.entity,
             runner.frame(pending) if pending.num_rows else None,
-            runner.frame(removed) if removed.num_rows else None,
+            runner.frame(pa.table({"id": pa.array(removed, pa.string())})) if removed else None,
         )
     committed = Committed(
         runner,

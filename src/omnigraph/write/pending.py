@@ -116,7 +116,9 @@ class PendingTable:
     @property
     def is_changed(self) -> bool:
         """Whether there is anything to write or to delete."""
-        return bool(self._removed or self.rows.num_rows)
+        # Without joining what was put: that is asked often, and by every member of a group.
+        waiting = any(rows.num_rows for rows in self._recent)
+        return bool(self._removed or waiting or self._rows.num_rows)
 
     def changed_ids(self, limit: int) -> list[str]:
         """Return the first ids of the rows that are written, and of those that are deleted."""
@@ -295,7 +297,7 @@ class PendingTable:
     @property
     def may_have_rows(self) -> bool:
         """False if there are certainly no rows, committed or pending."""
-        return self.beneath.may_have_rows or bool(self.rows.num_rows)
+        return self.beneath.may_have_rows or self.is_changed
 
     def matching(
         self, conditions: Sequence[Condition], columns: Sequence[str] | None = None

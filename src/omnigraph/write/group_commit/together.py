@@ -173,6 +173,8 @@ class _Preparing:
         """Those whose operation id is known, and the commit that has it; None: the one to come."""
         self._failed: dict[Mutation, OmniGraphError] = {}
         self._taken_ids: set[str] = set()
+        self._changed_tables: set[str] = set()
+        self._rows = 0
         self._graph: PendingGraph | None = None
 
     @property
@@ -200,7 +202,7 @@ class _Preparing:
             graph = PendingGraph(
                 self.group.workspace, self.state, checked.catalog, self._beneath(checked)
             )
-            if self._has_changed(matched_tables(checked)):
+            if not self._changed_tables.isdisjoint(matched_tables(checked)):
                 return False
             try:
                 prepared = prepare(
@@ -214,8 +216,10 @@ class _Preparing:
         except OmniGraphError as error:
             self._failed[member] = error
             return True
-        if self.changed and self.graph.row_count + graph.row_count > MOST_ROWS:
+        rows = graph.row_count
+        if self.changed and self._rows + rows > MOST_ROWS:
             return False
+        self._rows += rows
         self._take_over(member, prepared)
         return True
 
@@ -224,15 +228,12 @@ class _Preparing:
             self._graph = PendingGraph(self.group.workspace, self.state, checked.catalog)
         return self._graph
 
-    def _has_changed(self, tables: set[str]) -> bool:
-        """Return whether a member changed one of these tables."""
-        return any(key in tables for one in self.changed.values() for key in one.graph.changed)
-
     def _take_over(self, member: Mutation, prepared: Prepared) -> None:
         if not prepared.is_changed:
             self._unchanged[member] = prepared
             return
         self.graph.take_over(prepared.graph)
+        self._changed_tables.update(prepared.graph.changed)
         self.changed[member] = prepared
         if member.request.asked.operation_id is not None:
             self._taken_ids.add(member.request.asked.operation_id)

@@ -1,0 +1,185 @@
+"""Mutations of one row by many threads that share commits, beside one thread alone, raw Lance and Kùzu.
+
+    ./dev bench group [--threads N] [--seconds S] [--rows N]
+
+One thread runs with and without `group_commit` in turns, so that a busy machine disturbs both alike. What raw Lance
+takes for the tables of one such commit is an append and a merge-insert of a row each: `lone / raw`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+
+import pyarrow as pa
+
+from benchmarks.contest.peers import peers_directory
+from omnigraph.graph import Graph, init
+from omnigraph.graph import open as open_graph
+
+SCHEMA = "node Person { name: String @key  age: I64? }"
+INSERT = "query q($name: String, $n: I64) { insert Person { name: $name, age: $n } }"
+TURN = 20
+"""Mutations of one thread before it is the turn of the next way."""
+KUZU = """
+import shutil, sys, tempfile, time
+sys.path.insert(0, sys.argv[1])
+import kuzu
+place = tempfile.mkdtemp()
+made = kuzu.Connection(kuzu.Database(place + "/k"))
+made.execute("CREATE NODE TABLE Person(name STRING, age INT64, PRIMARY KEY(name))")
+for n in range(50):
+    made.execute("CREATE (:Person {name: $name, age: $n})", {"name": f"warm{n}", "n": n})
+begun, done = time.perf_counter(), 0
+while time.perf_counter() - begun < float(sys.argv[2]):
+    made.execute("CREATE (:Person {name: $name, age: $n})", {"name": f"p{done}", "n": done})
+    done += 1
+print(done / (time.perf_counter() - begun))
+shutil.rmtree(place)
+"""
+
+
+def timed(call: Callable[[], object]) -> float:
+    """Milliseconds that a call took."""
+    begun = time.perf_counter()
+    call()
+    return 1000 * (time.perf_counter() - begun)
+
+
+def raw_ms(place: Path, rows: int, times: int) -> float:
+    """The median of one Lance append and one merge-insert of a row, each with its commit."""
+    import lance
+
+    def table(names: list[str]) -> pa.Table:
+        return pa.table(
+            {"id": names, "name": names, "age": pa.array(range(len(names)), pa.int64())}
+        )
+
+    many = table([f"person {number:09}" for number in range(rows)])
+    uris = [str(place / name) for name in ("appended", "merged")]
+    for uri in uris:
+        made = lance.write_dataset(many, uri, enable_stable_row_ids=True)
+        made.create_scalar_index("id", "BTREE")
+
+    def once(number: int) -> None:
+        row = table([f"new {number:09}"])
+        lance.write_dataset(row, uris[0], mode="append")
+        merged = lance.dataset(uris[1]).merge_insert("id")
+        merged.when_matched_update_all().when_not_matched_insert_all().execute(row)
+
+    return statistics.median(timed(lambda at=at: once(at)) for at in range(times))  # type: ignore[misc]
+
+
+def one_thread(graphs: dict[str, Graph], turns: int, numbers: count[int]) -> dict[str, list[float]]:
+    """What each mutation took, by the way it was made, in turns."""
+    took: dict[str, list[float]] = {name: [] for name in graphs}
+    for turn in range(turns):
+        ways = list(graphs.items())
+        for name, graph in ways if turn % 2 else reversed(ways):
+            for _ in range(TURN):
+                number = next(numbers)
+                given = {"name": f"one {number:09}", "n": number}
+                took[name].append(timed(lambda: graph.mutate(INSERT, given)))  # noqa: B023
+    return took
+
+
+def many_threads(graph: Graph, threads: int, seconds: float) -> tuple[float, list[float], int]:
+    """Mutations a second by all threads together, what each took, and how many commits they made."""
+    took: list[float] = []
+    commits: set[str] = set()
+    until = time.perf_counter() + seconds
+
+    def work(at: int) -> None:
+        for number in count():
+            if time.perf_counter() >= until:
+                return
+            given = {"name": f"many {at:03} {number:09}", "n": number}
+            begun = time.perf_counter()
+            made = graph.mutate(INSERT, given)
+            took.append(1000 * (time.perf_counter() - begun))
+            assert made.commit is not None
+            commits.add(made.commit.graph_commit_id)
+
+    begun = time.perf_counter()
+    running = [threading.Thread(target=work, args=(at,)) for at in range(threads)]
+    for thread in running:
+        thread.start()
+    for thread in running:
+        thread.join()
+    return len(took) / (time.perf_counter() - begun), sorted(took), len(commits)
+
+
+def kuzu_rate(seconds: float) -> float | None:
+    """Inserts of one row a second by Kùzu, one connection, each its own transaction; None without it."""
+    peers = peers_directory()
+    if peers is None:
+        return None
+    command = [sys.executable, "-c", KUZU, str(peers), str(seconds)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    return float(done.stdout)
+
+
+def line(what: str, figure: float, bar: float | None = None, *, least: bool = False) -> None:
+    """Print a figure and, if there is one, its bar and how near it is; below 1.0 is within."""
+    held = ""
+    if bar is not None:
+        ratio = bar / figure if least else figure / bar
+        held = f"   bar {'>=' if least else '<='} {bar:g}: {ratio:.2f}"
+    print(f"{what:<46}{figure:>10.2f}{held}", flush=True)
+
+
+def main() -> None:
+    """Measure, and print what was found."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--rows", type=int, default=10_000)
+    parser.add_argument("--turns", type=int, default=8)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        place = Path(scratch)
+        numbers = count()
+        with init(place / "g", SCHEMA) as plain:
+            names = [f"person {number:09}" for number in range(given.rows)]
+            plain.load_nodes(
+                "Person", pa.table({"name": names, "age": pa.array(range(given.rows))})
+            )
+            plain.ensure_indices()
+            with open_graph(plain.uri, group_commit=True) as grouped:
+                ways = {"alone": plain, "group": grouped}
+                one_thread(ways, 1, numbers)
+                took = one_thread(ways, given.turns, numbers)
+                rate, each, commits = many_threads(grouped, given.threads, given.seconds)
+                # Again, so that what the machine did meanwhile disturbs both alike.
+                later = one_thread(ways, given.turns, numbers)
+        raw = raw_ms(place, given.rows, 2 * TURN)
+        kuzu = kuzu_rate(min(5.0, given.seconds))
+    alone = [*took["alone"], *later["alone"]]
+    group = [*took["group"], *later["group"]]
+    lone = statistics.median(alone)
+    lone_rate = 1000 * len(alone) / sum(alone)
+    line("raw append and merge-insert, ms", raw)
+    line("lone mutation, ms", lone)
+    line("lone / raw", lone / raw, 1.4)
+    line("one thread, with group_commit / without", statistics.median(group) / lone, 1.03)
+    line("one thread, mutations a second", lone_rate)
+    line(f"{given.threads} threads, mutations a second", rate)
+    line(f"{given.threads} threads / one thread", rate / lone_rate, 12, least=True)
+    line("mutations a commit", len(each) / max(1, commits))
+    line("p50 / lone", each[len(each) // 2] / lone)
+    line("p99 / lone", each[int(0.99 * len(each))] / lone, 4)
+    if kuzu is not None:
+        line("Kùzu, inserts a second", kuzu)
+        line(f"{given.threads} threads / Kùzu", rate / kuzu)
+
+
+if __name__ == "__main__":
+    main()
