@@ -23,6 +23,7 @@ from benchmarks.serving.graphs import HEAVY, POINT, RAISE
 from benchmarks.serving.http import Connection, query_body
 from benchmarks.serving.processes import Server, Watched, serving
 
+TRUNK = "trunk"
 ENV = {"OMNIGRAPH_QUERY_TIMEOUT_MS": "20000"}
 
 
@@ -182,11 +183,15 @@ class _Work:
 
     def _merge(self, connection: Connection, _: random.Random) -> None:
         name = f"soak-{self._next()}"
-        self._post(connection, "branches", json.dumps({"name": name}).encode(), "branches")
+        # Between branches that nobody else writes to: a merge into a branch that moves on is to be run again.
+        if name == "soak-1":
+            self._post(connection, "branches", json.dumps({"name": TRUNK}).encode(), "branches")
+        body = json.dumps({"name": name, "from": TRUNK}).encode()
+        self._post(connection, "branches", body, "branches")
         add = f'query q() {{ insert Person {{ key: "{name}", name: "m", age: 1 }} }}'
         body = json.dumps({"query": add, "branch": name}).encode()
         self._post(connection, "mutate", body, "mutations")
-        body = json.dumps({"source": name, "delete_branch": True}).encode()
+        body = json.dumps({"source": name, "target": TRUNK, "delete_branch": True}).encode()
         self._post(connection, "branches/merge", body, "merges")
         time.sleep(0.5)
 

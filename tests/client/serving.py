@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from tests.cli.running import environment
+from tests.server.running import several_workers
 
 START = "import sys; from omnigraph.server.process.main import main; sys.exit(main(sys.argv[1:]))"
 LISTENS = "OMNIGRAPH_LISTEN_ADDR="
@@ -23,7 +24,7 @@ def serving(
     log = cwd / "server.log"
     with log.open("ab") as stderr:
         process = subprocess.Popen(
-            [sys.executable, "-c", START, "--bind", "127.0.0.1:0", *arguments],
+            [sys.executable, "-c", START, "--bind", "127.0.0.1:0", *arguments, *several_workers()],
             cwd=cwd,
             env=environment(cwd / "home", env),
             stdout=subprocess.PIPE,

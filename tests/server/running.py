@@ -31,10 +31,20 @@ from tests.cli.running import Launcher
 
 COMMAND = (sys.executable, "-m", "omnigraph.server.process.main")
 ADDRESS = "OMNIGRAPH_LISTEN_ADDR="
+WORKERS = os.environ.get("SERVER_WORKERS", "")
+"""With so many workers the suites over HTTP run that do not look into the server: the cases of the specification,
+parity, and requests made up from the OpenAPI document. Without it they have one."""
+ON_S3 = bool(os.environ.get("SERVER_S3"))
+"""Whether the graph of the requests that are made up is on S3."""
 LONG = 120
 """Seconds after which a test gives up; nothing that works takes so long."""
 UNENCRYPTED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For connections without TLS: by default each client reads the certificates of the system first."""
+
+
+def several_workers() -> list[str]:
+    """The flags for as many workers as this run wants."""
+    return ["--workers", WORKERS] if WORKERS else []
 
 
 def clean_environment(**more: str) -> dict[str, str]:

@@ -24,7 +24,7 @@ from tests.answers import check_http_answer
 from tests.cli.running import Launcher, Result, environment
 from tests.cli.surfaces import CASE_KEYS, CliCase, Running, at, check, match, surface_cases
 from tests.conformance.expectations import only_known
-from tests.server.running import COMMAND, RunningServer, start_server
+from tests.server.running import COMMAND, RunningServer, several_workers, start_server
 
 CLUSTERS = "clusters are not built yet"
 EXPLORER = "the explorer is not built yet"
@@ -123,7 +123,7 @@ class ServedCase(Running):
             env["OMNIGRAPH_SERVER_BEARER_TOKENS_JSON"] = json.dumps(self.tokens)
         home = {"OMNIGRAPH_HOME": str(self.place / "home")}
         log = self.place / "server.log"
-        flags = server_arguments(spec)
+        flags = [*server_arguments(spec), *several_workers()]
         with start_server(
             *flags, log=log, environ={**home, **env}, cwd=self.place, launcher=self.launcher
         ) as self.server:

@@ -11,6 +11,8 @@ from __future__ import annotations
 import re
 import warnings
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -21,9 +23,11 @@ import omnigraph as og
 from omnigraph.server.openapi import openapi_document
 from omnigraph.server.openapi.examples import GRAPH_ID, RECORDS, SCHEMA
 from tests.answers import check_http_answer
+from tests.s3_server import BUCKET, S3Server
 from tests.sampling import runs_all
 from tests.sampling import seed as chosen_seed
 from tests.server.http import server_state, threaded
+from tests.server.running import ON_S3, WORKERS, several_workers, start_server
 
 
 def of_one_graph() -> dict[str, Any]:
@@ -84,12 +88,35 @@ def tool():
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     place = tmp_path_factory.mktemp("generated")
-    with og.init(place / "g.omni", SCHEMA) as graph:
+    with ExitStack() as ending:
+        environ = ending.enter_context(an_s3()) if ON_S3 else {}
+        root = f"s3://{BUCKET}/generated" if ON_S3 else str(place / "g.omni")
+        graph = ending.enter_context(og.init(root, SCHEMA))
         graph.load(RECORDS.encode(), mode="append")
+        if WORKERS:
+            flags = ["--graph", f"{GRAPH_ID}={root}", "--unauthenticated", *several_workers()]
+            served = ending.enter_context(
+                start_server(*flags, log=place / "server.log", environ=environ)
+            )
+            graphs = {GRAPH_ID: SimpleNamespace(graph=graph)}
+            yield SimpleNamespace(http=served, state=SimpleNamespace(graphs=graphs))
+            return
         state = server_state({GRAPH_ID: graph}, place / "spool")
         state.agents = True
-        with threaded(state) as running:
-            yield running
+        yield ending.enter_context(threaded(state))
+
+
+@contextmanager
+def an_s3() -> Iterator[dict[str, str]]:
+    """A store on this machine, and the environment that leads to it; it is this process's, too."""
+    with pytest.MonkeyPatch.context() as patched:
+        store = S3Server().start()
+        for name, value in store.environment().items():
+            patched.setenv(name, value)
+        try:
+            yield store.environment()
+        finally:
+            store.stop()
 
 
 def sending(many: int, phases: tuple[Phase, ...] = (Phase.generate,)) -> settings:
