@@ -24,10 +24,14 @@ LOADS_ON_SPARK = (
     "test_ways.py",
 )
 
+# One browser, and one server that it looks at.
+EXPLORER = "tests/explorer/"
+
 # Longest first, so that the workers end together; and what waits most of its time while Spark keeps the cores busy.
 FIRST = (
     SPARK,
     SPARK_LOADS,
+    EXPLORER,
     "tests/client/test_parity.py",
     "tests/conformance/test_conformance.py",
     "tests/faults/kills/test_kills.py",
@@ -68,6 +72,7 @@ FIRST = (
 # What `./dev test --quick` leaves out.
 LONG = (
     "tests/cli",
+    "tests/explorer",
     "tests/faults",
     "tests/histories",
     "tests/maintenance",
@@ -180,6 +185,8 @@ class Schedule(LoadScopeScheduling):
 def unit(nodeid: str) -> str:
     """What the worker that runs this test runs all of."""
     file = nodeid.partition("::")[0]
+    if file.startswith(EXPLORER):
+        return EXPLORER
     if not file.startswith(SPARK) or file in ONLY_NAMED:
         return file
     return SPARK_LOADS if file.removeprefix(SPARK) in LOADS_ON_SPARK else SPARK

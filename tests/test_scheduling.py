@@ -54,6 +54,10 @@ def test_a_file_is_one_unit_and_so_are_loads_on_spark_and_all_else_there():
     assert unit("tests/spark/test_load.py::test_x") != unit("tests/spark/test_a.py::test_x")
 
 
+def test_the_explorer_is_one_unit():
+    assert unit("tests/explorer/test_a.py::test_x") == unit("tests/explorer/test_b.py::test_y")
+
+
 def test_long_units_come_before_the_others():
     names = [f"{SPARK}test_load.py" if name == SPARK_LOADS else name for name in FIRST]
     ranks = [rank(f"{name}::test_x") for name in (*names, "tests/test_a.py")]

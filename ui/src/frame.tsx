@@ -69,7 +69,7 @@ function pastText(at: Target): string {
 }
 
 const GraphMenu = () => (
-  <Menu label="Graph" button={<span class="pick">Graph <b>{session.value?.graph}</b> <Icon name="down" /></span>}>
+  <Menu button={<span class="pick">Graph <b>{session.value?.graph}</b> <Icon name="down" /></span>}>
     {(close) => graphs.value.map((name) => (
       <button key={name} onClick={() => {
         close();
@@ -88,9 +88,9 @@ function TargetMenu() {
   const head = commits.value[0];
   return (
     <Menu
-      label={`Looking at ${at.branch ?? "main"}; choose another state`}
       button={
-        <span class="pick target">
+        <span class="pick target" title="Choose the branch, tag, commit or time to look at">
+          <span class="hidden">Looking at </span>
           <Icon name="branch" /> <b>{at.tag ?? at.branch ?? (at.snapshot === undefined ? "main" : at.snapshot.slice(0, 10))}</b>{" "}
           <span>{isPast.value ? "past" : head === undefined ? "" : <>head · <Time micros={head.created_at} /></>}</span> <Icon name="down" />
         </span>

@@ -7,7 +7,7 @@ import { useEffect } from "preact/hooks";
 import { api } from "./api";
 import { finding } from "./find";
 import { Bar, Help, Navigation, Notices, SignIn, useTitle } from "./frame";
-import { readKept } from "./query/tabs";
+import { readKept, ready } from "./query/tabs";
 import { way as resultWay, WAYS } from "./results/results";
 import { begin, session } from "./session";
 import { failure, go, keepFor, letterKeys, readFragment, readGraph, round, target, view, watchHead, type View } from "./state";
@@ -34,9 +34,7 @@ function App() {
           <Navigation />
           <div class="view">
             <Notices />
-            <Suspense fallback={null}>
-              <ViewOf name={view.value} />
-            </Suspense>
+            <Suspense fallback={null}>{ready.value && <ViewOf name={view.value} />}</Suspense>
           </div>
         </>
       )}

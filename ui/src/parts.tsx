@@ -107,7 +107,7 @@ function nextStep(error: ApiError): string {
 }
 
 /** A button that opens a menu of choices. */
-export function Menu({ label, button, children, disabled }: { label: string; button: ComponentChildren; children: (close: () => void) => ComponentChildren; disabled?: boolean }) {
+export function Menu({ label, button, children, disabled }: { label?: string; button: ComponentChildren; children: (close: () => void) => ComponentChildren; disabled?: boolean }) {
   const [open, setOpen] = useState(false);
   const box = useRef<HTMLDivElement>(null);
   const opener = useRef<HTMLButtonElement>(null);

@@ -74,7 +74,7 @@ export function fitted(scene: Scene, width: number, height: number, covered = 0)
   }
   const free = Math.max(width - covered, 80);
   if (left > right) return { k: 1, x: free / 2, y: height / 2 };
-  const side = 90, above = 64, below = 96;
+  const side = Math.min(90, free * 0.09), above = 64, below = 96;
   const wide = Math.max(right - left, 1), high = Math.max(bottom - top, 1);
   const k = Math.max(0.02, Math.min((free - 2 * side) / wide, (height - above - below) / high, 1.6));
   return { k, x: free / 2 - (k * (left + right)) / 2, y: (height + above - below) / 2 - (k * (top + bottom)) / 2 };

@@ -31,8 +31,12 @@ export const tab = computed<Tab | undefined>(() => tabs.value.find((each) => eac
 /** Counts up when a query is to run as soon as the view is there. */
 export const runSoon = signal(0);
 
+/** Whether what the browser keeps of this graph was read; before that no text can be opened. */
+export const ready = signal(false);
+
 export function readKept(): void {
   batch(() => {
+    ready.value = true;
     tabs.value = kept<Tab[]>("tabs", []);
     current.value = kept("tab", tabs.value[0]?.id ?? 0);
     runs.value = kept<Run[]>("runs", []);

@@ -94,7 +94,7 @@ export function QueryView() {
       linked.value = null;
     }
     if (tabs.value.length === 0) openText("query", "");
-  }, [linked.value]);
+  }, [linked.value, tabs.value.length === 0]);
   useEffect(() => {
     if (runSoon.value === 0) return;
     runSoon.value = 0;

@@ -233,7 +233,6 @@ function DiagramOf({ types, chosen }: { types: Catalog; chosen: { value: string 
                 transform={`translate(${each.x - WIDE / 2} ${each.y - each.height / 2})`}
                 role="button"
                 tabIndex={0}
-                aria-label={each.name}
                 onClick={() => (chosen.value = each.name)}
                 onKeyDown={(event) => event.key === "Enter" && (chosen.value = each.name)}
               >
