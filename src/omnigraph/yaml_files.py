@@ -21,7 +21,11 @@ DEEPEST = 64
 
 def read_yaml(path: Path) -> Any:
     """Return what the file says; None if it is empty. ``BadRequest`` names the file and the line."""
-    text = read_yaml_text(path)
+    return parse_yaml(read_yaml_text(path), path)
+
+
+def parse_yaml(text: str, path: Path) -> Any:
+    """Return what the text of such a file says; ``path`` is what messages call it."""
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError
@@ -35,6 +39,7 @@ def read_yaml(path: Path) -> Any:
             path,
             _line(error.problem_mark),
             f"the key `{key[1] if key else ''}` is there twice; keep one",
+            duplicate=True,
         ) from None
     except MarkedYAMLError as error:
         raise _refused(
@@ -55,6 +60,11 @@ def read_yaml_text(path: Path) -> str:
         raise BadRequest(
             f"cannot read {path}: {error.strerror}; make it readable", path=str(path)
         ) from None
+    return decode_yaml(data, path)
+
+
+def decode_yaml(data: bytes, path: Path) -> str:
+    """Return the bytes of such a file as text; refuse what is too long, or not UTF-8."""
     if len(data) > LARGEST:
         raise _refused(path, None, f"it has more than {LARGEST:,} bytes; shorten it")
     try:
@@ -94,6 +104,6 @@ def _line(mark: Any) -> int | None:
     return None if mark is None else mark.line + 1
 
 
-def _refused(path: Path, line: int | None, why: str) -> BadRequest:
+def _refused(path: Path, line: int | None, why: str, **facts: object) -> BadRequest:
     place = str(path) if line is None else f"{path}, line {line}"
-    return BadRequest(f"{place}: {why}", path=str(path), line=line)
+    return BadRequest(f"{place}: {why}", path=str(path), line=line, **facts)

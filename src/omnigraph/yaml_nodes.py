@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from omnigraph.errors import BadRequest
 from omnigraph.spelling import did_you_mean
-from omnigraph.yaml_files import read_yaml, read_yaml_text
+from omnigraph.yaml_files import parse_yaml, read_yaml_text
 
 Steps: TypeAlias = tuple[str | int, ...]
 """The keys and numbers that lead to a value from the top of a file."""
@@ -54,6 +54,7 @@ class Faults:
     """Everything found wrong in one file so far."""
 
     file: Path
+    text: str = ""
     found: list[Fault] = field(default_factory=list)
     _lines: dict[Steps, int] | None = None
 
@@ -61,12 +62,16 @@ class Faults:
     def lines(self) -> Mapping[Steps, int]:
         """The line of every value, by its path; found out for the first fault, since it takes as long as reading."""
         if self._lines is None:
-            self._lines = _lines(self.file)
+            self._lines = _lines(self.text)
         return self._lines
 
     def add(self, steps: Steps, message: str) -> None:
         """Add a fault at a value; at the nearest value above it that has a line."""
-        line = next(
+        self.found.append(Fault(self.line_of(steps), shown_path(steps), message))
+
+    def line_of(self, steps: Steps) -> int | None:
+        """Return the line of a value, or of the nearest one above it that has a line."""
+        return next(
             (
                 self.lines[steps[:end]]
                 for end in range(len(steps), -1, -1)
@@ -74,7 +79,6 @@ class Faults:
             ),
             None,
         )
-        self.found.append(Fault(line, shown_path(steps), message))
 
     def refuse(self) -> None:
         """Raise ``BadRequest`` with all faults, in the order of their lines, if there are any."""
@@ -192,18 +196,22 @@ def _kind(value: object) -> str:
 
 def read_nodes(path: Path) -> Node:
     """Return what a file says, with places; a file that is not YAML at all is refused."""
-    value = read_yaml(path)
-    return Node(value, (), Faults(path))
+    return parse_nodes(read_yaml_text(path), path)
 
 
-def _lines(path: Path) -> dict[Steps, int]:
+def parse_nodes(text: str, path: Path) -> Node:
+    """Return what the text of a file says, with places; ``path`` is what messages call it."""
+    return Node(parse_yaml(text, path), (), Faults(path, text))
+
+
+def _lines(text: str) -> dict[Steps, int]:
     """Return the line of every value of a file, by its path."""
     from ruamel.yaml import YAML
     from ruamel.yaml.nodes import MappingNode, SequenceNode
 
     lines: dict[Steps, int] = {}
     waiting: list[tuple[Steps, Any, int | None]] = [
-        ((), YAML(typ="safe", pure=True).compose(read_yaml_text(path)), None)
+        ((), YAML(typ="safe", pure=True).compose(text), None)
     ]
     while waiting:
         steps, node, line = waiting.pop()

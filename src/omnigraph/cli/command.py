@@ -111,6 +111,10 @@ def _keeps(name: str, *, writes: bool = True) -> Command:
     return Command(name, "commands.maintenance", "direct", _STORAGE, writes)
 
 
+def _controls(name: str, function: str, *takes: str) -> Command:
+    return Command(name, f"commands.cluster:{function}", "control", frozenset(takes))
+
+
 def _local(name: str, home: str) -> Command:
     return Command(name, home, "local", frozenset())
 
@@ -170,6 +174,14 @@ COMMANDS: Final[Mapping[str, Command]] = {
             "control",
             frozenset({"store", "profile"}),
         ),
+        _controls("cluster validate", "validate"),
+        _controls("cluster plan", "plan"),
+        _controls("cluster apply", "apply", "as_actor"),
+        _controls("cluster approve", "approve", "as_actor"),
+        _controls("cluster status", "status"),
+        _controls("cluster refresh", "refresh"),
+        _controls("cluster import", "import_cluster"),
+        _controls("cluster force-unlock", "force_unlock"),
         Command("graphs list", "commands.status:list_graphs", "served", _SERVERS),
         _local("alias", "operator.commands"),
         _local("profile list", "operator.commands:list_profiles"),
@@ -192,6 +204,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "changes": "Follow what commits change.",
     "policy": "Look at bundles of who may do what.",
     "queries": "Look at stored queries.",
+    "cluster": "Bring what a directory declares into force.",
     "graphs": "Look at the graphs of a server.",
     "profile": "Look at the profiles of config.yaml.",
 }

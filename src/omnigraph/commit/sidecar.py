@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from omnigraph import failpoints
 from omnigraph.commit.changes import RELOCATE, WRITERS, Write, Writer
-from omnigraph.errors import CorruptSidecar, StorageError
+from omnigraph.errors import CorruptSidecar, NotAGraph, StorageError
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
@@ -210,7 +210,13 @@ def list_sidecars(workspace: Workspace, graph_id: str) -> list[Sidecar]:
     """
     failpoints.hit(SIDECAR_LIST)
     found = []
-    for name in filter(layout.is_sidecar, _names(workspace)):
+    names = _names(workspace)
+    if layout.TOMBSTONE in names:
+        raise NotAGraph(
+            f"the graph at {workspace.root.canonical} is being deleted; check the address",
+            root=workspace.root.canonical,
+        )
+    for name in filter(layout.is_sidecar, names):
         try:
             text = workspace.store.read_text(name)
         except NotFound:

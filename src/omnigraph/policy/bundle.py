@@ -23,7 +23,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import trim_branch_name
 from omnigraph.policy.checker import Action
-from omnigraph.yaml_nodes import Node, read_nodes
+from omnigraph.yaml_nodes import Node, parse_nodes, read_nodes
 
 BundleKind = Literal["graph", "server"]
 ScopeKey = Literal["branch_scope", "target_branch_scope"]
@@ -81,7 +81,15 @@ class Bundle:
 
 def read_bundle(path: Path, kind: BundleKind | None = None) -> Bundle:
     """Read a bundle, which must be of this kind if one is given; refuse it with all its faults."""
-    file = read_nodes(path)
+    return _bundle(read_nodes(path), kind)
+
+
+def parse_bundle(text: str, path: Path, kind: BundleKind | None = None) -> Bundle:
+    """Read a bundle from its text, as ``read_bundle`` does; ``path`` is what messages call it."""
+    return _bundle(parse_nodes(text, path), kind)
+
+
+def _bundle(file: Node, kind: BundleKind | None) -> Bundle:
     bundle = _Reading(file).read()
     if kind is not None and bundle.kind not in {None, kind}:
         other = "lists the graphs of a server" if kind == "graph" else "acts on graphs"

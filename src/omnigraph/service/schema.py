@@ -109,7 +109,7 @@ def _refuse_in_cluster(uri: str) -> None:
     if cluster is not None:
         raise SchemaConflict(
             f"the graph belongs to the cluster at {cluster}, which decides its schema; change the "
-            "file that its cluster.yaml names, and apply that",
+            "file that its cluster.yaml names, and run `omnigraph cluster apply`",
             root=cluster,
         )
 
@@ -160,7 +160,7 @@ def init(request: InitRequest, uri: str) -> Document:
     if cluster is not None:
         raise BadRequest(
             f"{uri} is a place in the cluster at {cluster}, which makes its own graphs; declare the "
-            "graph in its cluster.yaml and apply that, or choose another place",
+            "graph in its cluster.yaml and run `omnigraph cluster apply`, or choose another place",
             root=cluster,
         )
     with omnigraph.init(

@@ -10,6 +10,7 @@ TableKind = Literal["node", "edge"]
 MANIFEST: Final = "__manifest"
 RECOVERY_AUDIT: Final = "_graph_commit_recoveries.lance"
 RECOVERY_DIR: Final = "__recovery"
+TOMBSTONE: Final = f"{RECOVERY_DIR}/deleted.json"
 LOCKS_DIR: Final = "__locks"
 LEASES_DIR: Final = "__leases"
 PROBE_DIR: Final = "__probe"

@@ -1,0 +1,1 @@
+"""What the directory of a cluster declares, and everything that is wrong with it."""

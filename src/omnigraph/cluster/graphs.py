@@ -1,0 +1,67 @@
+"""The graphs of a cluster: where they lie, and what is seen of one without changing it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any, Final
+
+from omnigraph.cluster.declared.resources import digest_bytes
+from omnigraph.cluster.outcomes import Seen
+from omnigraph.cluster.stored.times import now_text
+from omnigraph.errors import NotAGraph, OmniGraphError
+from omnigraph.graph import open as open_graph
+from omnigraph.graph.delete import has_manifest, is_deleted_half
+from omnigraph.storage.layout import SCHEMA_MIRRORS
+from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.uris import Root
+
+GRAPHS: Final = "graphs"
+
+
+def graph_uri(root: Root, graph: str) -> str:
+    """Return where a graph of a cluster lies."""
+    return f"{root.canonical.rstrip('/')}/{GRAPHS}/{graph}.omni"
+
+
+def look_at(uri: str) -> Seen:
+    """Return what lies at the root of a graph; `main` alone counts. Nothing is written."""
+    try:
+        with open_graph(uri, mode="r") as graph:
+            return Seen(
+                "complete",
+                digest_bytes(graph.schema.source.encode()),
+                graph.snapshot().manifest_version,
+            )
+    except NotAGraph as error:
+        return _without_graph(uri, error)
+    except OmniGraphError as error:
+        return Seen("partial", message=error.message)
+
+
+def _without_graph(uri: str, error: OmniGraphError) -> Seen:
+    root = Root.parse(uri)
+    if root.is_local and os.path.lexists(root.path) and not Path(root.path).is_dir():
+        return Seen("partial", message=f"{root.path} is a file; move it away")
+    store = open_store(root)
+    try:
+        if is_deleted_half(store):
+            return Seen("tombstone", message="its delete was begun and not finished")
+        # What an interrupted init leaves before the manifest is in nobody's way.
+        if has_manifest(store) or any(map(store.exists, SCHEMA_MIRRORS)):
+            return Seen("partial", message=error.message)
+    except OmniGraphError as unreadable:
+        return Seen("partial", message=unreadable.message)
+    return Seen("absent")
+
+
+def observation(seen: Seen, desired_digest: str | None) -> dict[str, Any]:
+    """Return what the ledger keeps of a look at a graph."""
+    return {
+        "exists": seen.place == "complete",
+        "manifest_version": seen.manifest_version,
+        "live_schema_digest": seen.digest,
+        "desired_schema_digest": desired_digest,
+        "schema_match": seen.digest is not None and seen.digest == desired_digest,
+        "observed_at": now_text(),
+    }
