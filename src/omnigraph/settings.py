@@ -202,6 +202,7 @@ SERVER_WORKERS: Setting[str] = Setting(
 )
 UNAUTHENTICATED = _flag("OMNIGRAPH_UNAUTHENTICATED")
 EXPLORER = _flag("OMNIGRAPH_UI", default=True)
+REQUIRE_ALL_GRAPHS = _flag("OMNIGRAPH_REQUIRE_ALL_GRAPHS")
 LOG_LEVEL: Setting[LogLevel] = Setting(
     "OMNIGRAPH_LOG", "`debug`, `info`, `warning` or `error`", _log_level, lambda: "info"
 )

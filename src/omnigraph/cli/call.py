@@ -96,11 +96,19 @@ class Invocation:
         """Return the graph of this call, or None if neither flags nor the operator's file name one."""
         address = resolve(self.command, self.flags, uri, self.operator)
         if isinstance(address, Cluster):
-            raise BadRequest(
-                "this version of omnigraph cannot look into a cluster; pass --store "
-                f"{address.uri} to open the storage of one of its graphs"
-            )
+            from omnigraph.cluster.serving import find_graph
+            from omnigraph.storage.uris import Root
+
+            uri = find_graph(address.root, address.graph)
+            return Store(uri, Root.parse(uri).is_local)
         return self.with_graph(address) if isinstance(address, Server) else address
+
+    def cluster(self) -> Cluster | None:
+        """Return the cluster of a command that is about what one has applied; None if nothing names one."""
+        if self.flags.store is not None:
+            return None
+        address = resolve(self.command, self.flags, None, self.operator)
+        return address if isinstance(address, Cluster) else None
 
     def with_graph(self, address: Server) -> Server:
         """Return the address with its graph: the only one of the server, if nothing says which."""

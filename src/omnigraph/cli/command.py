@@ -96,6 +96,7 @@ class Command:
 _ANYWHERE: Final = frozenset({"store", "server", "graph", "profile"})
 _WRITERS: Final = _ANYWHERE | {"as_actor"}
 _SERVERS: Final = frozenset({"server", "profile"})
+_CLUSTERS: Final = frozenset({"cluster", "graph", "profile"})
 _STORAGE: Final = frozenset({"store", "cluster", "graph", "profile"})
 
 
@@ -164,15 +165,15 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _keeps("cleanup"),
         _keeps("verify", writes=False),
         Command("lint", "commands.query", "any", _ANYWHERE | {"cluster"}),
-        Command("policy validate", "commands.policy:validate_policy", "control", frozenset()),
-        Command("policy test", "commands.policy:run_policy_tests", "control", frozenset()),
-        Command("policy explain", "commands.policy:explain_policy", "control", frozenset()),
-        Command("queries list", "commands.policy:list_stored", "control", frozenset()),
+        Command("policy validate", "commands.policy:validate_policy", "control", _CLUSTERS),
+        Command("policy test", "commands.policy:run_policy_tests", "control", _CLUSTERS),
+        Command("policy explain", "commands.policy:explain_policy", "control", _CLUSTERS),
+        Command("queries list", "commands.policy:list_stored", "control", _CLUSTERS),
         Command(
             "queries validate",
             "commands.policy:validate_stored",
             "control",
-            frozenset({"store", "profile"}),
+            _CLUSTERS | {"store"},
         ),
         _controls("cluster validate", "validate"),
         _controls("cluster plan", "plan"),

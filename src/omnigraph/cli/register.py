@@ -31,7 +31,10 @@ def _shared(
             "--server", metavar="NAME|URL", help="The server that has the graph: its name or URL."
         ),
     ] = None,
-    cluster: Annotated[str | None, typer.Option("--cluster", hidden=True)] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option("--cluster", metavar="NAME|DIR|URI", help="The cluster that has the graph."),
+    ] = None,
     graph: Annotated[
         str | None,
         typer.Option("--graph", metavar="ID", help="The graph, where the server has several."),

@@ -43,7 +43,7 @@ from omnigraph.cluster.stored.records import (
 )
 from omnigraph.cluster.stored.times import now_text
 from omnigraph.cluster.sweep import brought_up, finish, sweep
-from omnigraph.cluster.work import Work, told
+from omnigraph.cluster.work import Told, Work
 from omnigraph.errors import OmniGraphError
 from omnigraph.service.documents import Document
 from omnigraph.storage.uris import Root
@@ -56,7 +56,7 @@ def plan(config_dir: str, reserved: Container[str] = ()) -> Document:
     work = Work(config_dir)
     changes: list[Change] = []
     declared: Declared | None = None
-    with told(work):
+    with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
         work.open(declared.config.root)
         with work.held("plan"):
@@ -65,7 +65,7 @@ def plan(config_dir: str, reserved: Container[str] = ()) -> Document:
     desired = Desired(None, {}, {}) if declared is None else declared.desired
     gated = [one for one in changes if _is_gated(one)]
     return work.with_observations(
-        desired_revision={"config_digest": desired.config_digest} if declared else None,
+        desired_revision=None if declared is None else {"config_digest": desired.config_digest},
         resource_digests=desired.digests,
         dependencies=dependencies(desired),
         changes=[one.to_json() for one in changes],
@@ -168,7 +168,7 @@ def apply(config_dir: str, actor: str | None = None, reserved: Container[str] = 
     """Bring what is declared into force."""
     work = Work(config_dir)
     applying: _Applying | None = None
-    with told(work):
+    with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
         if actor is None and declared.desired.bindings:
             work.diagnostics.error(
@@ -377,7 +377,7 @@ def approve(
     """Write down that somebody approves the delete of a graph, as it is and as the config is now."""
     work = Work(config_dir)
     approval: Approval | None = None
-    with told(work):
+    with Told(work):
         if actor is None:
             work.diagnostics.error(
                 Code.ACTOR_REQUIRED, "", "an approval has a name under it; pass --as ACTOR"

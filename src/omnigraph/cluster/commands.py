@@ -24,7 +24,7 @@ from omnigraph.cluster.stored.ledger import STATE_PATH, Entry, Ledger, Status, s
 from omnigraph.cluster.stored.lock import force_unlock as remove_lock
 from omnigraph.cluster.stored.records import read_approvals, read_recoveries
 from omnigraph.cluster.sweep import finish, sweep
-from omnigraph.cluster.work import Work, told
+from omnigraph.cluster.work import Told, Work
 from omnigraph.service.documents import Document
 
 
@@ -32,7 +32,7 @@ def validate(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Read a directory with everything it names, and return all that is wrong with it."""
     work = Work(config_dir)
     declared: Declared | None = None
-    with told(work):
+    with Told(work):
         declared = read_declared(config_dir, work.diagnostics, reserved)
     desired = Desired(None, {}, {}) if declared is None else declared.desired
     return work.document(
@@ -51,7 +51,7 @@ def import_cluster(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Make the ledger of a directory, with the graphs that are there already."""
     work = Work(config_dir)
     ledger = Ledger()
-    with told(work):
+    with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
         work.open(declared.config.root)
         with work.held("import"):
@@ -82,7 +82,7 @@ def refresh(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Look at every graph and blob again, and write down what is seen."""
     work = Work(config_dir)
     ledger = Ledger()
-    with told(work):
+    with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
         work.open(declared.config.root)
         with work.held("refresh"):
@@ -185,7 +185,7 @@ def status(config_dir: str) -> Document:
     work = Work(config_dir)
     statuses: dict[str, Mapping[str, Any]] = {}
     strays = 0
-    with told(work):
+    with Told(work):
         work.open(read_root(config_dir, work.diagnostics))
         work.look()
         statuses = dict(work.ledger.statuses)
@@ -225,7 +225,7 @@ def force_unlock(config_dir: str, lock_id: str) -> Document:
     """Remove a lock that a dead command left, by its exact id."""
     work = Work(config_dir)
     removed = False
-    with told(work):
+    with Told(work):
         work.open(read_root(config_dir, work.diagnostics))
         work.look()
         removed = remove_lock(work.store, lock_id, work.diagnostics)

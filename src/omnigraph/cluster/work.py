@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from omnigraph.cluster.declared.diagnostics import Diagnostics, Refused
+from omnigraph.cluster.declared.diagnostics import Code, Diagnostics, Refused
 from omnigraph.cluster.stored.ledger import STATE_PATH, Found, Ledger, read_ledger
 from omnigraph.cluster.stored.lock import LOCK_PATH, Holder, locked, read_lock
 from omnigraph.errors import OmniGraphError
@@ -100,14 +100,19 @@ class Work:
         return name if self.root is None else f"{self.root.canonical.rstrip('/')}/{name}"
 
 
-@contextmanager
-def told(work: Work) -> Iterator[None]:
-    """Let a command end early, with what it found; a store that fails is found, too."""
-    from omnigraph.cluster.declared.diagnostics import Code
+@dataclass(slots=True)
+class Told:
+    """Lets a command end early, with what it found; a store that fails is found, too."""
 
-    try:
-        yield
-    except Refused:
+    work: Work
+
+    def __enter__(self) -> None:
         pass
-    except OmniGraphError as error:
-        work.diagnostics.error(Code.STATE_READ_ERROR, STATE_PATH, error.message)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: object
+    ) -> bool:
+        if isinstance(error, OmniGraphError):
+            self.work.diagnostics.error(Code.STATE_READ_ERROR, STATE_PATH, error.message)
+            return True
+        return isinstance(error, Refused)

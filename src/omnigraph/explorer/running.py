@@ -182,5 +182,4 @@ def _options(wanted: Wanted) -> Options:
         group_commit=True,
         workers=1,
         metrics=None,
-        not_yet=(),
     )

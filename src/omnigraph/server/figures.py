@@ -25,6 +25,7 @@ Gauge = Literal[
     "connections",
     "answer_bytes",
     "cache_bytes",
+    "quarantined_graphs",
 ]
 """What is under way or held at a moment."""
 Counter = Literal["commits", "lost_races", "worker_restarts"]
@@ -105,7 +106,11 @@ class Sums:
     """The figures of several processes, added up."""
 
     def __init__(self, parts: Iterable[Sequence[float]]) -> None:
-        self._places: list[float] = [sum(numbers) for numbers in zip(*parts, strict=True)]
+        together = list(zip(*parts, strict=True))
+        self._places: list[float] = [sum(numbers) for numbers in together]
+        # All workers have the same graphs, so these are not added up.
+        at = _GAUGE_AT["quarantined_graphs"]
+        self._places[at] = max(together[at], default=0.0)
 
     def requests(self, route: str, status: str) -> float:
         """How many requests of a route had this status."""

@@ -72,6 +72,8 @@ class ServerState:
     sign_in: SignIn | None = None
     draining: bool = False
     figures: Figures = field(default_factory=Figures)
+    quarantined: Mapping[str, str] = field(default_factory=dict)
+    """Graphs of a cluster that are not served, and why."""
     version: str = __version__
     internal_schema_version: int = INTERNAL_SCHEMA_VERSION
 

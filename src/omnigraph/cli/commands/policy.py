@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from omnigraph.cli.address import Store
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import note, put
 from omnigraph.cli.shared_options import UriArgument
@@ -18,45 +19,66 @@ from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
     from omnigraph.lang.query.registry import Registry
+    from omnigraph.policy.bundle import Bundle
 
 FAILED = 1
 FileOption = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The bundle, a YAML file.")
+]
+BundleOption = Annotated[
+    str | None,
+    typer.Option("--bundle", metavar="NAME", help="Which bundle, where a cluster has several."),
 ]
 QueriesOption = Annotated[
     Path | None, typer.Option("--queries", metavar="DIR", help="A directory of .gq files.")
 ]
 
 
-def _bundle_file(call: Invocation, file: Path | None) -> Path:
-    if file is None:
-        raise BadRequest(f"{call.command.name} needs a bundle; pass --file FILE")
-    return file
+def _bundle(call: Invocation, file: Path | None, name: str | None) -> tuple[str, Bundle]:
+    """Return the bundle of a call and what it is called: a file, or one that a cluster applied."""
+    from omnigraph.policy.bundle import read_bundle
+
+    if file is not None:
+        if call.flags.cluster is not None or name is not None:
+            raise BadRequest("--file names the bundle; leave --cluster and --bundle out")
+        return file.name, read_bundle(file)
+    cluster = call.cluster()
+    if cluster is None:
+        raise BadRequest(f"{call.command.name} needs a bundle; pass --file FILE, or --cluster DIR")
+    from omnigraph.cluster.serving import read_bundles
+
+    found = read_bundles(cluster.root)
+    if name is None and cluster.graph is not None:
+        bound = [one for one, (_, scopes) in found.items() if cluster.graph in scopes]
+        name = bound[0] if bound else None
+    elif name is None and len(found) == 1:
+        name = next(iter(found))
+    if name is None or name not in found:
+        known = ", ".join(found) or "none"
+        raise BadRequest(f"the cluster has the bundles {known}; name one with --bundle")
+    return name, found[name][0]
 
 
 def validate_policy(
     call: Invocation,
     file: FileOption = None,
+    bundle_name: BundleOption = None,
     show: Annotated[
         bool, typer.Option("--cedar", help="Print the schema and policies it is compiled to.")
     ] = False,
 ) -> None:
     """Check a bundle, and say everything that is wrong with it."""
-    from omnigraph.policy.bundle import read_bundle
     from omnigraph.policy.cedar import CedarChecker, policies_text, schema_text
 
-    path = _bundle_file(call, file)
-    bundle = read_bundle(path)
+    name, bundle = _bundle(call, file, bundle_name)
     CedarChecker(bundle)
     document: Document = {
-        "name": path.name,
+        "name": name,
         "kind": bundle.kind,
         "actors": len(bundle.actors),
         "rules": len(bundle.rules),
     }
-    text = (
-        f"{path.name}: {counted(len(bundle.actors), 'actor')}, {counted(len(bundle.rules), 'rule')}"
-    )
+    text = f"{name}: {counted(len(bundle.actors), 'actor')}, {counted(len(bundle.rules), 'rule')}"
     if show:
         document |= {"schema": schema_text(), "policies": policies_text(bundle)}
         text = f"{text}\n\n{schema_text()}\n{policies_text(bundle)}"
@@ -69,13 +91,13 @@ def run_policy_tests(
         Path, typer.Option("--tests", metavar="FILE", help="Questions and their answers, YAML.")
     ],
     file: FileOption = None,
+    bundle_name: BundleOption = None,
 ) -> None:
     """Hold a bundle against questions and the answers that they should get."""
-    from omnigraph.policy.bundle import read_bundle
     from omnigraph.policy.cedar import CedarChecker
     from omnigraph.policy.expectations import read_expectations, unmet
 
-    checker = CedarChecker(read_bundle(_bundle_file(call, file)))
+    checker = CedarChecker(_bundle(call, file, bundle_name)[1])
     cases = read_expectations(tests)
     wrong = unmet(checker, cases)
     document = {
@@ -105,6 +127,7 @@ def explain_policy(
         Action, typer.Option("--action", metavar="ACTION", help="What for, such as `change`.")
     ],
     file: FileOption = None,
+    bundle_name: BundleOption = None,
     branch: Annotated[
         str | None, typer.Option("--branch", metavar="NAME", help="The branch it starts from.")
     ] = None,
@@ -113,12 +136,11 @@ def explain_policy(
     ] = None,
 ) -> None:
     """Say what a bundle decides about one question, and by which rule."""
-    from omnigraph.policy.bundle import read_bundle
     from omnigraph.policy.cedar import CedarChecker
     from omnigraph.policy.expectations import question_of
 
     question = question_of(actor.strip(), action, branch, target_branch)
-    checker = CedarChecker(read_bundle(_bundle_file(call, file)))
+    checker = CedarChecker(_bundle(call, file, bundle_name)[1])
     decision = checker.check(question)
     document: Document = {
         "decision": "allow" if decision.allowed else "deny",
@@ -139,10 +161,10 @@ def explain_policy(
 
 
 def list_stored(call: Invocation, queries: QueriesOption = None) -> None:
-    """List the queries of a directory, with their parameters."""
+    """List the queries of a directory, or of a graph of a cluster, with their parameters."""
     from omnigraph.service.stored import described
 
-    document = {"queries": described(_registry(call, queries))}
+    document = {"queries": described(_stored(call, queries)[1])}
 
     def text() -> None:
         put_table(
@@ -164,11 +186,11 @@ def list_stored(call: Invocation, queries: QueriesOption = None) -> None:
 def validate_stored(
     call: Invocation, queries: QueriesOption = None, uri: UriArgument = None
 ) -> None:
-    """Check the queries of a directory against the schema of a graph."""
+    """Check the queries of a directory, or of a cluster, against the schema of a graph."""
     from omnigraph.service.stored import validation
 
-    registry = _registry(call, queries)
-    with call.open(call.storage(uri)) as graph:
+    place, registry = _stored(call, queries)
+    with call.open(call.storage(uri) if place is None else place) as graph:
         document = validation(graph, registry)
 
     def text() -> None:
@@ -185,10 +207,19 @@ def validate_stored(
         raise typer.Exit(FAILED)
 
 
-def _registry(call: Invocation, queries: Path | None) -> Registry:
+def _stored(call: Invocation, queries: Path | None) -> tuple[Store | None, Registry]:
+    """Return the queries of a call: those of a directory, or of a graph of a cluster and where that lies."""
+    from omnigraph.lang.query.registry import Registry
     from omnigraph.mcp.tools import BUILT_IN_NAMES
     from omnigraph.service.stored import read_directory
 
-    if queries is None:
-        raise BadRequest(f"{call.command.name} needs a directory of queries; pass --queries DIR")
-    return read_directory(queries, BUILT_IN_NAMES)
+    if queries is not None:
+        return None, read_directory(queries, BUILT_IN_NAMES)
+    cluster = call.cluster()
+    if cluster is None:
+        raise BadRequest(f"{call.command.name} needs queries; pass --queries DIR, or --cluster DIR")
+    from omnigraph.cluster.serving import read_queries
+    from omnigraph.storage.uris import Root
+
+    uri, sources = read_queries(cluster.root, cluster.graph)
+    return Store(uri, Root.parse(uri).is_local), Registry.load(sources, BUILT_IN_NAMES)

@@ -63,6 +63,12 @@ class OwnAnswers:
             Gate(state.policy).ask(exchange.actor, Action.GRAPH_LIST)
         base = state.hosts.base_url(exchange.scope)
         names = sorted(state.graphs)
+        aside = [
+            {"graph_id": name, "reason": why} for name, why in sorted(state.quarantined.items())
+        ]
         return encode(
-            {"graphs": [{"graph_id": name, "uri": f"{base}/graphs/{name}"} for name in names]}
+            {
+                "graphs": [{"graph_id": name, "uri": f"{base}/graphs/{name}"} for name in names],
+                **({"quarantined": aside} if aside else {}),
+            }
         )

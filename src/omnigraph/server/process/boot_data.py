@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from omnigraph.cluster.serving import Serving, read_serving
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.registry import Registry, StoredSource
 from omnigraph.policy.bundle import Bundle, read_bundle
@@ -32,6 +33,8 @@ class BootData:
     bundles: Mapping[str, Bundle] = field(default_factory=dict)
     server_bundle: Bundle | None = None
     queries: Mapping[str, tuple[StoredSource, ...]] = field(default_factory=dict)
+    cluster: Serving | None = None
+    """What was applied of the cluster that is served."""
 
     @property
     def is_open(self) -> bool:
@@ -39,11 +42,15 @@ class BootData:
         return self.tokens is None
 
 
-def check_access(options: Options, tokens: TokenTable | None) -> None:
-    """Refuse a server that nobody could use, and one that everybody could without anybody saying so."""
-    if tokens is None and options.decides is not None:
+def check_access(options: Options, tokens: TokenTable | None, decides: str | None = None) -> None:
+    """Refuse a server that nobody could use, and one that everybody could without anybody saying so.
+
+    ``decides`` is what decides about actors, if that is no flag.
+    """
+    decides = decides or options.decides
+    if tokens is None and decides is not None:
         raise BadRequest(
-            f"{options.decides} decides about actors, and without tokens there are none; {TOKENS_HELP}"
+            f"{decides} decides about actors, and without tokens there are none; {TOKENS_HELP}"
         )
     if tokens is None and not options.unauthenticated:
         raise BadRequest(
@@ -55,7 +62,9 @@ def check_access(options: Options, tokens: TokenTable | None) -> None:
 
 
 def read_boot_data(options: Options, tokens: TokenTable | None) -> BootData:
-    """Read the files that the flags name; refuse them with everything that is wrong."""
+    """Read the files that the flags name, or the cluster; refuse them with everything that is wrong."""
+    if options.cluster is not None:
+        return _read_cluster(options.cluster, tokens)
     # One file for several graphs is read once.
     paths = () if tokens is None else dict.fromkeys(options.policies.values())
     read = {path: read_bundle(path, "graph") for path in paths}
@@ -65,6 +74,17 @@ def read_boot_data(options: Options, tokens: TokenTable | None) -> BootData:
         bundles={name: read[path] for name, path in options.policies.items() if path in read},
         server_bundle=None if server is None else read_bundle(server, "server"),
         queries={name: _sources(path) for name, path in options.queries.items()},
+    )
+
+
+def _read_cluster(cluster: str, tokens: TokenTable | None) -> BootData:
+    serving = read_serving(cluster)
+    return BootData(
+        tokens=tokens,
+        bundles={one.id: one.bundle for one in serving.graphs if one.bundle is not None},
+        server_bundle=serving.server_bundle,
+        queries={one.id: one.queries for one in serving.graphs if one.queries},
+        cluster=serving,
     )
 
 

@@ -15,6 +15,7 @@ import logging
 import sys
 from collections.abc import Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from omnigraph.errors import OmniGraphError
@@ -71,18 +72,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(options: Options, signals: Signals) -> int:
     from omnigraph.server.process.boot_data import check_access, read_boot_data
     from omnigraph.server.process.channel import HandedDown
-    from omnigraph.server.process.options import refuse_what_is_not_there_yet
+    from omnigraph.server.process.cluster_watch import ClusterWatch
     from omnigraph.server.process.ports import listening
     from omnigraph.server.tokens import tokens_from_environment
 
     tokens = tokens_from_environment()
     if options.decides is not None:
         check_access(options, tokens)
-    refuse_what_is_not_there_yet(options)
     check_access(options, tokens)
     data = read_boot_data(options, tokens)
+    if data.cluster is not None:
+        if data.cluster.has_policies:
+            check_access(options, tokens, "a bundle of the cluster")
+        options = replace(options, graphs=tuple((one.id, one.uri) for one in data.cluster.graphs))
     with listening(options, is_open=data.is_open) as (listener, bound), ExitStack() as cleanup:
         given = HandedDown(options, data, bound)
+        if data.cluster is not None:
+            cleanup.callback(ClusterWatch(data.cluster.root, data.cluster.revision).close)
         served = _run_here if options.workers == 1 else _run_workers
         return served(given, listener, signals, cleanup)
 

@@ -45,6 +45,7 @@ _MEANINGS: Final = {
     "streams_running": "Exports and baselines under way.",
     "answer_bytes": "Bytes of answers that are being sent.",
     "cache_bytes": "Bytes of graphs kept in memory for reads.",
+    "quarantined_graphs": "Graphs of a cluster that are not served.",
     "commits": "Commits made, those of upkeep included.",
     "lost_races": "Attempts of writes that found another commit made before them, and were repeated.",
     "worker_restarts": "Workers started in place of ones that died.",

@@ -1,8 +1,4 @@
-"""The command line of `omnigraph-server`, and the variables that stand in for its flags.
-
-Flags of what this release does not have are refused by name, never ignored: who starts a server with a policy
-must not get one without.
-"""
+"""The command line of `omnigraph-server`, and the variables that stand in for its flags."""
 
 from __future__ import annotations
 
@@ -29,11 +25,6 @@ DEFAULT_ID: Final = "default"
 MOST_WORKERS: Final = 256
 
 _BINDINGS: Final = ("--policy", "--server-policy", "--queries")
-_NOT_YET: Final = {
-    "--cluster": "serve graphs with --store or --graph",
-    "--require-all-graphs": "a server of --store and --graph starts with all its graphs or not at all",
-}
-"""What belongs to later releases, and what to do meanwhile."""
 
 
 class Misuse(BadRequest):
@@ -59,7 +50,10 @@ class Options:
     group_commit: bool
     workers: int
     metrics: tuple[str, int] | None
-    not_yet: tuple[str, ...]
+    cluster: str | None = None
+    """The directory or address of the cluster whose graphs are served."""
+    require_all: bool = False
+    """Whether a graph of a cluster that cannot be served ends the server."""
 
     @property
     def decides(self) -> str | None:
@@ -80,18 +74,9 @@ def parse_options(arguments: Sequence[str]) -> Options:
         raise Misuse(refused.message) from None
 
 
-def refuse_what_is_not_there_yet(options: Options) -> None:
-    """Refuse flags of what this release does not have."""
-    for flag in options.not_yet:
-        raise Misuse(f"{flag} is not in this release; leave it out: {_NOT_YET[flag]}")
-
-
 def _checked(given: argparse.Namespace) -> Options:
     cluster, graphs = _sources(given)
-    used = [flag for flag in _NOT_YET if _is_given(given, flag)]
-    if cluster and "--cluster" not in used:
-        used.append("--cluster")
-    if cluster:
+    if cluster is not None:
         for flag in _BINDINGS:
             if _is_given(given, flag):
                 raise Misuse(f"{flag} cannot stand beside --cluster, which declares its own")
@@ -115,12 +100,13 @@ def _checked(given: argparse.Namespace) -> Options:
         group_commit=not given.no_group_commit,
         workers=_workers(workers.strip()),
         metrics=None if metrics is None else _address(metrics, "--metrics-bind"),
-        not_yet=tuple(used),
+        cluster=cluster,
+        require_all=given.require_all_graphs or settings.REQUIRE_ALL_GRAPHS.get(),
     )
 
 
-def _sources(given: argparse.Namespace) -> tuple[bool, tuple[tuple[str, str], ...]]:
-    """Return whether a cluster is to be served, or the graphs by their ids."""
+def _sources(given: argparse.Namespace) -> tuple[str | None, tuple[tuple[str, str], ...]]:
+    """Return the cluster that is to be served, or the graphs by their ids."""
     flags = {"--store": given.store, "--graph": given.graph, "--cluster": given.cluster}
     used = [flag for flag, value in flags.items() if value]
     if len(used) > 1:
@@ -133,11 +119,11 @@ def _sources(given: argparse.Namespace) -> tuple[bool, tuple[tuple[str, str], ..
     if given.graph_id is not None and not store:
         raise Misuse("--graph-id names the graph of --store; give that, or --graph ID=URI")
     if given.graph:
-        return False, _named_graphs(given.graph)
+        return None, _named_graphs(given.graph)
     if store:
-        return False, ((_graph_id(given.graph_id or DEFAULT_ID, "--graph-id"), store),)
+        return None, ((_graph_id(given.graph_id or DEFAULT_ID, "--graph-id"), store),)
     if cluster:
-        return True, ()
+        return cluster, ()
     raise Misuse("there is nothing to serve; give --store URI, --graph ID=URI, or --cluster")
 
 
@@ -251,6 +237,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--store", metavar="URI", help="the graph to serve, as `default`")
     add("--graph-id", metavar="ID", help="another id for it")
     add("--graph", metavar="ID=URI", action="append", default=[], help="one of several graphs")
+    add("--cluster", metavar="DIR|URI", help="a cluster: serve all graphs that were applied")
+    add(
+        "--require-all-graphs",
+        action="store_true",
+        help="do not start while a graph of the cluster cannot be served",
+    )
     add("--bind", metavar="HOST:PORT", help="where to listen (127.0.0.1:8080; port 0: any)")
     add("--unauthenticated", action="store_true", help="serve everybody, without tokens")
     add(
@@ -310,7 +302,4 @@ def _parser() -> argparse.ArgumentParser:
         help="make a commit for each mutation, also for those that wait for another one",
     )
     add("--version", action="version", version=version_text())
-    # Known, so that they can be refused by name.
-    add("--cluster", help=argparse.SUPPRESS)
-    add("--require-all-graphs", action="store_true", help=argparse.SUPPRESS)
     return parser

@@ -22,10 +22,18 @@ class ServedGraphOutput(TypedDict):
     uri: str
 
 
+class QuarantinedGraphOutput(TypedDict):
+    """A graph of a cluster that is not served, and why."""
+
+    graph_id: str
+    reason: str
+
+
 class GraphsAnswer(TypedDict):
-    """The graphs that are ready, by id."""
+    """The graphs that are ready, by id; and those of a cluster that are not."""
 
     graphs: list[ServedGraphOutput]
+    quarantined: NotRequired[list[QuarantinedGraphOutput]]
 
 
 class ErrorAnswer(TypedDict):
