@@ -72,8 +72,8 @@ def missing(text):
     ("text", "found"),
     [
         ("run omnigraph levitate", ["levitate"]),
-        ("`omnigraph cluster` does that", ["cluster"]),
-        ("then omnigraph cluster", ["cluster"]),
+        ("`omnigraph flock` does that", ["flock"]),
+        ("then omnigraph flock", ["flock"]),
         ("run omnigraph branch levitate", ["branch levitate"]),
         ("run omnigraph repair, or omnigraph load", []),
         ("this omnigraph knows 3", []),

@@ -187,8 +187,8 @@ class TestResolution:
         ("argv", "said"),
         [
             (("--profile", "served"), "profile `served` names a server, which optimize (direct"),
-            (("--profile", "far"), "pass --store s3://bucket/team/graphs/<id>.omni"),
-            (("--cluster", "team", "--graph", "a"), "--store s3://bucket/team/graphs/a.omni"),
+            (("--cluster", "."), "there is no cluster at "),
+            (("--cluster", ".", "--graph", "a"), "run `omnigraph cluster import`"),
             (("--cluster", "ghost"), "neither a cluster nor a directory"),
             (("--cluster", "team", "--store", "g"), "keep one"),
             (("g.omni", "--graph", "a"), "--graph cannot be used with optimize (direct command)"),
@@ -218,8 +218,11 @@ any    svcgp lint
 direct scgp  optimize ensure-indices repair cleanup verify
 direct -     init
 served vp    graphs_list
-control -    policy_validate policy_test policy_explain queries_list
-control sp   queries_validate
+control cgp  policy_validate policy_test policy_explain queries_list
+control scgp queries_validate
+control -    cluster_validate cluster_plan cluster_status cluster_refresh cluster_import
+control -    cluster_force-unlock
+control a    cluster_apply cluster_approve
 local  -     alias profile_list profile_show login logout examples skill completion version
 """
 LETTERS = {

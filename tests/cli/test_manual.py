@@ -39,7 +39,7 @@ OTHERS = [
     if page not in SERVED_PAGES
 ]
 SHARED = {
-    *("--store", "--server", "--graph", "--profile", "--as", "--yes"),
+    *("--store", "--server", "--cluster", "--graph", "--profile", "--as", "--yes"),
     *("--quiet", "--verbose", "--log-level", "--json", "--help", "-h"),
 }
 

@@ -26,18 +26,13 @@ from tests.cli.surfaces import CASE_KEYS, CliCase, Running, at, check, match, su
 from tests.conformance.expectations import only_known
 from tests.server.running import COMMAND, RunningServer, several_workers, start_server
 
-CLUSTERS = "clusters are not built yet"
 EXPLORER = "the explorer is not built yet"
 #: Every case that is left out, and why.
 LEFT_OUT = {
-    "boot-cluster-refuses-bindings": CLUSTERS,
     "http-explorer-page-headers": EXPLORER,
-    "http-schema-apply-cluster-mode": CLUSTERS,
-    "http-stored-query-deny-equals-unknown": CLUSTERS,
 }
 #: What each reason looks like in a case: so that no case is left out for a reason it does not have.
 SIGNS = {
-    CLUSTERS: ("cluster",),
     EXPLORER: ("/ui",),
 }
 HTTP_KEYS = [*CASE_KEYS, "request", "steps", "parallel", "signal", "error"]
@@ -55,7 +50,7 @@ EXPECT_KEYS = [
     "on",
 ]
 SERVER_KEYS = [
-    *("store", "graphs", "policy", "server_policy", "queries"),
+    *("store", "graphs", "cluster", "policy", "server_policy", "queries"),
     *("tokens", "unauthenticated", "args", "env"),
 ]
 PATIENCE = 60
@@ -215,6 +210,8 @@ def server_arguments(spec: Mapping[str, Any]) -> list[str]:
     argv = []
     if "store" in spec:
         argv += ["--store", spec["store"]]
+    if "cluster" in spec:
+        argv += ["--cluster", spec["cluster"]]
     for name, uri in spec.get("graphs", {}).items():
         argv += ["--graph", f"{name}={uri}"]
     for name in ("policy", "queries"):

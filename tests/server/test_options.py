@@ -9,7 +9,6 @@ from omnigraph.server.process.options import (
     Misuse,
     Options,
     parse_options,
-    refuse_what_is_not_there_yet,
 )
 from omnigraph.server.process.serving import Ending
 
@@ -85,11 +84,10 @@ class TestEnvironment:
         assert parse("--graph", "a=g").graphs == (("a", "g"),)
         assert parse("--bind", "127.0.0.1:2").port == 2
 
-    def test_a_cluster_of_the_environment_is_refused_too(self, monkeypatch):
+    def test_a_cluster_may_be_in_the_environment(self, monkeypatch):
         monkeypatch.setenv("OMNIGRAPH_CLUSTER", "here")
-        with pytest.raises(Misuse, match="--cluster"):
-            refuse_what_is_not_there_yet(parse())
-        assert parse("--store", "g").not_yet == ()
+        assert (parse().cluster, parse().graphs) == ("here", ())
+        assert parse("--store", "g").cluster is None
         monkeypatch.setenv("OMNIGRAPH_STORE", "g")
         with pytest.raises(Misuse, match="OMNIGRAPH_STORE and OMNIGRAPH_CLUSTER"):
             parse()
@@ -189,10 +187,9 @@ class TestBindings:
 
 
 class TestOthers:
-    @pytest.mark.parametrize("flag", ["--require-all-graphs"])
-    def test_what_is_not_there_yet_is_refused_by_name(self, flag):
-        with pytest.raises(Misuse, match=f"{flag} is not in this release"):
-            refuse_what_is_not_there_yet(parse("--store", "g", flag))
+    def test_all_graphs_of_a_cluster_may_be_required(self):
+        assert parse("--cluster", "here", "--require-all-graphs").require_all
+        assert not parse("--cluster", "here").require_all
 
     def test_mutations_share_commits_unless_that_is_turned_off(self):
         assert parse("--store", "g").group_commit
