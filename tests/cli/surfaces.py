@@ -250,7 +250,12 @@ class Running:
             return {key: self.filled_in(one) for key, one in value.items()}
         if isinstance(value, list):
             return [self.filled_in(one) for one in value]
-        return self.filled(value) if isinstance(value, str) else value
+        if not isinstance(value, str):
+            return value
+        whole = re.fullmatch(r"\$\{(\w+)\}", value)
+        if whole and isinstance(self.captured.get(whole[1]), dict | list):
+            return self.captured[whole[1]]
+        return self.filled(value)
 
     def filled(self, word: str) -> str:
         return re.sub(r"\$\{(\w+)\}", lambda match: str(self.captured[match[1]]), word)

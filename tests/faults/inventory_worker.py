@@ -100,6 +100,24 @@ def the_graph_is_copied(graph: Graph) -> None:
     open_graph(copy).close()
 
 
+def a_cluster_makes_and_deletes_a_graph(graph: Graph) -> None:
+    from omnigraph.cluster.apply import apply, approve
+    from omnigraph.cluster.commands import import_cluster
+
+    place = Path(f"{graph.uri} cluster")
+    place.mkdir()
+    (place / "a.pg").write_text("node A { n: String @key }")
+    (place / "a.gq").write_text("query all() { match { $a: A } return { $a.n } }")
+    (place / "cluster.yaml").write_text(
+        "version: 1\ngraphs: { a: { schema: a.pg, queries: a.gq } }"
+    )
+    import_cluster(str(place))
+    assert apply(str(place))["converged"]
+    (place / "cluster.yaml").write_text("version: 1")
+    approve(str(place), "graph.a", "ada")
+    assert apply(str(place))["converged"]
+
+
 def die(graph: Graph, point: str, branch: str) -> None:
     from omnigraph.commit.protocol import commit
 
@@ -123,5 +141,6 @@ SCENARIOS = [
     every_writer_writes_on_a_branch,
     writers_die,
     the_graph_is_copied,
+    a_cluster_makes_and_deletes_a_graph,
     the_manifest_grows,  # by pins of versions that no table has
 ]

@@ -20,6 +20,8 @@ ELSEWHERE = (
     "cleanup.",
     "stream.",
     "relocate.",
+    "cluster.",
+    "graph_delete.",
 )
 """Points of what is no commit of tables, and so not in the model."""
 

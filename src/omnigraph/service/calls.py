@@ -481,6 +481,7 @@ def apply_schema(call: Call, request: wire.SchemaApplyBody) -> Document:
     """Give a branch a new schema as one commit."""
     from omnigraph.service import schema as service
 
+    service.refuse_in_cluster(call.session, request.branch or MAIN)
     # Stored queries are checked against the branch of each invocation; they hold up changes of `main` alone.
     if call.stored is not None and (request.branch or MAIN).strip() == MAIN:
         from omnigraph.service.stored import check_new_schema

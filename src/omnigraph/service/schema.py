@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from omnigraph.errors import BadRequest, SchemaConflict
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.policy.checker import Action
 from omnigraph.service.documents import Document, TargetRequest
 
 if TYPE_CHECKING:
@@ -89,8 +90,7 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
     ``warnings`` are there if something was destroyed or is left to do.
     """
     branch = request.branch or MAIN
-    if branch.strip() == MAIN:
-        _refuse_in_cluster(session.uri)
+    refuse_in_cluster(session, branch)
     done = session.schema.apply(
         request.schema_source,
         request.allow_data_loss,
@@ -101,6 +101,15 @@ def apply_schema(session: Session, request: ApplyRequest, uri: str) -> Document:
     answer = done.to_json()
     document = {"uri": uri, **{name: answer.pop(name) for name in _PUBLISHED}, **answer}
     return {**document, "warnings": list(done.warnings)} if done.warnings else document
+
+
+def refuse_in_cluster(session: Session, branch: str) -> None:
+    """Refuse a schema of `main` of a graph of a cluster; whoever may not change it at all is told that first."""
+    from omnigraph.graph.session import access_of
+
+    if branch.strip() == MAIN and cluster_of(session.uri) is not None:
+        access_of(session).ask(Action.SCHEMA_APPLY, target=MAIN)
+        _refuse_in_cluster(session.uri)
 
 
 def _refuse_in_cluster(uri: str) -> None:

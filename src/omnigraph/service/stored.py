@@ -152,14 +152,17 @@ class InvokeRequest(TargetRequest):
 def find_query(session: Session, registry: Registry, name: str) -> StoredQuery:
     """Return a stored query that the caller may invoke.
 
-    To others all names are unknown, so that nobody learns which there are.
+    To others all names are unknown, in the same words, so that nobody learns which there are.
     """
     from omnigraph.graph.session import access_of
 
     try:
         access_of(session).ask(Action.INVOKE_QUERY)
     except PolicyDenied:
-        raise _unknown(name) from None
+        raise StoredQueryNotFound(
+            "there is no such stored query; list them, or send the text of a query",
+            stored_query="",
+        ) from None
     if name not in registry.queries:
         raise _unknown(name)
     return registry.queries[name]
