@@ -72,8 +72,8 @@ def missing(text):
     ("text", "found"),
     [
         ("run omnigraph levitate", ["levitate"]),
-        ("`omnigraph ui` does that", ["ui"]),
-        ("then omnigraph ui", ["ui"]),
+        ("`omnigraph flock` does that", ["flock"]),
+        ("then omnigraph embed-file", ["embed-file"]),
         ("run omnigraph branch levitate", ["branch levitate"]),
         ("run omnigraph repair, or omnigraph load", []),
         ("this omnigraph knows 3", []),
