@@ -11,7 +11,13 @@ from omnigraph.cluster.outcomes import Seen
 from omnigraph.cluster.stored.times import now_text
 from omnigraph.errors import NotAGraph, OmniGraphError
 from omnigraph.graph import open as open_graph
-from omnigraph.graph.delete import has_manifest, is_deleted_half
+from omnigraph.graph.graph import state_of
+from omnigraph.maintenance.delete_graph import (
+    delete_graph,
+    finish_delete,
+    has_manifest,
+    is_deleted_half,
+)
 from omnigraph.storage.layout import SCHEMA_MIRRORS
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
@@ -53,6 +59,17 @@ def _without_graph(uri: str, error: OmniGraphError) -> Seen:
     except OmniGraphError as unreadable:
         return Seen("partial", message=unreadable.message)
     return Seen("absent")
+
+
+def delete_at(uri: str) -> None:
+    """Delete the graph at a root, or finish a delete that was begun there; nothing there is fine."""
+    root = Root.parse(uri)
+    store = open_store(root)
+    if has_manifest(store):
+        with open_graph(uri, mode="r") as graph:
+            delete_graph(state_of(graph).workspace)
+    elif is_deleted_half(store):
+        finish_delete(root)
 
 
 def observation(seen: Seen, desired_digest: str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from omnigraph import failpoints
 from omnigraph.clock import new_ulid
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, schema_address
-from omnigraph.cluster.graphs import graph_uri, look_at
+from omnigraph.cluster.graphs import delete_at, graph_uri, look_at
 from omnigraph.cluster.outcomes import Place, Seen
 from omnigraph.cluster.stored.records import (
     Approval,
@@ -27,7 +27,6 @@ from omnigraph.cluster.stored.times import now_text
 from omnigraph.errors import OmniGraphError
 from omnigraph.graph import init as init_graph
 from omnigraph.graph import open as open_graph
-from omnigraph.graph.delete import delete_graph
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.uris import Root
 
@@ -108,8 +107,7 @@ class Mover:
         if not write_recovery(self.store, record, self.diagnostics):
             return False
         try:
-            if look_at(uri).place != "absent":
-                delete_graph(uri)
+            delete_at(uri)
         except OmniGraphError as error:
             self._failed(Code.GRAPH_DELETE_FAILED, graph_address(graph), error.message)
             return False

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, graph_of, schema_address
-from omnigraph.cluster.graphs import look_at
+from omnigraph.cluster.graphs import delete_at, look_at
 from omnigraph.cluster.outcomes import Outcome, Seen, decide
 from omnigraph.cluster.stored.ledger import Entry, Ledger
 from omnigraph.cluster.stored.records import (
@@ -19,7 +19,7 @@ from omnigraph.cluster.stored.records import (
 )
 from omnigraph.cluster.stored.times import now_text
 from omnigraph.errors import OmniGraphError
-from omnigraph.graph.delete import delete_graph, withdraw
+from omnigraph.maintenance.delete_graph import withdraw
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
@@ -106,7 +106,7 @@ def _forward(
 ) -> None:
     if outcome.step == "finish":
         try:
-            delete_graph(record.graph_uri)
+            delete_at(record.graph_uri)
         except OmniGraphError as error:
             diagnostics.error(
                 Code.GRAPH_DELETE_FAILED, graph_address(record.graph_id), error.message

@@ -17,9 +17,7 @@ from typing import Final
 
 from omnigraph import failpoints
 from omnigraph.clock import stamp_us
-from omnigraph.errors import Contention, NotAGraph
-from omnigraph.graph.graph import state_of
-from omnigraph.graph.opening import open as open_graph
+from omnigraph.errors import Contention
 from omnigraph.manifest import refs
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage import layout
@@ -39,27 +37,21 @@ _V2_DIGITS: Final = 20
 _LARGEST: Final = (1 << 64) - 1
 
 
-def delete_graph(uri: str | Path) -> None:
-    """Delete the graph at a root; if a delete was begun there, finish it.
-
-    ``NotAGraph`` if there is neither. ``Contention`` if a writer does not end in time.
-    """
-    root = Root.parse(uri)
-    store = open_store(root)
-    if not has_manifest(store):
-        if not store.exists(layout.TOMBSTONE):
-            raise NotAGraph(
-                f"there is no graph at {root.canonical}; check the address", root=str(root)
-            )
-        _remove_rest(root, store)
-        return
-    with open_graph(uri, mode="r") as graph, _held(state_of(graph).workspace):
+def delete_graph(workspace: Workspace) -> None:
+    """Delete an open graph; ``Contention`` if a writer does not end in time."""
+    root, store = workspace.root, workspace.store
+    with _held(workspace):
         BEFORE_TOMBSTONE.hit()
         store.write_text(layout.TOMBSTONE, json.dumps({"deleted_at": stamp_us()}))
         AFTER_TOMBSTONE.hit()
         _remove_manifest(root, store)
         AFTER_MANIFEST.hit()
         _remove_rest(root, store)
+
+
+def finish_delete(root: Root) -> None:
+    """Finish a delete that was cut short after the manifest had gone."""
+    _remove_rest(root, open_store(root))
 
 
 def has_manifest(store: ObjectStore) -> bool:
