@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 # A longer line is cut around the fault, and this many characters before it are shown.
 _SHOWN_LINE = 200
 _SHOWN_BEFORE = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """A range of source text: character offsets, and the 1-based line and column of its start."""
 
     start: int

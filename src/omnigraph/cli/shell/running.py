@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from omnigraph import settings
@@ -92,7 +91,7 @@ def _run_at_its_line(shell: Shell, statement: Statement) -> None:
     except OmniGraphError as error:
         if isinstance(error, SourceError) and error.span is not None:
             line = error.span.line + statement.line - 1
-            error.span, error.filename = replace(error.span, line=line), "<stdin>"
+            error.span, error.filename = error.span._replace(line=line), "<stdin>"
         else:
             error.args = (f"line {statement.line} of stdin: {error}",)
         raise

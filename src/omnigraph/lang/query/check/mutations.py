@@ -22,7 +22,9 @@ def mutation(
 ) -> ir.MutationPlan:
     """Resolve a mutation: the rows it runs for, its statements, what it returns."""
     scope = Scope()
-    steps = match_steps(context, scope, body.each, body.match or ())
+    steps: tuple[ir.Step, ...] = ()
+    if body.each is not None or body.match is not None:
+        steps = match_steps(context, scope, body.each, body.match or ())
     matched = frozenset(scope.variables)
     statements = tuple(
         _statement(context, scope, matched, statement) for statement in body.statements

@@ -168,7 +168,7 @@ class Scope:
 
 def leading(span: Span, name: str) -> Span:
     """The part of a span that its leading name covers, to underline a wrong name."""
-    return replace(span, end=min(span.end, span.start + len(name)))
+    return Span(span.start, min(span.end, span.start + len(name)), span.line, span.column)
 
 
 def found_variable(
