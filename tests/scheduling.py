@@ -47,6 +47,8 @@ FIRST = (
     "tests/maintenance/damage/test_indexes_are_not_needed.py",
     "tests/faults/test_branch_remade_s3.py",
     "tests/faults/test_branch_remade.py",
+    "tests/faults/test_schema_branch_s3.py",
+    "tests/faults/test_schema_branch_pause.py",
     "tests/maintenance/damage/test_verify.py",
     "tests/moving/test_moved_s3.py",
     "tests/server/test_generated_requests.py",
