@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from omnigraph.embeddings.embedder import Embedder
     from omnigraph.policy.checker import Checker
     from omnigraph.read.view.view import Reader
-    from omnigraph.write.group_commit.queue import GroupQueue, Member
+    from omnigraph.write.group_commit.queue import GroupQueue, Member, More
     from omnigraph.write.mutate import MutationResult, Request
 
 Mode = Literal["rw", "r"]
@@ -93,9 +93,12 @@ class GraphState:
             with TURNS.writing():
                 return mutate(self.workspace, request)
 
-        def together(members: Sequence[Member[Request, MutationResult]]) -> None:
+        def together(
+            members: Sequence[Member[Request, MutationResult]],
+            take_more: More[Request, MutationResult],
+        ) -> None:
             with TURNS.writing():
-                mutate_together(self.workspace, members)
+                mutate_together(self.workspace, members, take_more)
 
         with self._lock:
             if self._mutations is None:

@@ -9,7 +9,7 @@ On each branch one mutation or one group of them runs at a time, in the thread o
     Eve                                          waits ............................... leads, alone
 
 Nobody waits for company. A mutation that finds nobody at work runs by itself, as it would without a queue.
-Whoever ends hands over to the first who waits, and that one takes along all others who wait by then.
+Whoever ends hands over to the first who waits, and that one takes along all others who wait when it begins to prepare.
 """
 
 from __future__ import annotations
@@ -65,6 +65,10 @@ class Member(Generic[Request, Result]):
         return self.result
 
 
+More = Callable[[], Sequence[Member[Request, Result]]]
+"""Takes those who came since; none if nobody did, or if there are enough."""
+
+
 @dataclass(slots=True)
 class _Line(Generic[Request, Result]):
     """Those who wait on one branch, and the thread that runs for them."""
@@ -76,14 +80,15 @@ class _Line(Generic[Request, Result]):
 class GroupQueue(Generic[Request, Result]):
     """The mutations of one handle, branch by branch.
 
-    ``alone`` runs one request. ``together`` runs several as one commit and answers them, in their order; it may
-    leave out the last ones, which then wait for the next commit. It must not leave out the first.
+    ``alone`` runs one request. ``together`` runs several as one commit and answers them, in their order; it may take
+    those along who came since, and leave out the last ones, which then wait for the next commit. It must not leave out
+    the first.
     """
 
     def __init__(
         self,
         alone: Callable[[Request], Result],
-        together: Callable[[Sequence[Member[Request, Result]]], None],
+        together: Callable[[Sequence[Member[Request, Result]], More[Request, Result]], None],
     ) -> None:
         self._alone = alone
         self._together = together
@@ -132,26 +137,34 @@ class GroupQueue(Generic[Request, Result]):
 
     def _lead(self, branch: str, me: Member[Request, Result]) -> Result:
         """Run those who wait, this one first, and hand over to the next."""
-        with self._lock:
-            line = self._lines[branch]
-            others = line.waiting[: MOST_MEMBERS - 1]
-            del line.waiting[: len(others)]
+        line = self._lines[branch]
+        members = [me]
+
+        def take_more() -> Sequence[Member[Request, Result]]:
+            with self._lock:
+                taken = line.waiting[: MOST_MEMBERS - len(members)]
+                del line.waiting[: len(taken)]
+            members.extend(taken)
+            return taken
+
         try:
-            if not others:
+            if not take_more():
                 return self._alone(me.request)
-            self._run_together([me, *others])
+            self._run_together(members, take_more)
             return me.outcome()
         finally:
             with self._lock:
-                line.waiting[:0] = [one for one in others if not one.is_answered]
+                line.waiting[:0] = [one for one in members[1:] if not one.is_answered]
             self._hand_over(branch)
 
-    def _run_together(self, members: Sequence[Member[Request, Result]]) -> None:
+    def _run_together(
+        self, members: list[Member[Request, Result]], take_more: More[Request, Result]
+    ) -> None:
         """Run a group; whatever ends it early is an answer to each of its members."""
         try:
             # The deadline of one is none of the others'; ``together`` looks at that of each.
             with shielded():
-                self._together(members)
+                self._together(tuple(members), take_more)
         except OmniGraphError as error:
             for one in members:
                 shared = copy.copy(error)

@@ -37,7 +37,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GROUP, MESSAGE, GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.write.group_commit.queue import Member
+from omnigraph.write.group_commit.queue import Member, More
 from omnigraph.write.mutate import (
     CheckedMutation,
     MutationResult,
@@ -64,10 +64,17 @@ _OF_ALL = (Contention, SchemaApplyInProgress, RecoveryRequired, Drift)
 """What a commit fails with whoever takes part."""
 
 
-def mutate_together(workspace: Workspace, members: Sequence[Mutation]) -> None:
-    """Run mutations of one branch as one commit, and answer them; the last ones may be left out."""
+def mutate_together(
+    workspace: Workspace,
+    members: Sequence[Mutation],
+    take_more: More[Request, MutationResult] = tuple,
+) -> None:
+    """Run mutations of one branch as one commit, and answer them; the last ones may be left out.
+
+    ``take_more`` gives those who came while the work of dead writers was looked for.
+    """
     heal(workspace)
-    group = _Group(workspace, members)
+    group = _Group(workspace, (*members, *take_more()))
     attempts = Attempts(workspace, members[0].request.branch)
     while True:
         try:
@@ -98,6 +105,7 @@ class _Group:
     def __init__(self, workspace: Workspace, members: Sequence[Mutation]) -> None:
         self.workspace = workspace
         self.members = members
+        # All have arrived by now: `now()` is never a moment before a caller asked.
         self.started = stamp_us()
         self.vectors = [TextVectors(one.request.embedder) for one in members]
 
