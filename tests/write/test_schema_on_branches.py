@@ -356,3 +356,17 @@ def test_a_fork_reads_its_own_rows_after_the_parent_changed(graph):
     assert rows(graph, flags, branch="feature") == [("S1", "PA"), ("S2", None)]
     pinned = graph.snapshot(branch="feature").tables["node:Ship"]
     assert "flag" in open_table(workspace_of(graph).pinned(pinned)).schema.names
+
+
+def test_a_merge_that_drops_types_counts_their_rows_as_deleted(graph):
+    graph.schema.apply(PORT, branch="feature")
+    planned = graph.branches.merge("feature", dry_run=True)
+    merged = graph.branches.merge("feature")
+    for stats in (planned.stats, merged.stats):
+        assert (stats.inserts, stats.updates, stats.deletes) == (0, 0, 3)
+    changes = graph.commits.changes(merged.commit.graph_commit_id).changes
+    assert [(one.type, one.op) for one in changes] == [
+        ("Ship", "delete"),
+        ("Ship", "delete"),
+        ("CallsAt", "delete"),
+    ]

@@ -44,6 +44,8 @@ class Edit:
     types: dict[int, Type] = field(default_factory=dict)
     hints: dict[int, str] = field(default_factory=dict)
     kinds: list[str] = field(default_factory=list)
+    only: tuple[int, int] | None = None
+    """The type and the property that are changed, if not any."""
 
     def __post_init__(self) -> None:
         self.types = dict(self.before.types)
@@ -66,7 +68,9 @@ class Edit:
         found = [
             n
             for n, type_ in self.types.items()
-            if n in self.before.types and kind in (None, type_.kind)
+            if n in self.before.types
+            and kind in (None, type_.kind)
+            and (self.only is None or n == self.only[0])
         ]
         return self.rnd.choice(found) if found else None
 
@@ -77,6 +81,7 @@ class Edit:
             if number in self.before.types
             for each, prop in type_.props.items()
             if each in self.before.types[number].props and not prop.is_key and fits(prop)
+            if self.only in (None, (number, each))
         ]
         return self.rnd.choice(found) if found else None
 
@@ -175,7 +180,7 @@ def drop_type(edit: Edit) -> bool:
         return False
     schema = Schema(edit.types)
     if edit.types[number].kind == "node":
-        if len(schema.of_kind("node")) < 3:
+        if len(schema.of_kind("node")) < 2:
             return False
         for edge in schema.edges_at(number):
             del edit.types[edge]
@@ -307,18 +312,31 @@ EDITS: dict[str, tuple[Callable[[Edit], bool], int]] = {
 """Every change of a schema, with how often it is chosen beside the others."""
 
 
-def random_edit(rnd: Random, schema: Schema) -> Edit | None:
-    """One to three changes that the language allows; None if none was found."""
+def random_edit(rnd: Random, schema: Schema, deck: list[str]) -> Edit | None:
+    """One to three changes that the language allows; None if none was found.
+
+    The first is the next of the ``deck`` that can be made, so that all kinds come in turn.
+    """
     edit = Edit(rnd, schema)
+    if not deck:
+        deck += rnd.sample(list(EDITS), len(EDITS))
+    done = next((name for name in deck if try_edit(edit, name)), None)
+    if done is not None:
+        deck.remove(done)
     names = list(EDITS)
-    for _ in range(rnd.choice([1, 1, 1, 2, 3])):
-        (name,) = rnd.choices(names, [EDITS[each][1] for each in names])
-        types, hints = dict(edit.types), dict(edit.hints)
-        if EDITS[name][0](edit) and not broken_rules(Schema(edit.types)):
-            edit.kinds.append(name)
-        else:
-            edit.types, edit.hints = types, hints
+    for _ in range(rnd.choice([0, 0, 0, 1, 2])):
+        try_edit(edit, *rnd.choices(names, [EDITS[each][1] for each in names]))
     return edit if edit.types != dict(schema.types) else None  # changes may undo each other
+
+
+def try_edit(edit: Edit, name: str) -> bool:
+    """Make a change, if the language allows it."""
+    types, hints = dict(edit.types), dict(edit.hints)
+    if EDITS[name][0](edit) and not broken_rules(Schema(edit.types)):
+        edit.kinds.append(name)
+        return True
+    edit.types, edit.hints = types, hints
+    return False
 
 
 def after_edit(state: State, schema: Schema) -> State:

@@ -34,6 +34,7 @@ from tests.histories.schemas.edits import (
     new_property,
     random_edit,
     random_rows,
+    try_edit,
     without_node,
 )
 from tests.histories.schemas.plain_diff import changes_between
@@ -42,6 +43,19 @@ from tests.histories.schemas.plain_schema import Prop, State, Type, text_of, vio
 from tests.histories.schemas.steps import SchemaSteps, conflicts_of, mirrored
 
 MAX_BRANCHES = 5
+COLLIDING = [
+    *("rename_property", "rename_property", "drop_property", "describe", "set_default"),
+    *(
+        "set_range",
+        "set_check",
+        "set_unique",
+        "require_property",
+        "relax_property",
+        "widen_property",
+    ),
+    *("extend_enum", "shrink_enum", "rename_type", "drop_type", "set_cardinality"),
+]
+"""The changes that two branches make of one element."""
 Rule = TypeVar("Rule", bound=Callable[..., None])
 WEIGHTS: dict[str, int] = {}
 """How often each rule is chosen, beside the others."""
@@ -97,7 +111,7 @@ class SchemaHistory(SchemaSteps):
 
     # -- rows and schemas of one branch
 
-    @action(8)
+    @action(6)
     def load(self, rnd: Random) -> None:
         """Write some entities."""
         self.load_some(rnd, self.choose_branch(rnd))
@@ -115,7 +129,7 @@ class SchemaHistory(SchemaSteps):
             self.graph.mutate(text, "q", {"k": row_id}, branch=branch.name)
             self.advance(branch, State(state.schema, without_node(state, (number, row_id))))
 
-    @action(12)
+    @action(10)
     def apply(self, rnd: Random) -> None:
         """Change the schema of a branch."""
         self.apply_some(rnd, self.choose_branch(rnd))
@@ -168,7 +182,7 @@ class SchemaHistory(SchemaSteps):
         name = rnd.choice(sorted(set(self.model.branches) - {"main"}))
         self.delete_one(self.model.branches[name])
 
-    @action(3)
+    @action(4)
     def tag(self, rnd: Random) -> None:
         """Name a commit that is readable for certain."""
         commits = [one for one in self.model.commits if one.must_be_readable]
@@ -193,7 +207,7 @@ class SchemaHistory(SchemaSteps):
         """Merge one branch into another, in every form, after a dry run."""
         self.merge_one(rnd, *self.two(rnd))
 
-    @action(6, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
+    @action(14, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
     def merge_in_both_orders(self, rnd: Random) -> None:
         """Merge two branches into children of each other: both come to the same, and then cross."""
         one, other = self.two(rnd)
@@ -224,6 +238,28 @@ class SchemaHistory(SchemaSteps):
 
     def merged_without_words(self, *branches: Branch) -> bool:
         return all(branch.head.effective.operation == "branch_merge" for branch in branches)
+
+    @action(7, when=several)
+    def collide(self, rnd: Random) -> None:
+        """Change the same on two branches, in different ways, and merge."""
+        one, other = self.two(rnd)
+        schemas = [branch.head.content.schema for branch in (one, other)]
+        both = [
+            (number, each)
+            for number in sorted(schemas[0].types.keys() & schemas[1].types.keys())
+            for each, prop in schemas[0].types[number].props.items()
+            if each in schemas[1].types[number].props and not prop.is_key
+        ]
+        if not both:
+            return
+        only = rnd.choice(both)
+        for branch in (one, other):
+            edit = Edit(rnd, branch.head.content.schema, only=only)
+            if any(try_edit(edit, name) for name in rnd.sample(COLLIDING, len(COLLIDING))):
+                self.apply_one(branch, edit)
+        if rnd.random() < 0.5:
+            self.load_some(rnd, rnd.choice((one, other)))
+        self.merge_one(rnd, one, other)
 
     @action(5, when=several)
     def join(self, rnd: Random) -> None:
@@ -361,7 +397,7 @@ class SchemaHistory(SchemaSteps):
             self.advance(branch, branch.head.content)
             assert branch.head.operation in MAINTENANCE
 
-    @action(3)
+    @action(4)
     def cleanup(self, rnd: Random) -> None:
         """Remove all that is not needed: heads, tags and merge bases stay."""
         rows = self.graph.cleanup(keep_versions=rnd.choice([1, 1, 1, 3]))
@@ -386,7 +422,7 @@ class SchemaHistory(SchemaSteps):
         """Die in the middle of an apply, and open the graph again."""
         branch = self.choose_branch(rnd)
         before: State = branch.head.content
-        edit = random_edit(rnd, before.schema)
+        edit = random_edit(rnd, before.schema, self.deck)
         if edit is None:
             return
         after = after_edit(before, edit.schema)
@@ -416,7 +452,7 @@ class SchemaHistory(SchemaSteps):
         )
         self.settle(into, before, expected.state or before)
 
-    @action(2)
+    @action(3)
     def reopen(self, _rnd: Random) -> None:
         """Go on with another handle."""
         self.open_again()

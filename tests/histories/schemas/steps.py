@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import tempfile
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -70,7 +71,11 @@ def start() -> Schema:
             a: Type(
                 "node",
                 "A",
-                {**key(), next(NUMBERS): Prop("a", "I32"), next(NUMBERS): Prop("b", "String")},
+                {
+                    **key(),
+                    next(NUMBERS): Prop("a", "I32"),
+                    next(NUMBERS): Prop("b", "String", nullable=False),
+                },
             ),
             b: Type(
                 "node",
@@ -82,6 +87,7 @@ def start() -> Schema:
     )
 
 
+@cache
 def shape_of(source: str) -> str:
     return compile_schema(source).shape.shape_hash
 
@@ -93,6 +99,7 @@ class SchemaSteps(RowSteps):
         self.directory = Path(tempfile.mkdtemp())
         schema = start()
         self.graph = omnigraph.init(self.directory / "g", text_of(schema))
+        self.deck: list[str] = []
         self.names = self.steps = 0
         self.most_branches = self.most_bases = 1
         home = Home("main")
@@ -189,7 +196,7 @@ class SchemaSteps(RowSteps):
         return True
 
     def apply_some(self, rnd: Random, branch: Branch) -> bool:
-        edit = random_edit(rnd, branch.head.content.schema)
+        edit = random_edit(rnd, branch.head.content.schema, self.deck)
         return edit is not None and self.apply_one(branch, edit)
 
     # -- merging

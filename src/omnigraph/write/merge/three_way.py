@@ -66,6 +66,8 @@ class Plan:
     """Vectors of rows to write that are null although their text is there."""
     broken_values: list[MergeConflict] = field(default_factory=list)
     """Rows with values that break a rule; they count only if no entity is in conflict."""
+    dropped_rows: int = 0
+    """How many rows the target loses with types that the merge drops."""
     cut_off: dict[str, list[str]] = field(default_factory=dict)
     """By type: nodes that a resolution deletes, and whose edges no cascade has removed yet."""
     schemas: MergedSchemas | None = None
@@ -94,6 +96,7 @@ class Plan:
             meter.updates += table.updates
             meter.deletes += table.removed.num_rows
             meter.tables_adopted += table.taken_over is not None
+        meter.deletes += self.dropped_rows
 
 
 def can_take_over(base: TableState, source: TableState, target: TableState, branch: str) -> bool:
@@ -151,7 +154,7 @@ class ThreeWay:
 
         Without ``checks`` the result is known to keep all rules, because the source does.
         """
-        plan = Plan(schemas=self.schemas)
+        plan = Plan(schemas=self.schemas, dropped_rows=self._dropped_rows())
         named: list[tuple[str, str]] = []
         for merged in self._tables_with_news():
             key, type_name = merged.entity.table_key, merged.entity.name
@@ -172,6 +175,13 @@ class ThreeWay:
             plan.conflicts = [*plan.broken_values, *self._stricter(plan), *self._check(plan)]
         plan.conflicts = in_order(plan.conflicts)
         return plan
+
+    def _dropped_rows(self) -> int:
+        if self.schemas is None:
+            return 0
+        kept = {number for one in self._entities() for number in one.incarnations}
+        pins = self.states.target.tables.values()
+        return sum(pin.row_count for pin in pins if pin.incarnation not in kept)
 
     def _check(self, plan: Plan) -> list[MergeConflict]:
         """Check the result as a whole, after the edges of nodes that a resolution deletes are gone."""
