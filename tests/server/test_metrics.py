@@ -87,7 +87,7 @@ def test_the_docs_list_every_name():
         f"{family.name}_total" if family.type == "counter" else family.name
         for family in text_string_to_metric_families(text)
     }
-    assert len(shown) == 14
+    assert len(shown) == 15
     assert set(re.findall(r"`(omnigraph_\w+)`", section)) == shown
 
 
