@@ -99,7 +99,6 @@ class Mutating(Run):
         self.changed = Changed(
             self.graph,
             touched={name: set() for name in names},
-            sources={name: set() for name in graph.edges},
             before=graph,
         )
 
@@ -119,6 +118,7 @@ class Mutating(Run):
                 raise WriteRefused(self.kinds)
         if self.mutation.returned is not None:
             self.changed.rows = self.returned(rows)
+        self.changed.sources = {name: self.moved(name) for name in self.graph.edges}
         return self.changed
 
     # -- the rows
@@ -332,7 +332,6 @@ class Mutating(Run):
         if isinstance(entity, NodeType):
             self.graph.nodes[entity.name][row_id] = properties
             return
-        self.changed.sources[entity.name].add(values["from"])
         edges = [one for one in self.graph.edges[entity.name] if one[0] != row_id]
         edges.append((row_id, values["from"], values["to"], properties))
         self.graph.edges[entity.name] = edges
@@ -405,7 +404,6 @@ class Mutating(Run):
         living = self.living(name)
         for row_id in gone:
             self.last[name, row_id] = living[row_id]
-            self.changed.sources[name].add(living[row_id]["from"])
         self.graph.edges[name] = [one for one in self.graph.edges[name] if one[0] not in gone]
 
     # -- the end
@@ -415,6 +413,13 @@ class Mutating(Run):
         if self.plan.is_aggregate or self.plan.distinct:
             return self.grouped(rows)
         return [self.named(self.shown(row)) for row in rows]
+
+    def moved(self, name: str) -> set[str]:
+        """The nodes whose edges of a type changed in the end: what came and went again is no change."""
+        before = {row_id: src for row_id, src, _, _ in self.changed.before.edges[name]}
+        now = {row_id: src for row_id, src, _, _ in self.graph.edges[name]}
+        gone = {src for row_id, src in before.items() if row_id not in now}
+        return gone | {src for row_id, src in now.items() if row_id in self.changed.touched[name]}
 
     def entity(self, statement: ir.Mutation) -> EntityType:
         """The type that a statement changes."""

@@ -74,8 +74,9 @@ MUTANTS = [
     ("what is written is committed", "written = any(self.touched[name] & now[name] for name in now)", "written = False"),
     ("what is gone is committed", "return written or any(then[name] - now[name] for name in now)", "return written"),
     ("nothing is not committed", "return written or any(then[name] - now[name] for name in now)", "return True"),
-    ("an edge that goes changes its source", 'self.changed.sources[name].add(living[row_id]["from"])', "pass"),
-    ("an edge that comes changes its source", 'self.changed.sources[entity.name].add(values["from"])', "pass"),
+    ("an edge that goes changes its source", "return gone | {src", "return {src"),
+    ("an edge that comes changes its source", "if row_id in self.changed.touched[name]}", "if False}"),
+    ("only edges that were written changed", "if row_id in self.changed.touched[name]}", "}"),
 ]  # fmt: skip
 
 
