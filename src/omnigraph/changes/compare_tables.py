@@ -179,15 +179,16 @@ def compare(
     chunk_rows: int = CHUNK_ROWS,
     spark: SparkRunner | None = None,
     compared: Compared | None = None,
+    every_row: bool = False,
 ) -> Iterator[ChangedRows]:
     """Yield what differs between two states of a table, in chunks of at most ``chunk_rows``.
 
     Both sides have the same type, of which either may have no table. ``compared`` says by which properties,
     where the sides do not declare the same ones. With ``after_id`` only ids that come after it count.
-    Where everything must be compared, ``spark`` does it on executors.
+    Where everything must be compared, ``spark`` does it on executors; with ``every_row`` everything is.
     """
     sides = (before, after)
-    for was, now in _pairs(before, after, after_id, chunk_rows, spark, compared):
+    for was, now in _pairs(before, after, after_id, chunk_rows, spark, compared, every_row):
         look()
         if compared is None:
             same = equal_rows(before.entity, was, now, sides)
@@ -232,6 +233,7 @@ def _pairs(
     chunk_rows: int,
     spark: SparkRunner | None,
     compared: Compared | None,
+    every_row: bool,
 ) -> Iterator[tuple[AlignedRows, AlignedRows]]:
     """Rows of both sides with the same ids, which include every one that differs."""
     meter = after.meter
@@ -239,7 +241,7 @@ def _pairs(
         meter.tables_skipped += 1
         return
     found = None
-    if may_tell_apart(before, after, compared):
+    if not every_row and may_tell_apart(before, after, compared):
         limit = max(_FEW, (before.row_count + after.row_count) // _SHARE)
         with before.reading(), after.reading():
             found = find_candidates(before, after, limit, CHUNK_BYTES)

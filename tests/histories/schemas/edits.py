@@ -159,10 +159,10 @@ def rename_property(edit: Edit) -> bool:
 
 
 def add_type(edit: Edit) -> bool:
-    kind = edit.rnd.choice(["node", "edge"])
-    name = edit.free_type_name(kind)
     nodes = Schema(edit.types).of_kind("node")
-    if name is None or not nodes:
+    kind = edit.rnd.choice(["node", "edge"]) if nodes else "node"
+    name = edit.free_type_name(kind)
+    if name is None:
         return False
     props = {next(NUMBERS): Prop("k", "String", nullable=False, is_key=True)}
     if kind == "edge":
@@ -358,7 +358,7 @@ def random_rows(rnd: Random, state: State) -> tuple[Rows, Rows]:
     """Rows to write that keep all rules, and the rows of the graph after it."""
     schema = state.schema
     written: Rows = {}
-    for _ in range(rnd.randint(1, 4)):
+    for _ in range(rnd.randint(1, 4) if schema.types else 0):
         number = rnd.choice(list(schema.types))
         type_ = schema.types[number]
         row_id = rnd.choice(ROW_IDS)

@@ -192,7 +192,7 @@ class SchemaHistory(SchemaSteps):
             self.graph.tags.create(name, at=omnigraph.at(snapshot=commit.id))
             self.model.tags[name] = commit
 
-    @action(4, when=lambda self: self.model.tags)
+    @action(7, when=lambda self: self.model.tags)
     def untag(self, rnd: Random) -> None:
         """Delete a tag."""
         name = rnd.choice(sorted(self.model.tags))
@@ -207,7 +207,7 @@ class SchemaHistory(SchemaSteps):
         """Merge one branch into another, in every form, after a dry run."""
         self.merge_one(rnd, *self.two(rnd))
 
-    @action(14, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
+    @action(20, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
     def merge_in_both_orders(self, rnd: Random) -> None:
         """Merge two branches into children of each other: both come to the same, and then cross."""
         one, other = self.two(rnd)
@@ -253,10 +253,13 @@ class SchemaHistory(SchemaSteps):
         if not both:
             return
         only = rnd.choice(both)
+        ways = rnd.sample(COLLIDING, len(COLLIDING))
         for branch in (one, other):
             edit = Edit(rnd, branch.head.content.schema, only=only)
-            if any(try_edit(edit, name) for name in rnd.sample(COLLIDING, len(COLLIDING))):
+            if any(try_edit(edit, name) for name in ways):
                 self.apply_one(branch, edit)
+            if rnd.random() < 0.5:
+                rnd.shuffle(ways)
         if rnd.random() < 0.5:
             self.load_some(rnd, rnd.choice((one, other)))
         self.merge_one(rnd, one, other)

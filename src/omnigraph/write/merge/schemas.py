@@ -50,6 +50,8 @@ class MergedSchemas:
     change: SchemaChange | None = None
     conflicts: tuple[MergeConflict, ...] = ()
     resolved: tuple[str, ...] = ()
+    gone: frozenset[int] = frozenset()
+    """The ids of what the base has dropped."""
     _own: dict[str, Mapping[str, Side]] = field(default_factory=dict)
 
     def own(self, entity: Entity) -> Mapping[str, Side]:
@@ -67,6 +69,16 @@ class MergedSchemas:
             there = [not ids.isdisjoint(prop.ids) for ids in known]
             if there[0] != there[1]:
                 yield name, Side.SOURCE if there[0] else Side.TARGET
+
+    def brings_back(self, entity: Entity) -> bool:
+        """Return whether the source has a property that the base dropped: a merge had decided to keep it.
+
+        Then rows that nobody has written since have values that the base lacks.
+        """
+        return any(
+            side == Side.SOURCE and not self.gone.isdisjoint(entity.properties[name].ids)
+            for name, side in self.own(entity).items()
+        )
 
     def has_columns_of_source(self, entity: Entity) -> bool:
         """Return whether a table of the source has exactly the columns of the merged type."""
@@ -167,6 +179,7 @@ class SchemaMerging:
             ),
             SchemaChange(ours.ir.ir_hash, merged.ir.ir_hash, merged.steps),
             resolved=found.resolved,
+            gone=frozenset(self.sides["base"].ir.dropped),
         )
 
     def _needs_own_table(self, type_: TypeIr) -> bool:

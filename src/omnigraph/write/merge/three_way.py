@@ -336,7 +336,8 @@ class ThreeWay:
             show = show_cells(sides, short=self.short)
             options = replace(options, images=show, short=self.short)
         spark = self.spark_for(sides.base.state, sides.source.state)
-        for changes in compare(sides.base, sides.source, spark=spark):
+        every_row = self.schemas is not None and self.schemas.brings_back(merged.entity)
+        for changes in compare(sides.base, sides.source, spark=spark, every_row=every_row):
             target = changes.before
             if not sides.target_is_base:
                 # A row that the target has not touched since the base is where it was.
