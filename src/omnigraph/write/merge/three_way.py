@@ -103,10 +103,13 @@ def can_take_over(base: TableState, source: TableState, target: TableState, bran
     """Return whether a branch can pin the source's state of a table instead of writing rows.
 
     It has no fork of its own and still pins the state of the base, and the other state is on the main
-    lineage, which outlives every branch. (`main` never can: its pin is the head of that lineage.)
+    lineage of the same table, which outlives every branch. (`main` never can: its pin is the head of that
+    lineage.) A type that two branches added has two tables after they were merged, and keeps the one of
+    its branch.
     """
     return (
-        needs_fork(target, branch)
+        source.incarnation == target.incarnation
+        and needs_fork(target, branch)
         and target.identity == base.identity
         and source.table_branch is None
     )
