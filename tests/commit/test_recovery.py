@@ -20,6 +20,7 @@ from omnigraph.errors import (
     Drift,
     ExpectedVersionMismatch,
     RecoveryRequired,
+    SchemaConflict,
     StorageError,
 )
 from omnigraph.graph import open as open_graph
@@ -435,6 +436,18 @@ def creating(graph) -> Write:
         created=(new_table(graph, incarnation=incarnation),),
         schema=row,
     )
+
+
+def test_a_schema_with_other_tables_than_the_commit_makes_is_refused_before_anything_is_written(
+    graph,
+):
+    wanted = creating(graph)
+    before = workspace_of(graph).manifest.state("main").pin
+    with pytest.raises(SchemaConflict, match="other tables than its schema: node:Fresh; nothing"):
+        commit(workspace_of(graph), replace(wanted, created=()))
+    assert workspace_of(graph).manifest.state("main").pin == before
+    commit(workspace_of(graph), wanted)
+    assert "node:Fresh" in graph.snapshot().tables
 
 
 @pytest.mark.parametrize("moment", ["before_phase_b", "after_phase_b_before_phase_c"])

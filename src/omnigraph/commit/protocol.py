@@ -54,13 +54,16 @@ from omnigraph.commit.stage_tables import (
     stage_early,
     stage_step,
 )
-from omnigraph.errors import Contention, Drift, OmniGraphError
+from omnigraph.errors import Contention, Drift, OmniGraphError, SchemaConflict
+from omnigraph.lang.schema.catalog_of import catalog_of
+from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
+from omnigraph.manifest.schema_row import unlike_tables
 from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.tables.staging import Staged
@@ -195,6 +198,7 @@ class _Commit:
         # By identity, not by number: another branch, or a table made anew, may have a version of the same
         # number.
         check_expected(state.head, self.write.expected, self.write.head_commit_id)
+        self._check_tables(state.head)
         graph_id = state.head.graph_id
         self.tables: dict[str, Table] = {}
         self.forks: set[str] = set()
@@ -214,6 +218,27 @@ class _Commit:
         """Refuse if the schema changed: the write was not validated against its rules."""
         if self.write.ir_hash is not None and self.write.ir_hash != head.ir_hash:
             raise schema_changed()
+
+    def _check_tables(self, head: Head) -> None:
+        """Refuse a schema whose tables the graph would not have: no reader could open what is published."""
+        write = self.write
+        if write.schema is None:
+            return
+        dropped = {pin.incarnation for pin in write.dropped}
+        live = {
+            write.renamed.get(pin.incarnation, key): pin.incarnation
+            for key, pin in head.tables.items()
+            if pin.incarnation not in dropped
+        }
+        new = (*write.taken_over, *write.brought_in, *(each.state for each in write.created))
+        live |= {table.table_key: table.incarnation for table in new}
+        unlike = unlike_tables(catalog_of(read_ir(write.schema.ir)), live)
+        if unlike:
+            raise SchemaConflict(
+                f"the commit would give the graph other tables than its schema: {', '.join(unlike)}; "
+                "nothing was changed; please report this, it is a defect of OmniGraph",
+                tables=unlike,
+            )
 
     def _check_branch(self, state: BranchState) -> None:
         """Refuse a branch that was deleted and made again under the same name."""

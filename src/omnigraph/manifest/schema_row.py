@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import OmniGraphError, SchemaConflict, StorageError
@@ -58,23 +59,25 @@ def read_accepted(row: SchemaRow, head: Head) -> tuple[Ir, Catalog]:
 
 def check_contract(catalog: Catalog, head: Head) -> None:
     """Refuse unless the live tables are exactly those of the schema, by identity and location."""
+    live = {key: table.incarnation for key, table in head.tables.items()}
+    shared = len({table.location for table in head.tables.values()}) < len(live)
+    differing = sorted(live) if shared else unlike_tables(catalog, live)
+    if differing:
+        raise ContractBroken(
+            f"the tables of the graph are not those of its accepted schema: {', '.join(differing)}; "
+            "restore the graph from a copy",
+            tables=differing,
+        )
+
+
+def unlike_tables(catalog: Catalog, live: Mapping[str, int]) -> list[str]:
+    """Return the keys of tables that a schema has and a graph has not, or has another of, or the reverse."""
     wanted = {
         entity.table_key: entity.table_incarnation_id
         for entities in (catalog.nodes, catalog.edges)
         for entity in entities.values()
     }
-    live = {key: table.incarnation for key, table in head.tables.items()}
-    shared = len({table.location for table in head.tables.values()}) < len(live)
-    if live == wanted and not shared:
-        return
-    differing = sorted(
-        key for key in {*live, *wanted} if shared or live.get(key) != wanted.get(key)
-    )
-    raise ContractBroken(
-        f"the tables of the graph are not those of its accepted schema: {', '.join(differing)}; "
-        "restore the graph from a copy",
-        tables=differing,
-    )
+    return sorted(key for key in {*live, *wanted} if live.get(key) != wanted.get(key))
 
 
 # ------------------------------------------------------------------ mirrors
