@@ -78,9 +78,9 @@ def explorer(place: Path) -> Iterator[Explorer]:
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """The browser of the system, started once."""
+    """The browser of the system, started once for a file: while it runs, no test can run a loop of asyncio."""
     if CHROMIUM is None:
         pytest.skip("there is no chromium; on Debian: apt-get install chromium")
     from playwright.sync_api import sync_playwright
