@@ -140,6 +140,8 @@ def broken_rules(schema: Schema) -> set[str]:
     """The elements that break a rule of the language."""
     found = set()
     for type_ in schema.types.values():
+        if type_.ends is not None and not schema.types.keys() >= set(type_.ends):
+            found.add(type_.element)
         for prop in type_.props.values():
             no_values = prop.values is not None and not prop.values
             if no_values or (
