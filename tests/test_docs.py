@@ -33,6 +33,8 @@ from typer.main import get_command
 import omnigraph as og
 from omnigraph.cli.app import build
 from omnigraph.cli.operator.config import read_operator
+from omnigraph.cluster.declared.config import read_config
+from omnigraph.cluster.declared.diagnostics import Diagnostics
 from omnigraph.pipeline.load_options import LoadOptions
 from tests.served_pages import SERVED_PAGES
 
@@ -153,6 +155,7 @@ NOT_RUN_HERE = {
     ("deploy-spark.md", "py"): "a part of deploy/load.py, which tests/spark runs on a cluster",
     ("mcp.md", "json"): "the configuration of a program that starts agents",
     ("cli.md", "yaml"): "the operator's file, read below",
+    ("clusters.md", "yaml"): "a cluster with a store that is somewhere else, read below",
     **{(page.name, "sh"): "installs and clusters; read below" for page in PAGES},
 }
 
@@ -181,6 +184,11 @@ def test_what_is_not_run_can_be_read(page, tmp_path, monkeypatch):
                     read_command(shlex.split(line, comments=True)[1:])
             for named in re.findall(r"omnigraph\[([\w,-]+)\]", block.text):
                 assert set(named.split(",")) <= extras.keys()
+        elif block.language == "yaml" and page.name == "clusters.md":
+            (tmp_path / "cluster.yaml").write_text(block.text, "utf-8")
+            diagnostics = Diagnostics()
+            assert set(read_config(str(tmp_path), diagnostics).graphs) == {"shop", "staff"}
+            assert diagnostics.found == []
         elif block.language == "yaml":
             (tmp_path / "config.yaml").write_text(block.text, "utf-8")
             monkeypatch.setenv("OMNIGRAPH_HOME", str(tmp_path))
