@@ -20,7 +20,6 @@ from omnigraph.errors import (
     Drift,
     ExpectedVersionMismatch,
     RecoveryRequired,
-    SchemaConflict,
     StorageError,
 )
 from omnigraph.graph import open as open_graph
@@ -32,6 +31,7 @@ from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest import refs
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import SchemaRow, TableState
+from omnigraph.manifest.schema_row import ContractBroken
 from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.inline_residual import set_field_metadata
@@ -443,7 +443,7 @@ def test_a_schema_with_other_tables_than_the_commit_makes_is_refused_before_anyt
 ):
     wanted = creating(graph)
     before = workspace_of(graph).manifest.state("main").pin
-    with pytest.raises(SchemaConflict, match="other tables than its schema: node:Fresh; nothing"):
+    with pytest.raises(ContractBroken, match="other tables than its schema: node:Fresh; nothing"):
         commit(workspace_of(graph), replace(wanted, created=()))
     assert workspace_of(graph).manifest.state("main").pin == before
     commit(workspace_of(graph), wanted)

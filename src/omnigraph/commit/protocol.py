@@ -54,7 +54,7 @@ from omnigraph.commit.stage_tables import (
     stage_early,
     stage_step,
 )
-from omnigraph.errors import Contention, Drift, OmniGraphError, SchemaConflict
+from omnigraph.errors import Contention, Drift, OmniGraphError
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.history.records import MAINTENANCE
@@ -63,7 +63,7 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import Changes
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.manifest.schema_row import unlike_tables
+from omnigraph.manifest.schema_row import ContractBroken, unlike_tables
 from omnigraph.manifest.workspace import Workspace, Written
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.tables.staging import Staged
@@ -234,7 +234,7 @@ class _Commit:
         live |= {table.table_key: table.incarnation for table in new}
         unlike = unlike_tables(catalog_of(read_ir(write.schema.ir)), live)
         if unlike:
-            raise SchemaConflict(
+            raise ContractBroken(
                 f"the commit would give the graph other tables than its schema: {', '.join(unlike)}; "
                 "nothing was changed; please report this, it is a defect of OmniGraph",
                 tables=unlike,
