@@ -56,6 +56,14 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     launcher.stop()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """A run of several workers prints lines instead of dots."""
+    if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
+        from tests.progress import Progress
+
+        config.pluginmanager.register(Progress(config.pluginmanager.get_plugin("terminalreporter")))
+
+
 def pytest_report_header() -> str:
     """Say which cases of wide tests run."""
     return header()

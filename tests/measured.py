@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 MEASURED = "measured"
@@ -28,7 +29,7 @@ def _idle_tails() -> list[str]:
 
 
 def print_measured(terminalreporter: Any) -> None:
-    """What tests gave to `record_property("measured", text)`, a line for each."""
+    """What tests gave to `record_property("measured", text)`, a line for each; those of several workers in a file."""
     lines = [
         f"{report.nodeid}: {text}"
         for report in terminalreporter.stats.get("passed", [])
@@ -36,10 +37,15 @@ def print_measured(terminalreporter: Any) -> None:
         if name == MEASURED
     ]
     lines += _idle_tails()
-    if lines:
+    if lines and _took:
+        # Of a whole run they are some hundred lines, between a failure and whoever looks for it.
+        file = Path(terminalreporter.config.cache.mkdir("measured")) / "figures.txt"
+        file.write_text("\n".join(sorted(lines)) + "\n", encoding="utf-8")
+        terminalreporter.section(f"{len(lines)} figures are in {file.relative_to(Path.cwd())}")
+    elif lines:
         terminalreporter.section("measured")
-    for line in sorted(lines):
-        terminalreporter.write_line(line)
+        for line in sorted(lines):
+            terminalreporter.write_line(line)
     if _took:
         terminalreporter.section(f"the {LISTED} longest files, of {_took.total():.0f} s in all")
     for file, seconds in _took.most_common(LISTED):
