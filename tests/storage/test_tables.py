@@ -14,7 +14,7 @@ from omnigraph.errors import BranchExists, BranchInUse, StorageError
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.columns.stage_schema import ColumnChanges, plan_columns
 from omnigraph.storage.filters import Condition, filter_expression
-from omnigraph.storage.tables import inline_residual
+from omnigraph.storage.tables import inline_residual, lance_import
 from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
 from omnigraph.storage.tables.staging import (
@@ -167,6 +167,15 @@ def test_lance_is_imported_quietly_without_pandas_which_still_works_later(tmp_pa
         assert pandas.__version__ == "2.2.2"
     """
     subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": f"{tmp_path}:src"}, check=True)
+
+
+def test_an_import_in_another_thread_meanwhile_asks_every_finder():
+    """An import goes through the list of finders, and lets other threads go on between one and the next."""
+    finders = list(sys.meta_path)
+    with lance_import._pandas_hidden():
+        asked = iter(sys.meta_path)
+        assert next(asked) not in finders, "the one that hides pandas"
+    assert list(asked) == sys.meta_path == finders
 
 
 # ------------------------------------------------------------------ reading

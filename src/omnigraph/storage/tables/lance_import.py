@@ -56,12 +56,17 @@ class _HidePandas(MetaPathFinder):
 
 @contextmanager
 def _pandas_hidden() -> Iterator[None]:
+    """Put other lists in the place of ``sys.meta_path``, and change none.
+
+    A thread that imports anything meanwhile goes through the list that it found: had that become shorter, it would miss a
+    finder, and not find what is installed.
+    """
     finder = _HidePandas()
-    sys.meta_path.insert(0, finder)
+    sys.meta_path = [finder, *sys.meta_path]
     try:
         yield
     finally:
-        sys.meta_path.remove(finder)
+        sys.meta_path = [other for other in sys.meta_path if other is not finder]
 
 
 @functools.cache
