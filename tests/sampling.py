@@ -3,7 +3,8 @@
 A test over many combinations (every writer x every way a branch goes) is marked ``sampled(n)``. The suite
 then runs about n of its cases: every value of every parameter at least once, and others by chance; with
 ``every=()`` just n by chance. The sample is the same in every run of one seed, so that a failure can be
-repeated.
+repeated. A test that takes minutes and has a smaller relative in the suite is marked ``thorough``: it runs with
+`./dev faults --all`, and when its file is named.
 """
 
 from __future__ import annotations
@@ -30,14 +31,20 @@ def seed() -> str:
 
 
 def deselect_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the cases of sampled tests that are not in the sample."""
+    """Leave out thorough tests, and the cases of sampled tests that are not in the sample."""
     if runs_all():
         return
+    named = {str(arg).partition("::")[0] for arg in config.args}
     tests: dict[str, list[pytest.Item]] = {}
     for item in items:
         if item.get_closest_marker("sampled"):
             tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
     left_out = {item for name, cases in tests.items() for item in _left_out(name, cases)}
+    left_out |= {
+        item
+        for item in items
+        if item.get_closest_marker("thorough") and item.nodeid.partition("::")[0] not in named
+    }
     if left_out:
         config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
         items[:] = [item for item in items if item not in left_out]

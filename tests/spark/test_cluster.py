@@ -152,6 +152,7 @@ print(json.dumps([session.sparkContext.master, [one.total_rows for one in loaded
 """
 
 
+@pytest.mark.thorough
 def test_a_graph_in_s3_and_the_death_of_an_executor(cluster, driver, store, tmp_path):
     """Loads, a merge, a write and a read; whoever works on them knows the store from its task alone."""
     place = f"s3a://{BUCKET}/here"

@@ -6,6 +6,8 @@ import json
 import subprocess
 import sys
 
+import pytest
+
 import omnigraph as og
 from omnigraph.spark import register
 
@@ -38,6 +40,7 @@ print(json.dumps(told))
 """
 
 
+@pytest.mark.thorough
 def test_the_source_is_read_and_written_and_loads_are_refused(spark, tmp_path):
     graph = og.init(tmp_path / "g", "node Person { name: String @key  age: I32? }")
     register(spark)

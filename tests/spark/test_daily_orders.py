@@ -72,6 +72,7 @@ def stored(graph):
     return customers, orders, set(placed), contains
 
 
+@pytest.mark.thorough
 def test_days_are_merged_wrong_rows_are_kept_and_a_copy_follows(example, spark, tmp_path):
     register(spark)
     place = tmp_path / "place"

@@ -136,6 +136,7 @@ def test_random_loads_do_the_same(pair, seed):
     run_seed(pair, seed, 4)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("on_executors")
 @pytest.mark.parametrize("seed", [FRESH])
 def test_random_loads_do_the_same_when_executors_answer_every_query(pair, seed):

@@ -120,6 +120,7 @@ def driver(cluster):
         yield driver
 
 
+@pytest.mark.thorough
 def test_a_cluster_merges_and_repeats_tasks_that_died_or_are_slow(driver, place):
     printed = driver.run(DRIVER, place / "g", place, "merge", "die")
     assert json.loads(printed) == PRINTED

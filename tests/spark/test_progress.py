@@ -105,6 +105,7 @@ def test_a_failing_job_ends_the_watch_and_nobody_listening_costs_nothing(spark):
     silent.settle(3)
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_spark_here")
 def test_a_terminal_sees_stages_and_counts(place):
     argv = ("load", "--mode", "append", "--data", "a.jsonl", "--spark-master", "local[1]", "g")

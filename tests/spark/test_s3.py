@@ -133,6 +133,7 @@ def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch
         assert answers(graph, "dev") == before
 
 
+@pytest.mark.thorough
 def test_registering_the_data_source_hands_over_the_way_to_s3(spark, elsewhere):
     register(spark)
     og.init(f"{elsewhere}/g", SCHEMA).close()

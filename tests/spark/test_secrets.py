@@ -76,6 +76,7 @@ def store(server, monkeypatch, request):
     return made
 
 
+@pytest.mark.sampled(1, every=())
 def test_keys_are_in_no_plan_no_event_no_message_and_no_checkpoint(
     spark, store, event_log, tmp_path, capfd
 ):

@@ -156,6 +156,7 @@ def kill_at_point(place: Path, point: str) -> str:
     return f"killed at {point}"
 
 
+@pytest.mark.thorough
 @pytest.mark.sampled(1, every=())
 @pytest.mark.parametrize(
     "when",

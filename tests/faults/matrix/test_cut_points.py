@@ -32,9 +32,7 @@ FOUND = {
 
 # How often a cut point of a kind is in the sample: operations share most of their failpoints and looks. At least
 # one of each kind is.
-SHARE = {"effect": 0.25, "point": 0.1, "look": 0.05}
-# There are many operations on schemas of branches, each with many tables, and they take the same steps.
-SHARE_OF_SCHEMAS = {"effect": 0.02, "point": 0.02, "look": 0.02}
+SHARE = {"effect": 0.1, "point": 0.1, "look": 0.05}
 
 
 class Matrix:
@@ -75,10 +73,12 @@ def drawn(cases: list[Case], name: str) -> list[Case]:
         by_name.setdefault(case.cut.name, []).append(case)
     found = [chance.choice(those) for those in by_name.values()]
     kept = []
-    shares = SHARE_OF_SCHEMAS if OPERATIONS[name].tidy else SHARE
-    for kind, share in shares.items():
+    for kind, share in SHARE.items():
         of_kind = [case for case in found if case.cut.kind == kind]
         kept += chance.sample(of_kind, math.ceil(share * len(of_kind)))
+    if OPERATIONS[name].tidy:
+        # There are many operations on schemas of branches, each with many tables, and they take the same steps.
+        kept = [chance.choice(kept)]
     return kept + [case for case in cases if _described(case) in FOUND and case not in kept]
 
 
