@@ -7,9 +7,8 @@ says. Refusals are predicted too, as far as they follow from history and not fro
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis import target
@@ -19,7 +18,6 @@ import omnigraph
 from omnigraph import failpoints
 from omnigraph.errors import CommitNotFound, HistoryReclaimed, MergeConflicts
 from tests.histories.model import (
-    MAINTENANCE,
     Branch,
     Commit,
     ancestors,
@@ -39,33 +37,19 @@ from tests.histories.plain import (
     random_rows,
     schema,
 )
-from tests.histories.steps import MAX_BRANCHES, RAN, Steps
+from tests.histories.rules import Rules, SharedRules, several
+from tests.histories.steps import MAX_BRANCHES, RAN
 
-Rule = TypeVar("Rule", bound=Callable[..., None])
-
-WEIGHTS: dict[str, int] = {}
-"""How often each rule is chosen, beside the others."""
-CONDITIONS: dict[str, Callable[[Any], object]] = {}
-"""When a rule can be chosen at all."""
+RULES = Rules()
+action = RULES.action
 
 
-def action(weight: int, when: Callable[[Any], object] = lambda _: True) -> Callable[[Rule], Rule]:
-    """Make a method a rule of the histories."""
-
-    def add(method: Rule) -> Rule:
-        WEIGHTS[method.__name__] = weight
-        CONDITIONS[method.__name__] = when
-        return method
-
-    return add
-
-
-class History(Steps, RuleBasedStateMachine):
+class History(SharedRules, RuleBasedStateMachine):
     """One graph, from its making on."""
 
     def __init__(self) -> None:
         RuleBasedStateMachine.__init__(self)
-        Steps.__init__(self)
+        SharedRules.__init__(self)
 
     @rule(number=st.integers(0, 2**64 - 1))
     def step(self, number: int) -> None:
@@ -75,8 +59,7 @@ class History(Steps, RuleBasedStateMachine):
         """
         self.steps += 1
         rnd = Random(f"{number} at {self.steps}")
-        can = [name for name in WEIGHTS if CONDITIONS[name](self)]
-        (name,) = rnd.choices(can, [WEIGHTS[one] for one in can])
+        name = RULES.choose(self, rnd)
         self.ran(name)
         getattr(self, name)(rnd)
 
@@ -146,11 +129,10 @@ class History(Steps, RuleBasedStateMachine):
             commit = rnd.choice(commits)
             self.make_branch(commit.home, commit, omnigraph.at(snapshot=commit.id))
 
-    @action(4, when=lambda self: len(self.model.branches) > 1)
+    @action(4, when=several)
     def delete_branch(self, rnd: Random) -> None:
         """Delete a branch, or learn why not."""
-        name = rnd.choice(sorted(set(self.model.branches) - {"main"}))
-        self.delete_one(self.model.branches[name])
+        self.delete_any(rnd)
 
     @action(5)
     def tag(self, rnd: Random) -> None:
@@ -173,16 +155,15 @@ class History(Steps, RuleBasedStateMachine):
         self.graph.tags.delete(name)
         del self.model.tags[name]
 
-    @action(9, when=lambda self: len(self.model.branches) > 1)
+    @action(9, when=several)
     def merge(self, rnd: Random) -> None:
         """Merge one branch into another, in every form, after a dry run."""
-        source, into = rnd.sample(sorted(self.model.branches), 2)
-        self.merge_one(rnd, self.model.branches[source], self.model.branches[into])
+        self.merge_one(rnd, *self.two(rnd))
 
     @action(3, when=lambda self: 2 <= len(self.model.branches) <= MAX_BRANCHES - 2)
     def criss_cross(self, rnd: Random) -> None:
         """Merge two branches into children of each other, so that two bases are equally good."""
-        one, other = (self.model.branches[n] for n in rnd.sample(sorted(self.model.branches), 2))
+        one, other = self.two(rnd)
         for branch in (one, other):
             self.load(rnd, branch)
         left = self.make_branch(one.home, one.head, one.name)
@@ -299,26 +280,12 @@ class History(Steps, RuleBasedStateMachine):
     @action(3)
     def maintain(self, rnd: Random) -> None:
         """Compact a branch or build its indexes: nothing changes."""
-        branch = self.choose_branch(rnd)
-        if rnd.random() < 0.5:
-            self.graph.optimize(branch.name)
-        else:
-            self.graph.ensure_indices(branch=branch.name)
-        if self.graph.snapshot(branch=branch.name).graph_commit_id != branch.head.id:
-            self.advance(branch, branch.head.content)
-            assert branch.head.operation in MAINTENANCE
+        self.maintain_any(rnd)
 
     @action(3)
     def cleanup(self, rnd: Random) -> None:
         """Remove old versions: heads, tags and merge bases stay."""
-        rows = self.graph.cleanup(keep_versions=rnd.choice([1, 1, 2, 5]))
-        assert all(row.error is None for row in rows)
-        assert all(reasons for row in rows for reasons in row.why_kept.values())
-        kept = {branch.head for branch in self.model.branches.values()} | set(
-            self.model.tags.values()
-        )
-        for commit in self.model.commits:
-            commit.may_be_reclaimed = commit.may_be_reclaimed or commit not in kept
+        self.reclaim(rnd.choice([1, 1, 2, 5]))
         for branch in self.model.branches.values():
             self.check_branch(branch)
         for name, commit in self.model.tags.items():
@@ -334,10 +301,10 @@ class History(Steps, RuleBasedStateMachine):
         self.die(rnd, "load", lambda: self.load_rows(branch, rows))
         self.settle(branch, before, after)
 
-    @action(3, when=lambda self: len(self.model.branches) > 1)
+    @action(3, when=several)
     def crash_in_merge(self, rnd: Random) -> None:
         """Die in the middle of a merge, and open the graph again."""
-        source, into = (self.model.branches[n] for n in rnd.sample(sorted(self.model.branches), 2))
+        source, into = self.two(rnd)
         base = merge_bases(source.head, into.head)[0]
         sides = (base.content, source.head.content, into.head.content)
         expected = three_way(*sides, by_property=False, resolve="theirs")

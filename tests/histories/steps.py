@@ -194,19 +194,26 @@ class Steps:
                 return "*" if tags else None
         return f"tag:{tags[0]}" if tags else None
 
-    def merge_one(self, rnd: Random, source: Branch, into: Branch) -> None:
+    def base_of(self, source: Branch, into: Branch) -> Commit:
+        """The base of a merge."""
         bases = merge_bases(source.head, into.head)
-        base = bases[0]
         self.most_bases = max(self.most_bases, len(bases))
         if len(bases) > 1:
             RAN["shape: criss-cross"] += 1
-        if not base.home.is_alive:
+        if not bases[0].home.is_alive:
             RAN["shape: merge with a base on a deleted branch"] += 1
-        outcome = "merged"
+        return bases[0]
+
+    @staticmethod
+    def outcome_of(base: Commit, source: Branch, into: Branch) -> str:
+        """What a merge comes to by its heads."""
         if base is source.head.effective:
-            outcome = "already_up_to_date"
-        elif base is into.head.effective:
-            outcome = "fast_forward"
+            return "already_up_to_date"
+        return "fast_forward" if base is into.head.effective else "merged"
+
+    def merge_one(self, rnd: Random, source: Branch, into: Branch) -> None:
+        base = self.base_of(source, into)
+        outcome = self.outcome_of(base, source, into)
         by_property = rnd.random() < 0.4
         sides = (base.content, source.head.content, into.head.content)
         resolve = self.resolution(rnd, sides, outcome, by_property=by_property)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, Phase, Verbosity, seed, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from tests import sampling
-from tests.histories.machine import WEIGHTS, History
+from tests.histories.machine import RULES, History
 from tests.histories.steps import RAN, SHAPES
 from tests.measured import MEASURED
 
@@ -45,11 +45,9 @@ def test_the_graph_does_what_the_plain_model_does(record_property, monkeypatch):
         except BaseException as failure:
             failure.add_note(f"this history: ./dev faults --seed {number} tests/histories")
             raise
-        steps = sum(RAN[name] for name in WEIGHTS)
-        often = all(RAN[name] >= AT_LEAST for name in WEIGHTS)
-        if steps >= STEPS and often and all(RAN[name] for name in SHAPES):
+        if RULES.steps >= STEPS and RULES.run_often(AT_LEAST) and all(RAN[name] for name in SHAPES):
             break
     counted = ", ".join(f"{name} {RAN[name]}" for name in sorted(RAN))
-    record_property(MEASURED, f"seeds {first} to {number}, {steps} steps: {counted}")
-    assert {name: RAN[name] for name in WEIGHTS if RAN[name] < AT_LEAST} == {}
+    record_property(MEASURED, f"seeds {first} to {number}, {RULES.steps} steps: {counted}")
+    assert {name: RAN[name] for name in RULES.weights if RAN[name] < AT_LEAST} == {}
     assert {name for name in SHAPES if not RAN[name]} == set()

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from itertools import count
 from random import Random
 from typing import Any
 
 from tests.histories.schemas.plain_schema import (
     CHECKS,
+    NUMBERS,
+    VECTOR,
     Prop,
     Row,
     Rows,
@@ -17,22 +18,33 @@ from tests.histories.schemas.plain_schema import (
     State,
     Type,
     broken_rules,
+    cleared,
     violations,
+    with_injected,
 )
 
-TYPES = {"node": ["A", "B", "C", "D"], "edge": ["Eto", "Fto", "Gto"]}
+TYPES = {
+    "interface": ["I", "J"],
+    "node": ["A", "B", "C", "D"],
+    "edge": ["Eto", "Fto", "Gto"],
+}
 NAMES = ["a", "b", "c", "d", "e"]
+GIVEN = {"I": ["m", "n"], "J": ["o", "p"]}
+"""The names of what interfaces give: other ones than those of what types declare."""
 ROW_IDS = ["r0", "r1", "r2", "r3"]
 VALUES = {
     "I32": [0, 1, 2, 3],
     "I64": [0, 1, 2, 3],
     "String": ["", "u", "v", "w"],
     "Blob": ["base64:aGk=", "base64:", "base64:aG8="],
+    VECTOR: [[1.0, 0.0], [0.0, 1.0]],
 }
 RANGES = [None, (0, 2), (1, 3), (0, 3)]
 DESCRIPTIONS = [None, "one", "two"]
 CARDS: list[tuple[int, int | None]] = [(0, None), (0, 1), (0, 2), (0, 3)]
-NUMBERS = count(1)
+MODELS = [None, "m1", "m2"]
+NO_INTERFACE = ("node", "edge")
+ANY = ("interface", *NO_INTERFACE)
 
 
 @dataclass
@@ -63,25 +75,31 @@ class Edit:
         gone |= {m for n in gone for m in joined.get(n, ())}
         return replace(left, joined=self.before.joined, dropped=self.before.dropped | gone)
 
-    def pick_type(self, kind: str | None = None) -> int | None:
-        """A type that is there before and after."""
+    def settle(self) -> bool:
+        """Give nodes what their interfaces have now; whether the language allows the schema."""
+        self.types = with_injected(self.types)
+        return not broken_rules(Schema(self.types))
+
+    def pick_type(self, *kinds: str) -> int | None:
+        """A type that is there before and after; if not told, a node or edge type."""
         found = [
             n
             for n, type_ in self.types.items()
             if n in self.before.types
-            and kind in (None, type_.kind)
+            and type_.kind in (kinds or NO_INTERFACE)
             and (self.only is None or n == self.only[0])
         ]
         return self.rnd.choice(found) if found else None
 
-    def pick_property(self, fits: Callable[[Prop], object]) -> tuple[int, int] | None:
+    def pick_property(self, fits: Callable[[Prop], object], *kinds: str) -> tuple[int, int] | None:
+        """A property that its type declares itself, there before and after; if not told, of any type."""
         found = [
             (number, each)
             for number, type_ in self.types.items()
-            if number in self.before.types
+            if number in self.before.types and type_.kind in (kinds or ANY)
             for each, prop in type_.props.items()
             if each in self.before.types[number].props and not prop.is_key and fits(prop)
-            if self.only in (None, (number, each))
+            if prop.follows is None and self.only in (None, (number, each))
         ]
         return self.rnd.choice(found) if found else None
 
@@ -90,8 +108,12 @@ class Edit:
         known = self.before.types.get(number)
         taken = {p.name for p in self.types[number].props.values()}
         taken |= set() if known is None else {p.name for p in known.props.values()}
-        free = [name for name in NAMES if name not in taken]
+        free = [name for name in self.names(number) if name not in taken]
         return self.rnd.choice(free) if free else None
+
+    def names(self, number: int) -> list[str]:
+        """The names that properties of a type may have."""
+        return GIVEN.get(self.types[number].name, NAMES)
 
     def free_type_name(self, kind: str) -> str | None:
         every = [*self.types.values(), *self.before.types.values()]
@@ -110,14 +132,15 @@ class Edit:
 
 def new_property(rnd: Random, name: str, kind: str) -> Prop:
     """A property that nobody requires."""
-    scalar = rnd.choice(["I32", "I32", "String", "enum", "Blob"])
+    scalar = rnd.choice(["I32", "I32", "String", "enum", "Blob", VECTOR])
     if scalar == "enum":
         return Prop(name, "String", values=frozenset(rnd.sample("uvw", 2)))
-    return Prop(name, scalar, index=scalar != "Blob" and rnd.random() < 0.2)
+    index = scalar not in {"Blob", VECTOR} and kind != "interface" and rnd.random() < 0.2
+    return Prop(name, scalar, index=index)
 
 
 def add_property(edit: Edit) -> bool:
-    number = edit.pick_type()
+    number = edit.pick_type(*ANY)
     name = None if number is None else edit.free_name(number)
     if number is None or name is None or len(edit.types[number].props) > 4:
         return False
@@ -129,7 +152,7 @@ def add_property(edit: Edit) -> bool:
 
 def add_required(edit: Edit) -> bool:
     """A required property with a default, which every row gets."""
-    number = edit.pick_type()
+    number = edit.pick_type(*ANY)
     name = None if number is None else edit.free_name(number)
     if number is None or name is None or len(edit.types[number].props) > 4:
         return False
@@ -137,6 +160,50 @@ def add_required(edit: Edit) -> bool:
     prop = Prop(name, "I32", nullable=False, default=edit.rnd.choice([1, 2]))
     edit.types[number] = replace(type_, props={**type_.props, next(NUMBERS): prop})
     return True
+
+
+def add_embedded(edit: Edit) -> bool:
+    """A vector that is made of a text of its node."""
+    number = edit.pick_type("node")
+    name = None if number is None else edit.free_name(number)
+    if number is None or name is None or len(edit.types[number].props) > 4:
+        return False
+    type_ = edit.types[number]
+    texts = texts_of(type_)
+    if not texts:
+        return False
+    prop = Prop(name, VECTOR, embed=edit.rnd.choice(texts), model=edit.rnd.choice(MODELS))
+    edit.types[number] = replace(type_, props={**type_.props, next(NUMBERS): prop})
+    return True
+
+
+def texts_of(type_: Type) -> list[int]:
+    """The properties that vectors can be made of."""
+    return [
+        each
+        for each, prop in type_.props.items()
+        if prop.scalar == "String" and prop.values is None and not prop.is_key
+    ]
+
+
+def change_embed(edit: Edit) -> bool:
+    """Another text, or another model; the vectors that are there are lost."""
+    found = edit.pick_property(lambda prop: prop.embed is not None)
+    if found is None:
+        return False
+    text = edit.rnd.choice(texts_of(edit.types[found[0]]))
+    return edit.set(*found, embed=text, model=edit.rnd.choice(MODELS))
+
+
+def add_interface(edit: Edit) -> bool:
+    """An interface, and perhaps a node type that implements it."""
+    name = edit.free_type_name("interface")
+    if name is None:
+        return False
+    first = edit.rnd.choice(GIVEN[name])
+    props = {next(NUMBERS): new_property(edit.rnd, first, "interface")}
+    edit.types[next(NUMBERS)] = Type("interface", name, props)
+    return edit.rnd.random() < 0.3 or add_type(edit)
 
 
 def drop_property(edit: Edit) -> bool:
@@ -165,12 +232,16 @@ def add_type(edit: Edit) -> bool:
     if name is None:
         return False
     props = {next(NUMBERS): Prop("k", "String", nullable=False, is_key=True)}
+    implements = frozenset[int]()
     if kind == "edge":
         props = {}
+    else:
+        known = Schema(edit.types).of_kind("interface")
+        implements = frozenset(each for each in known if edit.rnd.random() < 0.6)
     for each in edit.rnd.sample(NAMES, edit.rnd.randint(0, 2)):
         props[next(NUMBERS)] = new_property(edit.rnd, each, kind)
     ends = (edit.rnd.choice(nodes), edit.rnd.choice(nodes)) if kind == "edge" else None
-    edit.types[next(NUMBERS)] = Type(kind, name, props, ends)
+    edit.types[next(NUMBERS)] = Type(kind, name, props, ends, implements=implements)
     return True
 
 
@@ -204,7 +275,7 @@ def relax_property(edit: Edit) -> bool:
 
 
 def require_property(edit: Edit) -> bool:
-    found = edit.pick_property(lambda prop: prop.nullable and prop.scalar != "Blob")
+    found = edit.pick_property(lambda prop: prop.nullable and prop.scalar not in {"Blob", VECTOR})
     return found is not None and edit.set(*found, nullable=False)
 
 
@@ -251,31 +322,26 @@ def set_default(edit: Edit) -> bool:
 
 
 def set_index(edit: Edit) -> bool:
-    found = edit.pick_property(lambda prop: prop.scalar != "Blob")
+    found = edit.pick_property(lambda prop: prop.scalar != "Blob", *NO_INTERFACE)
     if found is None:
         return False
     return edit.set(*found, index=not edit.types[found[0]].props[found[1]].index)
 
 
 def set_unique(edit: Edit) -> bool:
-    found = edit.pick_property(lambda prop: prop.scalar != "Blob")
+    found = edit.pick_property(lambda prop: prop.scalar not in {"Blob", VECTOR}, *NO_INTERFACE)
     if found is None:
         return False
     return edit.set(*found, unique=not edit.types[found[0]].props[found[1]].unique)
 
 
-def _of_node(edit: Edit, fits: Callable[[Prop], object]) -> tuple[int, int] | None:
-    found = edit.pick_property(fits)
-    return None if found is None or edit.types[found[0]].kind == "edge" else found
-
-
 def set_range(edit: Edit) -> bool:
-    found = _of_node(edit, lambda prop: prop.scalar in {"I32", "I64"})
+    found = edit.pick_property(lambda prop: prop.scalar in {"I32", "I64"}, "node")
     return found is not None and edit.set(*found, range=edit.rnd.choice(RANGES))
 
 
 def set_check(edit: Edit) -> bool:
-    found = _of_node(edit, lambda prop: prop.scalar == "String")
+    found = edit.pick_property(lambda prop: prop.scalar == "String", "node")
     return found is not None and edit.set(*found, check=edit.rnd.choice([None, *CHECKS]))
 
 
@@ -291,6 +357,9 @@ def set_cardinality(edit: Edit) -> bool:
 EDITS: dict[str, tuple[Callable[[Edit], bool], int]] = {
     "add_property": (add_property, 6),
     "add_required": (add_required, 2),
+    "add_embedded": (add_embedded, 2),
+    "change_embed": (change_embed, 2),
+    "add_interface": (add_interface, 2),
     "drop_property": (drop_property, 3),
     "rename_property": (rename_property, 3),
     "add_type": (add_type, 4),
@@ -332,16 +401,25 @@ def random_edit(rnd: Random, schema: Schema, deck: list[str]) -> Edit | None:
 def try_edit(edit: Edit, name: str) -> bool:
     """Make a change, if the language allows it."""
     types, hints = dict(edit.types), dict(edit.hints)
-    if EDITS[name][0](edit) and not broken_rules(Schema(edit.types)):
+    if EDITS[name][0](edit) and _is_allowed(edit, name):
         edit.kinds.append(name)
         return True
     edit.types, edit.hints = types, hints
     return False
 
 
+def _is_allowed(edit: Edit, name: str) -> bool:
+    # Consent to the loss of vectors would make drops hard.
+    drops = any(each.startswith("drop_") for each in (*edit.kinds, name))
+    if drops and "change_embed" in (*edit.kinds, name):
+        return False
+    return edit.settle()
+
+
 def after_edit(state: State, schema: Schema) -> State:
     """The state under a changed schema: rows lose what was dropped, and get the defaults of what is required."""
     rows: Rows = {}
+    lost = cleared(state.schema, schema)
     for key, row in state.rows.items():
         if key[0] not in schema.types:
             continue
@@ -350,6 +428,8 @@ def after_edit(state: State, schema: Schema) -> State:
         for each, prop in schema.types[key[0]].props.items():
             fill = None if prop.nullable else prop.default
             image[each] = row[each] if each in known else fill
+            if (key[0], each) in lost:
+                image[each] = None
         rows[key] = image
     return State(schema, rows)
 
@@ -358,8 +438,9 @@ def random_rows(rnd: Random, state: State) -> tuple[Rows, Rows]:
     """Rows to write that keep all rules, and the rows of the graph after it."""
     schema = state.schema
     written: Rows = {}
-    for _ in range(rnd.randint(1, 4) if schema.types else 0):
-        number = rnd.choice(list(schema.types))
+    tables = [number for number, type_ in schema.types.items() if type_.kind != "interface"]
+    for _ in range(rnd.randint(1, 4) if tables else 0):
+        number = rnd.choice(tables)
         type_ = schema.types[number]
         row_id = rnd.choice(ROW_IDS)
         row: dict[Any, Any] = {}
@@ -372,10 +453,22 @@ def random_rows(rnd: Random, state: State) -> tuple[Rows, Rows]:
             row = {"from": rnd.choice(sorted(ends[0])), "to": rnd.choice(sorted(ends[1]))}
         for each, prop in type_.props.items():
             row[each] = row_id if prop.is_key else _random_value(rnd, prop)
+        row |= _unmade_vectors(type_, row, state.rows.get((number, row_id)))
         tried = {**written, (number, row_id): row}
         if not violations(schema, {**state.rows, **tried}):
             written = tried
     return written, {**state.rows, **written}
+
+
+def _unmade_vectors(type_: Type, row: Row, stored: Row | None) -> Row:
+    """The vectors of a row that nobody gives: kept while their text is the same, else null without a provider."""
+    found: dict[Any, Any] = {}
+    for each, prop in type_.props.items():
+        if prop.embed is not None and (row[prop.embed] is None or row[each] is None):
+            text = row[prop.embed]
+            keeps = stored is not None and text is not None and stored[prop.embed] == text
+            found[each] = stored[each] if keeps and stored is not None else None
+    return found
 
 
 def _random_value(rnd: Random, prop: Prop) -> Any:

@@ -7,10 +7,9 @@ says: rows, schemas, conflicts and refusals.
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import Any, TypeVar
+from typing import Any
 
 import omnigraph
 from omnigraph import failpoints
@@ -21,14 +20,13 @@ from omnigraph.errors import (
     SchemaBoundary,
 )
 from tests.histories.model import (
-    MAINTENANCE,
     Branch,
     ancestors,
     equal_by_construction,
     merge_bases,
 )
+from tests.histories.rules import Rules, several
 from tests.histories.schemas.edits import (
-    NUMBERS,
     Edit,
     after_edit,
     new_property,
@@ -37,10 +35,19 @@ from tests.histories.schemas.edits import (
     try_edit,
     without_node,
 )
+from tests.histories.schemas.hard_drops import HardDrops
 from tests.histories.schemas.plain_diff import changes_between
-from tests.histories.schemas.plain_merge import Refused, merge_states, one_way
-from tests.histories.schemas.plain_schema import Prop, State, Type, text_of, violations
-from tests.histories.schemas.steps import SchemaSteps, conflicts_of, mirrored
+from tests.histories.schemas.plain_merge import Refused, Unsure, merge_states, one_way
+from tests.histories.schemas.plain_schema import (
+    NUMBERS,
+    Prop,
+    State,
+    Type,
+    shown,
+    text_of,
+    violations,
+)
+from tests.histories.schemas.steps import conflicts_of, mirrored
 
 MAX_BRANCHES = 5
 COLLIDING = [
@@ -54,42 +61,24 @@ COLLIDING = [
         "widen_property",
     ),
     *("extend_enum", "shrink_enum", "rename_type", "drop_type", "set_cardinality"),
+    *("change_embed", "change_embed"),
 ]
 """The changes that two branches make of one element."""
-Rule = TypeVar("Rule", bound=Callable[..., None])
-WEIGHTS: dict[str, int] = {}
-"""How often each rule is chosen, beside the others."""
-CONDITIONS: dict[str, Callable[[Any], object]] = {}
-"""When a rule can be chosen at all."""
-
-
-def action(weight: int, when: Callable[[Any], object] = lambda _: True) -> Callable[[Rule], Rule]:
-    """Make a method a rule of the histories."""
-
-    def add(method: Rule) -> Rule:
-        WEIGHTS[method.__name__] = weight
-        CONDITIONS[method.__name__] = when
-        return method
-
-    return add
-
-
-def several(self: Any) -> bool:
-    return len(self.model.branches) > 1
+RULES = Rules()
+action = RULES.action
 
 
 def has_room(self: Any) -> bool:
     return len(self.model.branches) < MAX_BRANCHES
 
 
-class SchemaHistory(SchemaSteps):
+class SchemaHistory(HardDrops):
     """One graph, from its making on."""
 
     def step(self, rnd: Random) -> str:
         """Do one of the things below, and return its name."""
         self.steps += 1
-        can = [name for name in WEIGHTS if CONDITIONS[name](self)]
-        (name,) = rnd.choices(can, [WEIGHTS[one] for one in can])
+        name = RULES.choose(self, rnd)
         self.ran(name)
         getattr(self, name)(rnd)
         return name
@@ -98,16 +87,6 @@ class SchemaHistory(SchemaSteps):
         failpoints.disarm_all()
         self.graph.close()
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    def check_all(self) -> None:
-        for branch in self.model.branches.values():
-            self.check_branch(branch)
-        for name, commit in self.model.tags.items():
-            self.check_at(commit, tag=name)
-
-    def two(self, rnd: Random) -> tuple[Branch, Branch]:
-        one, other = rnd.sample(sorted(self.model.branches), 2)
-        return self.model.branches[one], self.model.branches[other]
 
     # -- rows and schemas of one branch
 
@@ -151,14 +130,21 @@ class SchemaHistory(SchemaSteps):
         else:
             props = {n: p for n, p in edit.types[number].props.items() if n != each}
             edit.types[number] = replace(edit.types[number], props=props)
-        if not self.apply_one(branch, edit):
+        if not edit.settle() or not self.apply_one(branch, edit):
             return
         edit = Edit(rnd, branch.head.content.schema)
         type_ = edit.types[number]
         prop = new_property(rnd, name, type_.kind)
         edit.types[number] = replace(type_, props={**type_.props, next(NUMBERS): prop})
+        edit.settle()
         self.apply_one(branch, edit)
         self.load_some(rnd, branch)
+
+    @action(5)
+    def hard_drop(self, rnd: Random) -> None:
+        """Drop something of `main` with all its history, or learn who needs it."""
+        named = rnd.random() < 0.2
+        self.drop_hard(rnd, self.choose_branch(rnd) if named else self.model.branches["main"])
 
     # -- branches and tags
 
@@ -179,8 +165,7 @@ class SchemaHistory(SchemaSteps):
     @action(6, when=several)
     def delete_branch(self, rnd: Random) -> None:
         """Delete a branch, or learn why not."""
-        name = rnd.choice(sorted(set(self.model.branches) - {"main"}))
-        self.delete_one(self.model.branches[name])
+        self.delete_any(rnd)
 
     @action(4)
     def tag(self, rnd: Random) -> None:
@@ -211,6 +196,8 @@ class SchemaHistory(SchemaSteps):
     def merge_in_both_orders(self, rnd: Random) -> None:
         """Merge two branches into children of each other: both come to the same, and then cross."""
         one, other = self.two(rnd)
+        if self.base_of(one, other).id in self.emptied:
+            return
         for branch in (one, other):
             self.apply_some(rnd, branch) if rnd.random() < 0.7 else self.load_some(rnd, branch)
         sides = {
@@ -249,6 +236,7 @@ class SchemaHistory(SchemaSteps):
             for number in sorted(schemas[0].types.keys() & schemas[1].types.keys())
             for each, prop in schemas[0].types[number].props.items()
             if each in schemas[1].types[number].props and not prop.is_key
+            if prop.follows is None
         ]
         if not both:
             return
@@ -274,13 +262,16 @@ class SchemaHistory(SchemaSteps):
                 Prop("k", "String", nullable=False, is_key=True),
                 new_property(rnd, "a", "node"),
             ]
+            given = new_property(rnd, "o", "interface") if rnd.random() < 0.5 else None
             for branch in (one, other):
                 edit = Edit(rnd, branch.head.content.schema)
                 if added.name in {type_.name for type_ in edit.types.values()}:
                     return
+                implements = self.add_interface(edit, given)
                 edit.types[next(NUMBERS)] = replace(
-                    added, props={next(NUMBERS): prop for prop in props}
+                    added, props={next(NUMBERS): prop for prop in props}, implements=implements
                 )
+                edit.settle()
                 assert self.apply_one(branch, edit)
         else:
             schemas = [branch.head.content.schema for branch in (one, other)]
@@ -288,6 +279,8 @@ class SchemaHistory(SchemaSteps):
             if not both:
                 return
             number = rnd.choice(both)
+            if any(each.types[number].kind == "interface" for each in schemas):
+                return
             taken = {p.name for each in schemas for p in each.types[number].props.values()}
             free = [name for name in "abcde" if name not in taken]
             if not free:
@@ -301,6 +294,15 @@ class SchemaHistory(SchemaSteps):
         for branch in (one, other):
             self.load_some(rnd, branch)
         self.merge_one(rnd, one, other)
+
+    @staticmethod
+    def add_interface(edit: Edit, given: Prop | None) -> frozenset[int]:
+        """Add an interface with one property, if there is none of its name."""
+        if given is None or "J" in {type_.name for type_ in edit.types.values()}:
+            return frozenset()
+        number = next(NUMBERS)
+        edit.types[number] = Type("interface", "J", {next(NUMBERS): given})
+        return frozenset({number})
 
     @action(8)
     def revert(self, rnd: Random) -> None:
@@ -324,7 +326,10 @@ class SchemaHistory(SchemaSteps):
             "granularity": "property" if by_property else "entity",
             "resolve": resolve,
         }
-        expected = merge_states(*sides, by_property=by_property, resolve=resolve)
+        try:
+            expected = merge_states(*sides, by_property=by_property, resolve=resolve)
+        except Unsure:
+            return
         try:
             done = self.graph.commits.revert(commit.id, branch=branch.name, **options)
         except HistoryReclaimed:
@@ -344,7 +349,7 @@ class SchemaHistory(SchemaSteps):
         assert expected.state is not None
         if done.commit is None:
             assert done.outcome == "nothing_to_revert"
-            assert expected.state.rows == branch.head.content.rows
+            assert shown(expected.state) == shown(branch.head.content)
             self.check_branch(branch)
             return
         assert done.outcome == "reverted"
@@ -391,24 +396,12 @@ class SchemaHistory(SchemaSteps):
     @action(4)
     def maintain(self, rnd: Random) -> None:
         """Compact a branch or build its indexes: nothing changes."""
-        branch = self.choose_branch(rnd)
-        if rnd.random() < 0.5:
-            self.graph.optimize(branch.name)
-        else:
-            self.graph.ensure_indices(branch=branch.name)
-        if self.graph.snapshot(branch=branch.name).graph_commit_id != branch.head.id:
-            self.advance(branch, branch.head.content)
-            assert branch.head.operation in MAINTENANCE
+        self.maintain_any(rnd)
 
     @action(4)
     def cleanup(self, rnd: Random) -> None:
         """Remove all that is not needed: heads, tags and merge bases stay."""
-        rows = self.graph.cleanup(keep_versions=rnd.choice([1, 1, 1, 3]))
-        assert all(row.error is None for row in rows)
-        kept = {branch.head for branch in self.model.branches.values()}
-        kept |= set(self.model.tags.values())
-        for commit in self.model.commits:
-            commit.may_be_reclaimed = commit.may_be_reclaimed or commit not in kept
+        self.reclaim(rnd.choice([1, 1, 1, 3]))
         self.check_all()
 
     @action(3)
@@ -432,18 +425,25 @@ class SchemaHistory(SchemaSteps):
         if violations(after.schema, after.rows):
             return
         text = text_of(after.schema, edit.hints)
-        self.die(rnd, "schema_apply", lambda: self.graph.schema.apply(text, branch=branch.name))
+        lost = bool(self.lost_vectors(before, after))
+        self.die(
+            rnd,
+            "schema_apply",
+            lambda: self.graph.schema.apply(text, branch=branch.name, allow_data_loss=lost),
+        )
         self.settle(branch, before, after)
 
     @action(4, when=several)
     def crash_in_merge(self, rnd: Random) -> None:
         """Die in the middle of a merge, and open the graph again."""
         source, into = self.two(rnd)
-        base = merge_bases(source.head, into.head)[0]
+        base = self.base_of(source, into)
+        if base.id in self.emptied:
+            return
         sides = (base.content, source.head.content, into.head.content)
         try:
             expected = merge_states(*sides, resolve="theirs", resolve_schema="ours")
-        except Refused:
+        except (Refused, Unsure):
             return
         before: State = into.head.content
         self.die(

@@ -11,13 +11,16 @@ from itertools import chain
 from typing import Any
 
 from tests.histories.schemas.plain_schema import (
+    KINDS,
     Prop,
     Row,
     Schema,
     State,
     Type,
     broken_rules,
+    cleared,
     violations,
+    with_injected,
 )
 
 Conflict = tuple[Any, ...]
@@ -28,6 +31,10 @@ OPEN = object()
 
 class Refused(Exception):
     """A word of `resolve_schema` that cannot be followed."""
+
+
+class Unsure(Exception):
+    """A case that the model does not know: a type keeps by a word what its interface has lost."""
 
 
 @dataclass(frozen=True)
@@ -91,8 +98,16 @@ def renumbered(state: State, one: Callable[[int], int]) -> State:
     types = {
         one(number): replace(
             type_,
-            props={one(each): prop for each, prop in type_.props.items()},
+            props={
+                one(each): replace(
+                    prop,
+                    follows=None if prop.follows is None else one(prop.follows),
+                    embed=None if prop.embed is None else one(prop.embed),
+                )
+                for each, prop in type_.props.items()
+            },
             ends=None if type_.ends is None else (one(type_.ends[0]), one(type_.ends[1])),
+            implements=frozenset(map(one, type_.implements)),
         )
         for number, type_ in state.schema.types.items()
     }
@@ -109,7 +124,7 @@ def renumbered(state: State, one: Callable[[int], int]) -> State:
 def joins(base: Schema, source: Schema, target: Schema) -> Pairs:
     """All pairs that are one element: those that a schema says, and what both sides added alike."""
     pairs = base.joined | source.joined | target.joined
-    for kind in ("node", "edge"):
+    for kind in KINDS:
         for alike in (_alike_types, _alike_properties):
             one = one_of_each(pairs)
             states = [renumbered(State(each), one).schema for each in (base, source, target)]
@@ -132,28 +147,55 @@ def _alike_types(kind: str, base: Schema, source: Schema, target: Schema) -> Ite
                 continue
             if (left.ends, left.card) != (right.ends, right.card):
                 continue
-            by_name = [{prop.name: (n, prop) for n, prop in t.props.items()} for t in (left, right)]
-            if by_name[0].keys() != by_name[1].keys():
+            if left.implements != right.implements:
                 continue
-            each = [(by_name[0][name], by_name[1][name]) for name in by_name[0]]
-            if all(_definition(one) == _definition(other) for (_, one), (_, other) in each):
+            by_name = [{prop.name: (n, prop) for n, prop in t.props.items()} for t in (left, right)]
+            # What an interface gives to one of them only is no difference.
+            if any(
+                by_name[at][name][1].follows is None
+                for at in (0, 1)
+                for name in by_name[at].keys() - by_name[1 - at].keys()
+            ):
+                continue
+            each = [
+                (by_name[0][name], by_name[1][name]) for name in by_name[0] if name in by_name[1]
+            ]
+            if all(
+                _definition(one) == _definition(other)
+                and _embeds_alike((left, one), (right, other))
+                for (_, one), (_, other) in each
+            ):
                 yield theirs, ours
                 yield from ((one, other) for (one, _), (other, _) in each)
 
 
 def _definition(prop: Prop) -> Prop:
-    return replace(prop, description=None, default=None, index=False)
+    return replace(
+        prop, description=None, default=None, index=False, follows=None, embed=None, model=None
+    )
+
+
+def _embeds_alike(left: tuple[Type, Prop], right: tuple[Type, Prop]) -> bool:
+    (left_type, one), (right_type, other) = left, right
+    if one.embed is None or other.embed is None:
+        return one.embed is other.embed
+    texts = left_type.props[one.embed].name, right_type.props[other.embed].name
+    return one.model == other.model and (one.embed == other.embed or texts[0] == texts[1])
 
 
 def _alike_properties(kind: str, base: Schema, source: Schema, target: Schema) -> Iterable[Any]:
     for number in source.of_kind(kind):
         if number not in target.types:
             continue
-        theirs, ours = source.types[number].props, target.types[number].props
+        types = source.types[number], target.types[number]
+        theirs, ours = types[0].props, types[1].props
         for left in theirs.keys() - ours.keys():
             for right in ours.keys() - theirs.keys():
                 one, other = theirs[left], ours[right]
-                alike = one.name == other.name and _type_of(one) == _type_of(other)
+                alike = _type_of(one) == _type_of(other)
+                alike = alike and _embeds_alike((types[0], one), (types[1], other))
+                alike = alike or (one.follows is not None and one.follows == other.follows)
+                alike = alike and one.name == other.name
                 if alike and _is_added(left, base, target) and _is_added(right, base, source):
                     yield left, right
 
@@ -196,20 +238,28 @@ class _Schemas:
 
     def run(self) -> Schema | None:
         """The merged schema by single numbers; None if there are conflicts."""
-        types: dict[int, Type] = {}
         source, target = self.source.schema, self.target.schema
-        for kind in ("edge", "node"):
-            users = {n: t for n, t in types.items() if n not in self.undecided}
-            for number in dict.fromkeys(target.of_kind(kind) + source.of_kind(kind)):
-                if self._type_stays(number, users):
-                    types[number] = self._type(number)
+        kept: dict[str, list[int]] = {}
+        users: list[Type] = []
+        for kind in reversed(KINDS):
+            kept[kind] = [
+                number
+                for number in dict.fromkeys(target.of_kind(kind) + source.of_kind(kind))
+                if self._type_stays(number, users)
+            ]
+            free = [number for number in kept[kind] if number not in self.undecided]
+            users = [target.types.get(number) or source.types[number] for number in free]
+        types: dict[int, Type] = {}
+        for kind in KINDS:
+            for number in kept[kind]:
+                types[number] = self._type(number, types)
         self._find_clashes(types)
         unused = set(self.words) - self.asked if isinstance(self.words, Mapping) else set()
         if unused:
             raise Refused(unused)
         if self.conflicts:
             return None
-        merged = Schema(types)
+        merged = Schema(with_injected(types))
         self.conflicts = {("schema_invalid", element) for element in broken_rules(merged)}
         return None if self.conflicts else merged
 
@@ -251,7 +301,7 @@ class _Schemas:
             return False
         return word == "ours"
 
-    def _type_stays(self, number: int, users: Mapping[int, Type]) -> bool:
+    def _type_stays(self, number: int, users: list[Type]) -> bool:
         base, source, target = (
             each.schema.types.get(number) for each in (self.base, self.source, self.target)
         )
@@ -261,25 +311,29 @@ class _Schemas:
         if not self._lacks_and_dropped(side.schema, number):
             return True
         there = other.schema.types[number]
-        changed = {user.element for user in users.values() if number in (user.ends or ())}
+        changed = {
+            user.element for user in users if number in {*(user.ends or ()), *user.implements}
+        }
         if base is not None:
             changed |= _type_changes(base, there)
         element = (base or there).element
+        was = _as_if(self.base, other.schema)
         rows = [
             key[1]
             for key, row in other.rows.items()
-            if key[0] == number and _differs(self.base.rows.get(key), row, there)
+            if key[0] == number and _differs(was.rows.get(key), row, there)
         ]
         return self._keep(number, element, "source" if source is None else "target", changed, rows)
 
-    def _type(self, number: int) -> Type:
+    def _type(self, number: int, interfaces: Mapping[int, Type]) -> Type:
         base, source, target = (
             each.schema.types.get(number) for each in (self.base, self.source, self.target)
         )
         there = target or source
         assert there is not None
+        props = self._properties(number, (base, source, target), interfaces)
         if source is None or target is None:
-            return there
+            return replace(there, props=props)
         element = (base or target).element
 
         def choose(attribute: str, merge: Any = _value, absent: Any = None) -> Any:
@@ -289,11 +343,6 @@ class _Schemas:
             ]
             return self._choose(number, element, attribute, values, merge(*values))
 
-        props = {}
-        for each in dict.fromkeys([*target.props, *source.props]):
-            prop = self._property(number, each, (base, source, target))
-            if prop is not None:
-                props[each] = prop
         return replace(
             target,
             name=choose("name"),
@@ -308,6 +357,33 @@ class _Schemas:
             props=props,
         )
 
+    def _properties(
+        self,
+        number: int,
+        types: tuple[Type | None, Type | None, Type | None],
+        interfaces: Mapping[int, Type],
+    ) -> dict[int, Prop]:
+        """The properties of a merged type; those that vectors are made of come after the vectors."""
+        _, source, target = types
+        there = target or source
+        assert there is not None
+        given = {
+            each: prop
+            for one in there.implements
+            if one in interfaces
+            for each, prop in interfaces[one].props.items()
+        }
+        forms = [each for each in (target, source) if each is not None]
+        order = list(dict.fromkeys(each for form in forms for each in form.props))
+        found: dict[int, Prop] = {}
+        for each in sorted(
+            order, key=lambda each: not any(f.props[each].embed for f in forms if each in f.props)
+        ):
+            prop = self._property(number, each, types, given, found)
+            if prop is not None:
+                found[each] = prop
+        return found
+
     def _choose(
         self, number: int, element: str, attribute: str, values: list[Any], merged: Any
     ) -> Any:
@@ -321,28 +397,52 @@ class _Schemas:
         return values[1] if word == "theirs" else values[2]
 
     def _property(
-        self, type_number: int, number: int, types: tuple[Type | None, Type, Type]
+        self,
+        type_number: int,
+        number: int,
+        types: tuple[Type | None, Type | None, Type | None],
+        given: Mapping[int, Prop],
+        found: Mapping[int, Prop],
     ) -> Prop | None:
         base, source, target = (None if each is None else each.props.get(number) for each in types)
         there = target or source
         assert there is not None
-        known = types[0] or types[2]
+        known = types[0] or types[2] or types[1]
+        assert known is not None
         element = f"{known.element}.{(base or there).name}"
-        if source is not None and target is not None:
+        if there.follows is not None:
+            if there.follows in given:
+                return replace(given[there.follows], follows=there.follows)
+        elif source is not None and target is not None:
             return self._both(number, element, base, source, target)
         side, other = (self.source, self.target) if source is None else (self.target, self.source)
-        if not self._lacks_and_dropped(side.schema, number):
+        if there.follows is None and (
+            None in types[1:] or not self._lacks_and_dropped(side.schema, number)
+        ):
             return there
-        changed = set() if base is None else _property_changes(base, there)
+        changed = set()
+        if there.follows is None:
+            changed = set() if base is None else _property_changes(base, there)
+        in_use = types[2] or types[1]
+        assert in_use is not None
+        changed |= {
+            f"{in_use.element}.{prop.name}"
+            for each, prop in found.items()
+            if prop.embed == number and each not in self.undecided
+        }
+        was = _as_if(self.base, other.schema)
         rows = [
             key[1]
             for key, row in other.rows.items()
             if key[0] == type_number
             and row[number] is not None
-            and row[number] != (self.base.rows.get(key) or {}).get(number)
+            and row[number] != (was.rows.get(key) or {}).get(number)
         ]
         dropped_by = "source" if source is None else "target"
-        return there if self._keep(number, element, dropped_by, changed, rows) else None
+        stays = self._keep(number, element, dropped_by, changed, rows)
+        if stays and there.follows is not None and number not in self.undecided:
+            raise Unsure
+        return there if stays else None
 
     def _both(
         self, number: int, element: str, base: Prop | None, source: Prop, target: Prop
@@ -370,6 +470,7 @@ class _Schemas:
             name=choose("name"),
             description=choose("description"),
             default=choose("default"),
+            **self._embed(number, element, views),
             scalar=self._choose(
                 number, element, "type", [None, source.scalar, target.scalar], scalar
             ),
@@ -379,6 +480,18 @@ class _Schemas:
             check=choose("check", "constraint"),
             unique=bool(_value(old.unique, source.unique, target.unique)),
             index=bool(_value(old.index, source.index, target.index)),
+        )
+
+    def _embed(
+        self, number: int, element: str, views: tuple[Prop | None, Prop, Prop]
+    ) -> dict[str, Any]:
+        values = [None if each is None else (each.embed, each.model) for each in views]
+        values = [None if each == (None, None) else each for each in values]
+        chosen = self._choose(number, element, "embed", values, _value(*values))
+        return (
+            {"embed": None, "model": None}
+            if chosen is None
+            else dict(zip(("embed", "model"), chosen, strict=True))
         )
 
     def _find_clashes(self, types: Mapping[int, Type]) -> None:
@@ -400,7 +513,8 @@ class _Schemas:
         own: dict[int, int] = {}
         for side in (self.source_.schema, self.target_.schema):
             own |= {self.one(number): number for number in side.numbers}
-        merged = renumbered(state, lambda number: own[number])
+        # What only the merge brings about has a number that no side knows.
+        merged = renumbered(state, lambda number: own.get(number, number))
         every = set[int]()
         for side in (self.source_.schema, self.target_.schema):
             every |= side.numbers | side.dropped
@@ -439,6 +553,8 @@ def _type_changes(before: Type, after: Type) -> set[str]:
         relaxed = _allows(after.card, before.card)
         found.add("relax_cardinality" if relaxed else "tighten_cardinality")
     for number, prop in after.props.items():
+        if prop.follows is not None:
+            continue  # its interface tells
         if number in before.props:
             found |= _property_changes(before.props[number], prop)
         else:
@@ -455,6 +571,8 @@ def _property_changes(before: Prop, after: Prop) -> set[str]:
     found |= {"shrink_enum"} if old - new else set()
     found |= {"widen"} if before.scalar != after.scalar else set()
     found |= {"default"} if before.default != after.default else set()
+    if (before.embed, before.model) != (after.embed, after.model):
+        found.add("change_embed")
     return found
 
 
@@ -472,7 +590,7 @@ def one_way(before: Schema, after: Schema) -> bool | None:
             if each not in new.props:
                 return True
             changes = _property_changes(was, new.props[each])
-            if changes & {"relax", "extend_enum", "widen"}:
+            if changes & {"relax", "extend_enum", "widen", "change_embed"}:
                 return True
             is_ = new.props[each]
             for attribute in ("range", "check", "unique"):
@@ -484,6 +602,16 @@ def one_way(before: Schema, after: Schema) -> bool | None:
 
 
 # ------------------------------------------------------------------ rows
+
+
+def _as_if(state: State, schema: Schema) -> State:
+    """The state without the vectors that are made otherwise in a schema."""
+    lost = cleared(state.schema, schema)
+    rows = {
+        key: {each: None if (key[0], each) in lost else value for each, value in row.items()}
+        for key, row in state.rows.items()
+    }
+    return State(state.schema, rows)
 
 
 def _differs(before: Row | None, after: Row, type_: Type) -> bool:
@@ -508,12 +636,16 @@ class _Rows:
     def run(self) -> State:
         result: dict[tuple[int, str], Row] = {}
         sides = self.sides
+        states = [
+            _as_if(each, self.schema).rows for each in (sides.base, sides.source, sides.target)
+        ]
         for number, type_ in self.schema.types.items():
             lone = [side for side in (sides.source, sides.target) if number in side.schema.types]
             if len(lone) == 1:  # a new type, or one that stays by a word although a side dropped it
-                result |= {key: row for key, row in lone[0].rows.items() if key[0] == number}
+                for key, row in lone[0].rows.items():
+                    if key[0] == number:
+                        result[key] = self._filled(type_, self._image(type_, row))
                 continue
-            states = (sides.base.rows, sides.source.rows, sides.target.rows)
             ids = {key[1] for rows in states for key in rows if key[0] == number}
             for row_id in ids:
                 images = [
@@ -524,8 +656,18 @@ class _Rows:
                 ]
                 row = self._row(number, type_, row_id, *images)
                 if row is not None:
-                    result[number, row_id] = row
+                    result[number, row_id] = self._filled(type_, row)
         return self.sides.with_own_numbers(State(self.schema, result))
+
+    @staticmethod
+    def _filled(type_: Type, row: Row) -> Row:
+        """A row with what neither side had: an interface of one gives it to a type of the other."""
+        new = {
+            each: None if prop.nullable else prop.default
+            for each, prop in type_.props.items()
+            if each not in row
+        }
+        return {**row, **new}
 
     def _image(self, type_: Type, row: Row) -> Row:
         names: list[Any] = [*(("from", "to") if type_.ends else ()), *type_.props]
@@ -546,7 +688,9 @@ class _Rows:
         own = dict.fromkeys(theirs.keys() - ours.keys(), "source")
         own |= dict.fromkeys(ours.keys() - theirs.keys(), "target")
         own = {each: side for each, side in own.items() if each in type_.props}
-        shared: list[Any] = [each for each in self._units(type_) if each[0] not in own]
+        both = (theirs.keys() & ours.keys()) | {"from", "to"}
+        units = [tuple(each for each in unit if each in both) for unit in self._units(type_)]
+        shared: list[Any] = [unit for unit in units if unit]
         kind, image = self._cell(type_, base, source, target, shared)
         if kind is not None:
             if self.resolve is None:
@@ -569,11 +713,20 @@ class _Rows:
             if owner is None and not prop.nullable:
                 value = prop.default
             row[each] = value
+        for each in own:
+            text = type_.props[each].embed
+            owner = source if own[each] == "source" else target
+            if text is not None and owner is not None and row[text] != owner[text]:
+                row[each] = None  # it is made of another text now
         return row
 
     def _units(self, type_: Type) -> list[tuple[Any, ...]]:
+        """What changes together: the ends of an edge, a text and the vectors that are made of it."""
         ends = [("from", "to")] if type_.ends else []
-        return [*ends, *((each,) for each in type_.props)]
+        groups: dict[int, list[int]] = {}
+        for each, prop in type_.props.items():
+            groups.setdefault(prop.embed or each, []).append(each)
+        return [*ends, *(tuple(group) for group in groups.values())]
 
     def _cell(
         self,

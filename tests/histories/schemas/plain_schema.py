@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 Row = Mapping[Any, Any]
@@ -14,13 +15,20 @@ Row = Mapping[Any, Any]
 Rows = dict[tuple[int, str], Row]
 """The entities of a graph by the number of their type and their id."""
 
+NUMBERS = count(1)
+"""Gives every element its number."""
+KINDS = ("interface", "node", "edge")
+VECTOR = "Vector(2)"
 CHECKS = {"^[^v]*$": "v", "^[^w]*$": "w"}
 """The patterns that properties are checked by, each with the letter it forbids."""
 
 
 @dataclass(frozen=True)
 class Prop:
-    """A property. ``values`` are those of an enum, else None."""
+    """A property. ``values`` are those of an enum, else None.
+
+    ``follows`` is the interface property that it is injected from, ``embed`` the property that vectors are made of.
+    """
 
     name: str
     scalar: str
@@ -33,6 +41,9 @@ class Prop:
     unique: bool = False
     index: bool = False
     is_key: bool = False
+    follows: int | None = None
+    embed: int | None = None
+    model: str | None = None
 
     @property
     def display(self) -> str:
@@ -54,8 +65,10 @@ class Prop:
         """Whether a value of an added property is a change: every row gets the default of a required one."""
         return value is not None and (self.nullable or value != self.default)
 
-    def line(self, hint: str | None) -> str:
+    def line(self, hint: str | None, embedded: str | None = None) -> str:
         words = [f"{self.name}: {self.display}"]
+        model = f', model="{self.model}"' if self.model else ""
+        words += [f'@embed("{embedded}"{model})'] if embedded else []
         words += ["@key"] if self.is_key else []
         words += ["@unique"] if self.unique else []
         words += ["@index"] if self.index else []
@@ -69,7 +82,10 @@ class Prop:
 
 @dataclass(frozen=True)
 class Type:
-    """A node or edge type. ``card`` are the fewest and most edges of a source; None: any number."""
+    """An interface, a node or an edge type.
+
+    ``card`` are the fewest and most edges of a source; None: any number. ``implements`` are interfaces by number.
+    """
 
     kind: str
     name: str
@@ -77,6 +93,7 @@ class Type:
     ends: tuple[int, int] | None = None
     card: tuple[int, int | None] = (0, None)
     description: str | None = None
+    implements: frozenset[int] = frozenset()
 
     @property
     def element(self) -> str:
@@ -114,7 +131,7 @@ def text_of(schema: Schema, hints: Mapping[int, str] | None = None) -> str:
     """The source of a schema; ``hints`` are the former names of elements."""
     hints = hints or {}
     parts = []
-    for kind in ("node", "edge"):
+    for kind in KINDS:
         for number in schema.of_kind(kind):
             type_ = schema.types[number]
             head = [f"{kind} {type_.name}"]
@@ -126,8 +143,14 @@ def text_of(schema: Schema, hints: Mapping[int, str] | None = None) -> str:
                 head.append(f"@card({type_.card[0]}..{most})")
             head += [f'@description("{type_.description}")'] if type_.description else []
             head += [f'@rename_from("{hints[number]}")'] if number in hints else []
-            lines = [prop.line(hints.get(each)) for each, prop in type_.props.items()]
-            for prop in type_.props.values():
+            interfaces = ", ".join(schema.types[each].name for each in type_.implements)
+            head += [f"implements {interfaces}"] if interfaces else []
+            own = {each: prop for each, prop in type_.props.items() if prop.follows is None}
+            lines = [
+                prop.line(hints.get(each), type_.props[prop.embed].name if prop.embed else None)
+                for each, prop in own.items()
+            ]
+            for prop in own.values():
                 if prop.range is not None:
                     lines.append(f"@range({prop.name}, {prop.range[0]}..{prop.range[1]})")
                 if prop.check is not None:
@@ -138,17 +161,55 @@ def text_of(schema: Schema, hints: Mapping[int, str] | None = None) -> str:
 
 def broken_rules(schema: Schema) -> set[str]:
     """The elements that break a rule of the language."""
-    found = set()
-    for type_ in schema.types.values():
+    found = set[str]()
+    for type_ in sorted(schema.types.values(), key=lambda each: KINDS.index(each.kind)):
+        if any(
+            element.startswith(f"interface:{schema.types[each].name}.")
+            for element in found
+            for each in type_.implements
+        ):
+            continue  # the interface tells
         if type_.ends is not None and not schema.types.keys() >= set(type_.ends):
             found.add(type_.element)
         for prop in type_.props.values():
             no_values = prop.values is not None and not prop.values
-            if no_values or (
-                prop.default is not None and replace(prop, nullable=True).breaks(prop.default)
+            no_text = prop.embed is not None and prop.embed not in type_.props
+            if (
+                no_values
+                or no_text
+                or (prop.default is not None and replace(prop, nullable=True).breaks(prop.default))
             ):
                 found.add(f"{type_.element}.{prop.name}")
     return found
+
+
+def with_injected(types: Mapping[int, Type]) -> dict[int, Type]:
+    """The types, in which nodes have exactly the properties that their interfaces give them now."""
+    found = dict(types)
+    for number, type_ in types.items():
+        given = {each: prop for one in type_.implements for each, prop in types[one].props.items()}
+        props = dict[int, Prop]()
+        for each, prop in type_.props.items():
+            if prop.follows is None:
+                props[each] = prop
+            elif prop.follows in given:
+                props[each] = replace(given.pop(prop.follows), follows=prop.follows)
+        props |= {next(NUMBERS): replace(prop, follows=each) for each, prop in given.items()}
+        found[number] = replace(type_, props=props)
+    return found
+
+
+def cleared(before: Schema, after: Schema) -> set[tuple[int, int]]:
+    """The vectors that are made of another text, or by another model, than before: type and property."""
+    return {
+        (number, each)
+        for number, type_ in after.types.items()
+        if number in before.types
+        for each, prop in type_.props.items()
+        if each in before.types[number].props
+        and (prop.embed, prop.model)
+        != (before.types[number].props[each].embed, before.types[number].props[each].model)
+    }
 
 
 def shown(state: State) -> dict[tuple[str, str], dict[str, Any]]:

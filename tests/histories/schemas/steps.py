@@ -11,25 +11,34 @@ from random import Random
 from typing import Any
 
 import omnigraph
-from omnigraph.errors import BadRequest, MergeConflicts, SchemaViolation
+from omnigraph.errors import (
+    BadRequest,
+    HistoryReclaimed,
+    MergeConflicts,
+    SchemaConflict,
+    SchemaViolation,
+)
 from omnigraph.lang.schema import compile_schema
-from tests.histories.model import Branch, Commit, Home, Model, merge_bases
+from tests.histories.model import Branch, Commit, Home, Model
 from tests.histories.plain import as_record, read_content
-from tests.histories.schemas.edits import NUMBERS, Edit, after_edit, random_edit, random_rows
+from tests.histories.rules import SharedRules
+from tests.histories.schemas.edits import Edit, after_edit, random_edit, random_rows
 from tests.histories.schemas.plain_diff import Changes, changes_between, under_names
-from tests.histories.schemas.plain_merge import Merged, Refused, merge_states
+from tests.histories.schemas.plain_merge import Merged, Refused, Unsure, merge_states
 from tests.histories.schemas.plain_schema import (
+    NUMBERS,
+    VECTOR,
     Prop,
     Rows,
     Schema,
     State,
     Type,
+    cleared,
     shown,
     text_of,
     violations,
 )
 from tests.histories.steps import RAN
-from tests.histories.steps import Steps as RowSteps
 
 SHAPES = {
     "apply refused for its rows",
@@ -51,6 +60,9 @@ SHAPES = {
     "reverted a schema change",
     "revert refused for its schema",
     "imported again",
+    "hard drop",
+    "hard drop refused",
+    "vectors not lost without consent",
     "died",
 }
 """What must have occurred in the histories of a whole run."""
@@ -62,17 +74,22 @@ def start() -> Schema:
     def key() -> dict[int, Prop]:
         return {next(NUMBERS): Prop("k", "String", nullable=False, is_key=True)}
 
-    a, b, edge = next(NUMBERS), next(NUMBERS), next(NUMBERS)
+    a, b, edge, interface = (next(NUMBERS) for _ in range(4))
+    text, given = next(NUMBERS), next(NUMBERS)
     return Schema(
         {
+            interface: Type("interface", "I", {given: Prop("m", "I32")}),
             a: Type(
                 "node",
                 "A",
                 {
                     **key(),
                     next(NUMBERS): Prop("a", "I32"),
-                    next(NUMBERS): Prop("b", "String", nullable=False),
+                    text: Prop("b", "String", nullable=False),
+                    next(NUMBERS): Prop("c", VECTOR, embed=text),
+                    next(NUMBERS): Prop("m", "I32", follows=given),
                 },
+                implements=frozenset({interface}),
             ),
             b: Type(
                 "node",
@@ -89,7 +106,7 @@ def shape_of(source: str) -> str:
     return compile_schema(source).shape.shape_hash
 
 
-class SchemaSteps(RowSteps):
+class SchemaSteps(SharedRules):
     """One graph beside its model, and the steps that rules are made of."""
 
     def __init__(self) -> None:
@@ -97,6 +114,7 @@ class SchemaSteps(RowSteps):
         schema = start()
         self.graph = omnigraph.init(self.directory / "g", text_of(schema))
         self.deck: list[str] = []
+        self.emptied: set[str] = set()  # commits of which a hard drop removed something
         self.names = self.steps = 0
         self.most_branches = self.most_bases = 1
         home = Home("main")
@@ -107,6 +125,12 @@ class SchemaSteps(RowSteps):
         RAN[what] += 1
 
     # -- comparing
+
+    def check_all(self) -> None:
+        for branch in self.model.branches.values():
+            self.check_branch(branch)
+        for name, commit in self.model.tags.items():
+            self.check_at(commit, tag=name)
 
     def check_branch(self, branch: Branch) -> None:
         state: State = branch.head.content
@@ -156,7 +180,7 @@ class SchemaSteps(RowSteps):
     # -- writing
 
     def load_rows(self, branch: Branch, rows: Rows, *, short: Random | None = None) -> None:
-        """Write rows; with ``short``, some records leave out what a default gives."""
+        """Write rows; with ``short``, records leave out what a default gives, and vectors that are kept."""
         state: State = branch.head.content
         named = shown(State(state.schema, rows))
         records = [as_record(key, image) for key, image in named.items()]
@@ -164,8 +188,13 @@ class SchemaSteps(RowSteps):
             by_key = dict(zip(named, records, strict=True))
             for (number, row_id), row in rows.items():
                 type_ = state.schema.types[number]
+                stored = state.rows.get((number, row_id), {})
                 for each, prop in type_.props.items():
-                    if prop.default is not None and row[each] == prop.default:
+                    given = prop.default is not None and row[each] == prop.default
+                    if prop.embed is not None and row[prop.embed] is not None:
+                        kept = [stored.get(n) for n in (each, prop.embed)]
+                        given = kept == [row[each], row[prop.embed]]
+                    if given:
                         by_key[type_.element, row_id]["data"].pop(prop.name)
         self.graph.load(records, branch=branch.name)
 
@@ -176,10 +205,14 @@ class SchemaSteps(RowSteps):
 
     def apply_one(self, branch: Branch, edit: Edit) -> bool:
         """Apply an edit; whether its rows allow it."""
-        after = after_edit(branch.head.content, edit.schema)
+        before: State = branch.head.content
+        after = after_edit(before, edit.schema)
         text = text_of(after.schema, edit.hints)
+        lost = self.lost_vectors(before, after)
+        if lost and not violations(after.schema, after.rows):
+            self.check_consent(branch, text, lost)
         try:
-            applied = self.graph.schema.apply(text, branch=branch.name)
+            applied = self.graph.schema.apply(text, branch=branch.name, allow_data_loss=bool(lost))
         except SchemaViolation as refused:
             assert violations(after.schema, after.rows), refused
             self.ran("apply refused for its rows")
@@ -192,6 +225,28 @@ class SchemaSteps(RowSteps):
         self.advance(branch, after)
         return True
 
+    @staticmethod
+    def lost_vectors(before: State, after: State) -> dict[str, int]:
+        """How many vectors an apply sets to null, by their property."""
+        found: dict[str, int] = {}
+        for number, each in cleared(before.schema, after.schema):
+            rows = [row for key, row in before.rows.items() if key[0] == number]
+            count = sum(row[each] is not None for row in rows)
+            type_ = after.schema.types[number]
+            if count:
+                found[f"{type_.element}.{type_.props[each].name}"] = count
+        return found
+
+    def check_consent(self, branch: Branch, text: str, lost: dict[str, int]) -> None:
+        """Without consent no vector is lost."""
+        try:
+            self.graph.schema.apply(text, branch=branch.name)
+        except SchemaConflict as refused:
+            assert refused.details["vectors"] == lost
+        else:
+            raise AssertionError("vectors were lost without consent")
+        self.ran("vectors not lost without consent")
+
     def apply_some(self, rnd: Random, branch: Branch) -> bool:
         edit = random_edit(rnd, branch.head.content.schema, self.deck)
         return edit is not None and self.apply_one(branch, edit)
@@ -199,15 +254,8 @@ class SchemaSteps(RowSteps):
     # -- merging
 
     def merge_one(self, rnd: Random, source: Branch, into: Branch) -> Merged | None:
-        bases = merge_bases(source.head, into.head)
-        base = bases[0]
-        if len(bases) > 1:
-            RAN["shape: criss-cross"] += 1
-        outcome = "merged"
-        if base is source.head.effective:
-            outcome = "already_up_to_date"
-        elif base is into.head.effective:
-            outcome = "fast_forward"
+        base = self.base_of(source, into)
+        outcome = self.outcome_of(base, source, into)
         by_property = rnd.random() < 0.4
         sides = (base.content, source.head.content, into.head.content)
         words = self.words(rnd, sides) if outcome == "merged" else None
@@ -220,10 +268,17 @@ class SchemaSteps(RowSteps):
             expected = merge_states(
                 *sides, by_property=by_property, resolve=options["resolve"], resolve_schema=words
             )
+        except Unsure:
+            return None
         except Refused:
             self.check_refused(source, into, options)
             return None
-        planned = self.graph.branches.merge(source.name, into.name, dry_run=True, **options)
+        try:
+            planned = self.graph.branches.merge(source.name, into.name, dry_run=True, **options)
+        except HistoryReclaimed:
+            assert base.id in self.emptied
+            self.ran("merge without its base")
+            return None
         assert (planned.outcome, planned.base_commit_id) == (outcome, base.id)
         assert conflicts_of(planned.conflicts) == expected.conflicts
         try:
@@ -255,8 +310,10 @@ class SchemaSteps(RowSteps):
         counts = tuple(
             sum(key[2] == op for key in told_changes) for op in ("insert", "update", "delete")
         )
-        # Values of a property that the target once dropped are written, and are no change in a diff.
-        if not expected.state.schema.numbers & before.schema.dropped:
+        # Values of a property that the target once dropped are written, and are no change in a diff; vectors
+        # that a schema sets to null are no rows of the merge.
+        schema = expected.state.schema
+        if not schema.numbers & before.schema.dropped and not cleared(before.schema, schema):
             for stats in (planned.stats, merged.stats):
                 assert (stats.inserts, stats.updates, stats.deletes) == counts
         if rnd.random() < 0.15:
@@ -277,7 +334,10 @@ class SchemaSteps(RowSteps):
         kind = rnd.choice([None, None, None, "ours", "theirs", "mapping"])
         if kind != "mapping":
             return kind
-        found = merge_states(*sides).conflicts
+        try:
+            found = merge_states(*sides).conflicts
+        except Unsure:
+            return None
         elements = {
             one[1] for one in found if one[0] in {"divergent_schema", "schema_drop_vs_change"}
         }

@@ -7,7 +7,7 @@ from random import Random
 
 from tests import sampling
 from tests.histories.schemas.edits import EDITS
-from tests.histories.schemas.machine import WEIGHTS, SchemaHistory
+from tests.histories.schemas.machine import RULES, SchemaHistory
 from tests.histories.schemas.steps import SHAPES
 from tests.histories.steps import RAN
 from tests.measured import MEASURED
@@ -44,13 +44,11 @@ def test_the_graph_does_what_the_plain_model_does(record_property, monkeypatch):
     first = int(os.environ.get(sampling.SEED) or FIRST)
     for number in range(first, first + MAX_HISTORIES):
         run_history(number, monkeypatch)
-        steps = sum(RAN[name] for name in WEIGHTS)
-        often = all(RAN[name] >= AT_LEAST for name in WEIGHTS)
-        if steps >= STEPS and often:
+        if RULES.steps >= STEPS and RULES.run_often(AT_LEAST):
             break
     counted = ", ".join(f"{name} {RAN[name]}" for name in sorted(RAN))
-    record_property(MEASURED, f"seeds {first} to {number}, {steps} steps: {counted}")
-    assert {name: RAN[name] for name in WEIGHTS if RAN[name] < AT_LEAST} == {}
+    record_property(MEASURED, f"seeds {first} to {number}, {RULES.steps} steps: {counted}")
+    assert {name: RAN[name] for name in RULES.weights if RAN[name] < AT_LEAST} == {}
     assert {kind for kind in EDITS if not RAN[f"step: {kind}"]} == set()
-    if steps >= LONG:
+    if RULES.steps >= LONG:
         assert {name for name in SHAPES if not RAN[name]} == set()

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from omnigraph.lang.schema.shape import (
@@ -73,7 +74,7 @@ class TypeIr:
         return self.property_ids.get(name, name)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ir:
     """An accepted schema. Types are sorted by kind, then by name.
 
@@ -107,7 +108,7 @@ class Ir:
         """The type of that kind and name."""
         return self._named.get((kind, name))
 
-    @property
+    @cached_property
     def ids(self) -> frozenset[int]:
         """The ids of all its types, tables and properties."""
         return frozenset(number for type_ in self for number in type_.ids)
@@ -116,7 +117,7 @@ class Ir:
         """All types by identity."""
         return {type_.type_id: type_ for type_ in self}
 
-    @property
+    @cached_property
     def shape(self) -> Shape:
         """The accepted shape."""
         return Shape(
@@ -139,7 +140,7 @@ class Ir:
             **({"dropped": list(self.dropped)} if self.dropped else {}),
         }
 
-    @property
+    @cached_property
     def ir_hash(self) -> str:
         """`sha256:` and the hex digest of the stored form."""
         return digest(self.to_json())

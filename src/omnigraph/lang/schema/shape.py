@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal, get_args
 
 from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
@@ -147,7 +148,7 @@ class TypeShape:
         return next((prop for prop in self.properties if prop.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Shape:
     """All declarations, by kind and name."""
 
@@ -169,7 +170,7 @@ class Shape:
             "edges": [_type_json(type_) for type_ in self.edges],
         }
 
-    @property
+    @cached_property
     def shape_hash(self) -> str:
         """`sha256:` and the hex digest of the canonical JSON."""
         return digest(self.to_json())

@@ -1,9 +1,12 @@
 """The text of a merged schema keeps what people wrote (schema-branches.md 4.1, Text)."""
 
+from importlib import import_module
+
 import pytest
 
 from omnigraph.lang.schema import compile_schema
-from omnigraph.lang.schema.merge.text import cut
+from omnigraph.lang.schema.merge.merge import merge_schemas
+from omnigraph.lang.schema.merge.pieces import cut
 from tests.lang.schema.fixtures import ROOT, cases
 from tests.lang.schema.merge.table import BASE
 from tests.lang.schema.merge.three_schemas import edited, graph, merge
@@ -227,3 +230,21 @@ def check_cut(text):
         (tree,) = cut(piece.body).pieces
         assert tree.tree == piece.tree
         assert tree.before == ""
+
+
+def test_each_text_is_parsed_once_for_all_merges_of_a_side(monkeypatch):
+    base = graph("node A { k: I32 @key }\nnode B { k: I32 @key }")
+    source = base.branch("f").apply("node A { k: I32 @key a: I32? }\nnode B { k: I32 @key }")
+    target = base.branch("m").apply("node A { k: I32 @key }\nnode B { k: I32 @key b: I32? }")
+    sides = base.side, source.side, target.side
+    parsed = []
+
+    def spied(parse):
+        return lambda text, *rest: parsed.append(text) or parse(text, *rest)
+
+    for name in ("compile", "merge.pieces", "merge.text"):
+        module = import_module(f"omnigraph.lang.schema.{name}")
+        monkeypatch.setattr(module, "parse", spied(module.parse))
+    first, again = (merge_schemas(*sides) for _ in range(2))
+    assert first.schema.text == again.schema.text
+    assert sorted(parsed) == sorted([source.text, target.text])

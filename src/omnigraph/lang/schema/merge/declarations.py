@@ -14,10 +14,12 @@ from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.by_identity import Member, Rule
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
+from omnigraph.lang.schema.merge.pieces import element_of
+from omnigraph.lang.schema.resolve_shape import resolve
 from omnigraph.lang.schema.shape import Annotation, Shape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.printer import render
-from omnigraph.lang.source import escape
+from omnigraph.lang.source import Source
 from omnigraph.types import PropType
 
 
@@ -140,17 +142,18 @@ def _default(type_: PropType, stored: str) -> ast.Literal:
     """The literal of a default: texts, enum values and times are strings, all else is JSON."""
     if (type_.scalar.is_text or type_.scalar.is_temporal) and not type_.is_list:
         return _string(stored)
-    return ast.Literal("word", _literal_text(json.loads(stored, parse_float=Decimal)))
+    return _literal(json.loads(stored, parse_float=Decimal))
 
 
-def _literal_text(value: Any) -> str:
+def _literal(value: Any) -> ast.Literal:
+    """The literal of a JSON value, as the parser makes it of the text."""
     if isinstance(value, list):
-        return f"[{', '.join(map(_literal_text, value))}]"
+        return ast.Literal("list", "", items=tuple(map(_literal, value)))
     if isinstance(value, str):
-        return escape(value)
+        return _string(value)
     if isinstance(value, bool):
-        return "true" if value else "false"
-    return _number_text(value)
+        return ast.Literal("bool", "true" if value else "false")
+    return ast.Literal("int" if isinstance(value, int) else "float", _number_text(value))
 
 
 def _bound(value: float | None) -> ast.Bound | None:
@@ -163,12 +166,6 @@ def _number_text(value: float | Decimal) -> str:
         return str(value)
     text = format(value if isinstance(value, Decimal) else Decimal(repr(value)), "f")
     return text if "." in text else f"{text}.0"
-
-
-def element_of(node: ast.Declaration) -> str:
-    """How conflicts name a declaration."""
-    kind = {ast.Interface: "interface", ast.Node: "node", ast.Edge: "edge"}[type(node)]
-    return f"{kind}:{node.name.text}"
 
 
 # Compiling
@@ -193,8 +190,14 @@ class BrokenRules(Exception):
 def compile_declarations(trees: Iterable[ast.Declaration]) -> Shape:
     """The shape of declarations, or BrokenRules. Their order, and that of properties, has no effect."""
     ordered = sorted(map(_sorted, trees), key=element_of)
+    tree = ast.Schema(tuple(ordered))
     try:
-        return compile_schema(render(ast.Schema(tuple(ordered)))).shape
+        # Of what the parser refuses, a merge can only make an enum without values.
+        return (
+            compile_schema(render(tree)).shape
+            if _has_empty_enum(tree)
+            else resolve(Source(""), tree)
+        )
     except (CatalogError, ParseError) as error:
         # The compiler stops at the first fault: look at each declaration by itself for the others.
         found = dict.fromkeys(_broken_alone(ordered))
@@ -203,6 +206,12 @@ def compile_declarations(trees: Iterable[ast.Declaration]) -> Shape:
         if not found:
             found = {BrokenRule("schema", error.code, error.message): None}
         raise BrokenRules(tuple(found)) from None
+
+
+def _has_empty_enum(tree: ast.Schema) -> bool:
+    return any(
+        prop.type.enum_values == () for each in tree.declarations for prop in each.properties
+    )
 
 
 def _broken_alone(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import REQUIRED_PROPERTY_ADDED
@@ -90,8 +89,7 @@ def merge_schemas(
         shape = compile_declarations(trees.values())
     except BrokenRules as broken:
         return _refused([invalid(*rule) for rule in broken.rules], words)
-    text = merged_text(shape, decided, trees, schemas, (base, source, target))
-    written = compile_schema(text).shape
+    text, written = merged_text(shape, decided, trees, schemas, (base, source, target))
     assert written.shape_hash == shape.shape_hash, "the merged text does not say what was decided"
     ir = numbered(written, decided, schemas, numbering, own_table or _no_table)
     if _same_but_order(ir, target.ir):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal
 
 from omnigraph.lang.schema.ir import Ir, TypeIr
+from omnigraph.lang.schema.merge.pieces import Pieces, cut
 
 Side = Literal["source", "target"]
 OTHER: dict[Side, Side] = {"source": "target", "target": "source"}
@@ -15,13 +17,18 @@ SHOWN_ROWS = 20
 """How many ids of changed rows a conflict names."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SchemaSide:
     """One of the three schemas: its IR, the text it was accepted with, and how messages name it."""
 
     ir: Ir
     text: str
     name: str
+
+    @cached_property
+    def pieces(self) -> Pieces:
+        """The declarations of the text."""
+        return cut(self.text)
 
 
 @dataclass(frozen=True, slots=True)
