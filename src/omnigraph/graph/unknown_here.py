@@ -11,10 +11,9 @@ from contextlib import contextmanager, suppress
 
 from omnigraph.errors import BadRequest, InputError, OmniGraphError, TypeCheckError
 from omnigraph.graph.access import Access
-from omnigraph.lang.schema.catalog import Catalog, EdgeType
+from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
-from omnigraph.types import shown
 
 Knows = Callable[[OmniGraphError, Catalog, Catalog], bool]
 """Whether `main` knows what an error calls unknown, given the types of the branch and those of `main`."""
@@ -45,21 +44,13 @@ def _main_knows(access: Access, branch: str, error: OmniGraphError, knows: Knows
 
 def names_what_main_has(error: OmniGraphError, here: Catalog, main: Catalog) -> bool:
     """Return whether an error of a load is about a type or a property that only `main` has."""
-    told = str(error)
-    return any(text in told for text in _unknown_texts(error, here, main))
+    unknown = error.details.get("unknown", ())
+    return any(_has(main, element) and not _has(here, element) for element in unknown)
 
 
-def _unknown_texts(error: OmniGraphError, here: Catalog, main: Catalog) -> Iterator[str]:
-    """Yield what errors of loads say of names that only `main` has."""
-    known = {entity.table_key: entity for entity in here.entities()}
-    for entity in main.entities():
-        kind = "edge" if isinstance(entity, EdgeType) else "node"
-        ours = known.get(entity.table_key)
-        if ours is None:
-            yield f"there is no {kind} type {shown(entity.name)}"
-            yield f"there is no {kind} type {entity.name}"
-            continue
-        for name in entity.properties.keys() - ours.properties.keys():
-            yield f"{entity.name} has no property {shown(name)}"
-            if error.details.get("type_name") == entity.name:
-                yield f"there is no property {shown(name)}"
+def _has(catalog: Catalog, element: str) -> bool:
+    """Whether a schema has a type (`node:Ship`) or a property (`node:Ship.built`)."""
+    kind, _, name = element.partition(":")
+    type_name, _, prop = name.partition(".")
+    found = catalog.nodes.get(type_name) if kind == "node" else catalog.edge(type_name)
+    return found is not None and (not prop or prop in found.properties)

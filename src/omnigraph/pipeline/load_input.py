@@ -295,7 +295,8 @@ def _node(catalog: Catalog, name: str) -> NodeType:
     found = catalog.nodes.get(_text(name))
     if found is None:
         hint = did_you_mean(name, catalog.nodes)
-        raise BadRequest(f"there is no node type {name}" + (f"; {hint}" if hint else ""))
+        text = f"there is no node type {name}" + (f"; {hint}" if hint else "")
+        raise BadRequest(text, unknown=[f"node:{name}"])
     return found
 
 
@@ -303,7 +304,8 @@ def _edge(catalog: Catalog, name: str) -> EdgeType:
     found = catalog.edge(_text(name))
     if found is None:
         hint = did_you_mean(name, catalog.edges)
-        raise BadRequest(f"there is no edge type {name}" + (f"; {hint}" if hint else ""))
+        text = f"there is no edge type {name}" + (f"; {hint}" if hint else "")
+        raise BadRequest(text, unknown=[f"edge:{name}"])
     return found
 
 

@@ -19,7 +19,6 @@ from omnigraph.types import PropType, shown
 
 _FAULTS = 8
 _NAME_LENGTH = 100
-_UNKNOWN = "there is no property"
 _RENAME = "columns (--map) renames columns, ignore_extra (--ignore-extra) leaves them out"
 _NAME_ENDS = "from_col and to_col (--from-col, --to-col) name the columns with the ends"
 # What `df.write` of Spark has instead.
@@ -74,14 +73,14 @@ class Layout:
 
     def check(self, columns: Sequence[str], name: str) -> None:
         """Refuse unknown and repeated columns, and a frame that lacks a required one."""
-        wrong = list(self._faults(columns))
+        strange = self._strange(columns)
+        wrong = list(self._faults(columns, strange))
         if wrong:
             shown_first = wrong[:_FAULTS] + (
                 [f"and {len(wrong) - _FAULTS} more"] * (len(wrong) > _FAULTS)
             )
-            unknown = any(one.startswith(_UNKNOWN) for one in wrong)
             hint = ""
-            if unknown:
+            if strange:
                 hint = f"; {_RENAME_OPTIONS if self.by_options else _RENAME}"
             if not self.patch and not self.places(columns).keys() >= set(self.end_columns):
                 hint = f"; {_NAME_ENDS_OPTIONS if self.by_options else _NAME_ENDS}{hint}"
@@ -89,14 +88,30 @@ class Layout:
                 f"{name} cannot be read as {self.entity.name}: {'; '.join(shown_first)}{hint}",
                 type_name=self.entity.name,
                 source=name,
+                **(
+                    {"unknown": [f"{self.entity.table_key}.{one}" for one in strange]}
+                    if strange
+                    else {}
+                ),
             )
 
-    def _faults(self, columns: Sequence[str]) -> Iterator[str]:
+    def _strange(self, columns: Sequence[str]) -> list[str]:
+        """The columns that are no property, and may not be left out, under the names that they get."""
+        known = {*self.end_columns, "id", *self.entity.properties}
+        renames = self.options.columns
+        told = () if self.options.shared else renames.values()
+        return [
+            column
+            for column in dict.fromkeys(renames.get(column, column) for column in columns)
+            if column not in known and not (self.options.ignore_extra and column not in told)
+        ]
+
+    def _faults(self, columns: Sequence[str], strange: Sequence[str]) -> Iterator[str]:
         entity = self.entity
         known = dict.fromkeys([*self.end_columns, "id", *entity.properties])
         renames = self.options.columns
         times = Counter(renames.get(column, column) for column in columns)
-        strange = 0
+        places = {column: at for at, column in enumerate(strange)}
         if not self.options.shared:
             for column in renames:
                 if column not in columns:
@@ -106,16 +121,12 @@ class Layout:
             if not end.members and end.name in entity.properties:
                 yield f'"{end.name}" is a property, name another column for the ends of the edge'
         for column in times:
-            if column not in known:
-                if self.options.ignore_extra and (
-                    self.options.shared or column not in renames.values()
-                ):
-                    continue
+            if column in places:
                 # Finding what was meant takes long, so it is done only for the names that are shown.
-                strange += 1
-                hint = did_you_mean(column[:_NAME_LENGTH], known) if strange <= _FAULTS else None
-                yield f"{_UNKNOWN} {shown(column)}" + (f", {hint}" if hint else "")
-            elif times[column] > 1:
+                few = places[column] < _FAULTS
+                hint = did_you_mean(column[:_NAME_LENGTH], known) if few else None
+                yield f"there is no property {shown(column)}" + (f", {hint}" if hint else "")
+            elif column in known and times[column] > 1:
                 yield f'there are two columns "{column}"'
         if self.patch:
             return

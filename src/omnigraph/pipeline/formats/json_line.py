@@ -61,6 +61,18 @@ class _UnfitProperty(Unfit):
         self.property = shortened(name) if is_unicode(name) else None
 
 
+class _UnknownName(Unfit):
+    """Raised for a type that the schema lacks, or a ``property`` that the type lacks."""
+
+    def __init__(self, text: str, type_: str, property_: str | None = None) -> None:
+        super().__init__(text)
+        self.property = None
+        if property_ is not None and is_unicode(property_):
+            self.property = shortened(property_)
+        element = type_ if property_ is None else f"{type_}.{property_}"
+        self.element = element if is_unicode(element) else None
+
+
 def is_record(line: bytes) -> bool:
     """Whether a line is neither blank nor a comment."""
     start = line.lstrip(b" \t\r\n")[:2]
@@ -87,8 +99,9 @@ def read_lines(
             if cut is not None:
                 cut.update(record.cut)
         except Unfit as unfit:
-            blamed = unfit.property if isinstance(unfit, _UnfitProperty) else None
-            bad.append(BadRecord(source, line.offset, str(unfit), blamed))
+            blamed = getattr(unfit, "property", None)
+            unknown = unfit.element if isinstance(unfit, _UnknownName) else None
+            bad.append(BadRecord(source, line.offset, str(unfit), blamed, unknown=unknown))
             continue
         entity = record.entity
         _, records, offsets = tables.setdefault(entity.table_key, (entity, [], []))
@@ -159,7 +172,7 @@ def read_record(
     for name in data:
         if name not in entity.properties and name != "id":
             text = _unknown(f"{entity.name} has no property", name, entity.properties)
-            raise _UnfitProperty(text, name)
+            raise _UnknownName(text, entity.table_key, name)
     id_ = data.get("id")
     if id_ is not None:
         id_ = _text(id_, f"the id of {entity.name}")
@@ -221,13 +234,17 @@ def _entity(catalog: Catalog, record: dict[str, Any]) -> Entity:
         name = _name(record["type"], "type")
         node = catalog.nodes.get(name)
         if node is None:
-            raise Unfit(_unknown("there is no node type", name, catalog.nodes))
+            raise _UnknownName(
+                _unknown("there is no node type", name, catalog.nodes), f"node:{name}"
+            )
         return node
     if "edge" in record:
         name = _name(record["edge"], "edge")
         edge = catalog.edge(name)
         if edge is None:
-            raise Unfit(_unknown("there is no edge type", name, catalog.edges))
+            raise _UnknownName(
+                _unknown("there is no edge type", name, catalog.edges), f"edge:{name}"
+            )
         return edge
     raise Unfit(
         'a record needs "type" (a node) or "edge" (an edge); rows of one type are loaded with load_nodes '

@@ -81,6 +81,8 @@ class BadRecord(NamedTuple):
     reason: str
     property: str | None = None
     record: str | None = None
+    unknown: str | None = None
+    """The type or property that the schema lacks: `node:Ship`, `node:Ship.built`."""
 
 
 class Parsed(NamedTuple):

@@ -47,6 +47,8 @@ class Bad:
     """The property that is wrong, or several, separated by commas; None where no one is to blame."""
     record: str | None = None
     """What a reject says of a row, as JSON. The record of a line is read again from its source."""
+    unknown: str | None = None
+    """The type or property that it names and the schema lacks: `node:Ship`, `node:Ship.built`."""
 
     def plain_reason(self) -> str:
         """What is wrong, without any value of the record: what is kept for ever says no more than that."""
@@ -149,7 +151,8 @@ class BadRecords:
         report = self.report(sources)
         more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
         message = f"{format_entry(report['first'][0])}{more}"
-        details = {"bad_records": report}
+        unknown = sorted({bad.unknown for bad in self.first if bad.unknown is not None})
+        details = {"bad_records": report, **({"unknown": unknown} if unknown else {})}
         violation = self.first[0].violation
         if violation is not None:
             return ConstraintError(message, violation=violation, **details)
