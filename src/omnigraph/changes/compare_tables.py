@@ -136,20 +136,20 @@ def _text_columns(
     side = sides[at]
     entity = side.entity
     found: list[tuple[str | None, PropType]] = [
-        (side.pinned.column_of(name), TEXT) for name in entity.implicit_columns[1:]
+        (side.column_of(name), TEXT) for name in entity.implicit_columns[1:]
     ]
     if compared is None:
         own = entity.properties.items()
-        return (*found, *((side.pinned.column_of(name), prop.type) for name, prop in own))
+        return (*found, *((side.column_of(name), prop.type) for name, prop in own))
     for name in compared.shared:
         kinds = [one.entity.properties[name].type for one in sides]
         # Whole numbers of any width have one text; fractions have it in the wider type.
         kind = max(kinds, key=str) if kinds[0].is_float else kinds[at]
-        found.append((side.pinned.column_of(name), kind))
+        found.append((side.column_of(name), kind))
     for owner, names in enumerate((compared.added_before, compared.added_after)):
         for name in names:
             kind = sides[owner].entity.properties[name].type
-            found.append((side.pinned.column_of(name) if owner == at else None, kind))
+            found.append((side.column_of(name) if owner == at else None, kind))
     return tuple(found)
 
 

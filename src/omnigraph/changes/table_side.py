@@ -6,7 +6,7 @@ was then; where there is none, all values are null.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Final, TypeAlias
 
@@ -61,8 +61,8 @@ class TableSide:
 
     ``entity`` gives the names of the columns; it may be of another time than the snapshot, because
     table and columns are found by their ids. A property without a column is null in every row; with
-    ``defaults``, one that is required has its default. Every read raises ``HistoryReclaimed`` when the version
-    or its branch is gone.
+    ``defaults``, one that is required has its default. Those of ``without`` are null as well: what is stored
+    has another meaning there. Every read raises ``HistoryReclaimed`` when the version or its branch is gone.
     """
 
     def __init__(
@@ -74,10 +74,12 @@ class TableSide:
         pin: Callable[[], PinnedTable] | None = None,
         *,
         defaults: bool = False,
+        without: Collection[str] = (),
     ) -> None:
         self.workspace = workspace
         self.entity = entity
         self._defaults = defaults
+        self._without = without
         self.schema = rows_schema(entity)
         self.state = state_of(snapshot, entity)
         self._key = _key_that_is_the_id(entity)
@@ -224,7 +226,7 @@ class TableSide:
         """Rows as they were read, in the columns of ``schema``."""
         columns = []
         for field in self.schema:
-            name = "id" if field.name == self._key else self._column_of(field.name)
+            name = "id" if field.name == self._key else self.column_of(field.name)
             if name is None:
                 columns.append(self._missing(field, rows.num_rows))
             else:
@@ -246,10 +248,13 @@ class TableSide:
 
     def _columns(self) -> Sequence[str]:
         names = (name for name in self.schema.names if name not in {ROW_ID, self._key})
-        found = [self._column_of(name) for name in names]
+        found = [self.column_of(name) for name in names]
         return [name for name in found if name is not None]
 
-    def _column_of(self, name: str) -> str | None:
+    def column_of(self, name: str) -> str | None:
+        """The column that a property, or an implicit column, is read from; None: it is null in every row."""
+        if name in self._without:
+            return None
         return name if name == ROW_ID else self.pinned.column_of(name)
 
 

@@ -18,7 +18,7 @@ from omnigraph.changes.compare_tables import compare
 from omnigraph.changes.images import equal_column
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide, state_of
-from omnigraph.lang.schema.catalog import Catalog, Entity
+from omnigraph.lang.schema.catalog import Catalog, Entity, Property
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import TypeIr
@@ -38,11 +38,12 @@ from omnigraph.write.merge.decided import MergeConflict, Side
 
 @dataclass(frozen=True)
 class MergedSchemas:
-    """The types of the source, of the target and of the merged schema.
+    """The types of the base, of the source, of the target and of the merged schema.
 
     ``row`` is the schema that the target gets, with the ``change`` that leads to it; None where it keeps its own.
     """
 
+    base: Catalog
     source: Catalog
     target: Catalog
     catalog: Catalog
@@ -85,7 +86,7 @@ class MergedSchemas:
         theirs = counterpart(entity, self.source)
         if theirs is None:
             return False
-        return _columns(theirs) == _columns(entity)
+        return _columns(theirs) == _columns(entity) and not other_vectors(entity, self.source)
 
 
 def counterpart(entity: Entity, catalog: Catalog) -> Entity | None:
@@ -104,6 +105,28 @@ def property_ids(entity: Entity) -> frozenset[int]:
 
 def _columns(entity: Entity) -> dict[str, tuple[int, object]]:
     return {name: (prop.property_id, prop.type) for name, prop in entity.properties.items()}
+
+
+def other_vectors(entity: Entity, catalog: Catalog) -> frozenset[str]:
+    """Return the vectors of a type that another schema has made of another text, or by another model.
+
+    What rows of that schema hold is no vector of this one: applying the change would have set it to null.
+    """
+    theirs = counterpart(entity, catalog) if entity.embeds else None
+    if theirs is None:
+        return frozenset()
+    return frozenset(
+        name
+        for name, embed in entity.embeds.items()
+        for prop in theirs.properties.values()
+        if prop.embed is not None and _is_one(prop, entity.properties[name])
+        if prop.embed.model != embed.model
+        or not _is_one(theirs.properties[prop.embed.source], entity.properties[embed.source])
+    )
+
+
+def _is_one(prop: Property, other: Property) -> bool:
+    return not set(prop.ids).isdisjoint(other.ids)
 
 
 class SchemaMerging:
@@ -158,7 +181,7 @@ class SchemaMerging:
         return merge(*sides, data=self._data_changed, resolve=resolve, numbering=numbering)
 
     def _told(self, found: SchemaMerge) -> MergedSchemas:
-        source, target = self.catalogs["source"], self.catalogs["target"]
+        base, source, target = (self.catalogs[which] for which in ("base", "source", "target"))
         if found.schema is None:
             conflicts = tuple(
                 MergeConflict(
@@ -166,11 +189,12 @@ class SchemaMerging:
                 )
                 for one in found.conflicts
             )
-            return MergedSchemas(source, target, target, conflicts=conflicts)
+            return MergedSchemas(base, source, target, target, conflicts=conflicts)
         ours, merged = self.sides["target"], found.schema
         if merged.ir == ours.ir:
-            return MergedSchemas(source, target, target, resolved=found.resolved)
+            return MergedSchemas(base, source, target, target, resolved=found.resolved)
         return MergedSchemas(
+            base,
             source,
             target,
             catalog_of(merged.ir),
@@ -203,7 +227,14 @@ class SchemaMerging:
             return DataChange()
         entity = self.catalogs[side].entity(type_.shape.entity)
         before, after = (
-            TableSide(self.workspace, self.states[which], entity, self.meter, defaults=True)
+            TableSide(
+                self.workspace,
+                self.states[which],
+                entity,
+                self.meter,
+                defaults=True,
+                without=other_vectors(entity, self.catalogs[which]),
+            )
             for which in ("base", side)
         )
         if before.state is not None and before.state == after.state:

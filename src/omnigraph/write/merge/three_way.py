@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -41,7 +41,7 @@ from omnigraph.write.merge.decide import decide
 from omnigraph.write.merge.decided import Decided, DecideOptions, MergeConflict, in_order
 from omnigraph.write.merge.graph_checks import cascaded_edges, graph_conflicts, value_conflicts
 from omnigraph.write.merge.merged_table import MergedTable, Sides, checked_columns
-from omnigraph.write.merge.schemas import MergedSchemas
+from omnigraph.write.merge.schemas import MergedSchemas, other_vectors
 from omnigraph.write.merge.spool import Scratch
 from omnigraph.write.vectors import MakeVectors, vectors_pending
 
@@ -208,11 +208,11 @@ class ThreeWay:
             return Committed(runner, tables, self.workspace.pinned)
         pins, columns = {}, {}
         for entity in self._entities():
-            side = self._side(self.states.target, entity)
+            side = self._side("target", entity)
             pins[entity.table_key] = side.state or no_rows(entity)
             if side.state is not None:
                 columns[entity.table_key] = {
-                    name: side.pinned.column_of(name) for name in entity.properties
+                    name: side.column_of(name) for name in entity.properties
                 }
         return Committed(runner, pins, self.workspace.pinned, columns)
 
@@ -253,7 +253,7 @@ class ThreeWay:
                     gone,
                 ]
             )
-        for rows in self._side(self.states.target, entity).as_stored():
+        for rows in self._side("target", entity).as_stored():
             yield rows.filter(pc.invert(pc.is_in(rows.column("id"), value_set=gone)))
 
     def _all_rows(self, plan: Plan, entity: Entity) -> pa.Table:
@@ -322,12 +322,19 @@ class ThreeWay:
             return source.table_branch is None
         return base is not None and can_take_over(base, source, target, self.branch)
 
-    def _side(self, snapshot: Snapshot, entity: Entity) -> TableSide:
-        return TableSide(self.workspace, snapshot, entity, self.meter, defaults=True)
+    def _side(self, which: Literal["base", "source", "target"], entity: Entity) -> TableSide:
+        snapshot: Snapshot = getattr(self.states, which)
+        without: frozenset[str] = frozenset()
+        if self.schemas is not None:
+            without = other_vectors(entity, getattr(self.schemas, which))
+        return TableSide(
+            self.workspace, snapshot, entity, self.meter, defaults=True, without=without
+        )
 
     def _sides(self, entity: Entity) -> Sides:
-        snapshots = (self.states.base, self.states.source, self.states.target)
-        return Sides(*(self._side(one, entity) for one in snapshots))
+        return Sides(
+            self._side("base", entity), self._side("source", entity), self._side("target", entity)
+        )
 
     def _decide(self, merged: MergedTable) -> Iterator[Decided]:
         """Decide about one table, chunk by chunk, and gather what is to be written."""
