@@ -62,8 +62,8 @@ class HardDrops(SchemaSteps):
             return
         assert branch.name == "main"
         self.ran("hard drop")
-        self._forget(before, touched)
         self.advance(branch, after)
+        self._forget(before, touched)
         self.check_all()
 
     @staticmethod
