@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.merge.merge import merge_schemas
-from omnigraph.lang.schema.merge.pieces import cut
+from omnigraph.lang.schema.syntax.pieces import cut
 from tests.lang.schema.fixtures import ROOT, cases
 from tests.lang.schema.merge.table import BASE
 from tests.lang.schema.merge.three_schemas import edited, graph, merge
@@ -242,7 +242,7 @@ def test_each_text_is_parsed_once_for_all_merges_of_a_side(monkeypatch):
     def spied(parse):
         return lambda text, *rest: parsed.append(text) or parse(text, *rest)
 
-    for name in ("compile", "merge.pieces", "merge.text"):
+    for name in ("compile", "syntax.pieces", "merge.text"):
         module = import_module(f"omnigraph.lang.schema.{name}")
         monkeypatch.setattr(module, "parse", spied(module.parse))
     first, again = (merge_schemas(*sides) for _ in range(2))

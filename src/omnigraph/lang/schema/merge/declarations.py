@@ -14,10 +14,10 @@ from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.by_identity import Member, Rule
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
-from omnigraph.lang.schema.merge.pieces import element_of
 from omnigraph.lang.schema.resolve_shape import resolve
 from omnigraph.lang.schema.shape import Annotation, Shape
 from omnigraph.lang.schema.syntax import ast
+from omnigraph.lang.schema.syntax.pieces import element_of
 from omnigraph.lang.schema.syntax.printer import render
 from omnigraph.lang.source import Source
 from omnigraph.types import PropType

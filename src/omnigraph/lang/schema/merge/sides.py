@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from omnigraph.lang.schema.ir import Ir, TypeIr
-from omnigraph.lang.schema.merge.pieces import Pieces, cut
+from omnigraph.lang.schema.syntax.pieces import Pieces, cut
 
 Side = Literal["source", "target"]
 OTHER: dict[Side, Side] = {"source": "target", "target": "source"}

@@ -13,12 +13,12 @@ from omnigraph.errors import CatalogError, ParseError
 from omnigraph.lang.schema.merge.by_identity import TypeView
 from omnigraph.lang.schema.merge.deciding import Decided
 from omnigraph.lang.schema.merge.join_added import Joined
-from omnigraph.lang.schema.merge.pieces import Piece, Pieces, element_of
 from omnigraph.lang.schema.merge.sides import SchemaSide
 from omnigraph.lang.schema.resolve_shape import resolve
 from omnigraph.lang.schema.shape import Shape, TypeShape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.parser import parse
+from omnigraph.lang.schema.syntax.pieces import Piece, Pieces, element_of
 from omnigraph.lang.schema.syntax.printer import render
 from omnigraph.lang.source import Source
 
