@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from omnigraph import errors as errors
     from omnigraph import policy as policy
     from omnigraph import spark as spark
+    from omnigraph.algorithms.result import AlgorithmResult as AlgorithmResult
     from omnigraph.cancel import Cancel as Cancel
     from omnigraph.changes.diff import Change as Change
     from omnigraph.changes.diff_result import DiffPage as DiffPage
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Advice",
+    "AlgorithmResult",
     "BaselineResult",
     "BlobFile",
     "BlobStat",
@@ -154,6 +156,7 @@ __all__ = [
 
 _HOMES = {
     "Advice": "omnigraph.maintenance.status_advice",
+    "AlgorithmResult": "omnigraph.algorithms.result",
     "BaselineResult": "omnigraph.changes.feed.poll",
     "BlobFile": "omnigraph.graph.facets.blobs",
     "BlobStat": "omnigraph.graph.facets.blobs",

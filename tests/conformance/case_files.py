@@ -15,7 +15,7 @@ import yaml
 DIRECTORY_VARIABLE = "OMNIGRAPH_CONFORMANCE_DIR"
 BUNDLED = Path(__file__).parent / "cases"
 
-Kind = Literal["schema", "query", "surfaces", "versioning"]
+Kind = Literal["schema", "query", "algorithms", "surfaces", "versioning"]
 
 
 @dataclass(frozen=True)
@@ -99,5 +99,8 @@ def _kind_of(document: Any) -> Kind | None:
     if "setups" in document:
         return "surfaces"
     fixtures = document.get("fixtures")
-    is_query = isinstance(fixtures, dict) and all(isinstance(f, dict) for f in fixtures.values())
-    return "query" if is_query else None
+    if not isinstance(fixtures, dict) or not all(isinstance(f, dict) for f in fixtures.values()):
+        return None
+    bodies = document.get("cases")
+    is_called = isinstance(bodies, list) and all("algorithm" in body for body in bodies)
+    return "algorithms" if is_called and bodies else "query"

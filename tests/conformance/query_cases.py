@@ -33,7 +33,7 @@ def run_query_case(case: Case) -> None:
     # Until there are metrics, a fixture with some is made without them; cases about them do not run.
     schema, data = _METRIC.sub("", fixture["schema"]), fixture["data"] or ""
     with closing(open_session(schema, data, writes=_writes(case.body))) as session:
-        _judge(session, case.body)
+        judge_run(session, case.body)
 
 
 def _writes(run: Mapping[str, Any]) -> bool:
@@ -55,7 +55,8 @@ def _check_keys(run: Mapping[str, Any]) -> None:
         _check_keys(follow_up)
 
 
-def _judge(session: Session, run: Mapping[str, Any]) -> None:
+def judge_run(session: Session, run: Mapping[str, Any]) -> None:
+    """Judge one run and the runs that follow it."""
     expect = run["expect"]
 
     def execute() -> Any:
@@ -72,7 +73,7 @@ def _judge(session: Session, run: Mapping[str, Any]) -> None:
         else:
             assert same_value(outcome.affected, expect["affected"]), outcome.affected
     for follow_up in expect.get("then") or []:
-        _judge(session, follow_up)
+        judge_run(session, follow_up)
 
 
 def _judge_failure(execute: Callable[[], Any], expect: Mapping[str, Any]) -> None:

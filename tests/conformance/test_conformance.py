@@ -6,6 +6,7 @@ it needs a part of the product that does not exist, and says which.
 
 import pytest
 
+from tests.conformance.algorithm_cases import run_algorithm_case
 from tests.conformance.case_files import Case, all_cases
 from tests.conformance.executors import NOT_BUILT, NotBuiltError, not_built
 from tests.conformance.query_cases import run_query_case
@@ -26,6 +27,8 @@ def test_case(case: Case) -> None:
             case "query":
                 _needs_later_parts(case)
                 run_query_case(case)
+            case "algorithms":
+                run_algorithm_case(case)
             case "versioning":
                 run_versioning_case(case)
             case "surfaces":

@@ -339,7 +339,7 @@ class TestCaseFiles:
             "schema": "schema",
             "query": "query",
             "query-ext": "query",
-            "algorithms": "query",
+            "algorithms": "algorithms",
             "versioning": "versioning",
             "schema-branches": "versioning",
             "memory": "versioning",

@@ -96,7 +96,7 @@ def _fixture(schema: str, data: str) -> tuple[Any, Graph]:
 
 
 def _of_case(case: Case) -> Iterator[Question]:
-    if case.kind != "query" or case.file == "algorithms":
+    if case.kind != "query":
         return
     fixture = case.fixtures[case.body["fixture"]]
     try:

@@ -16,6 +16,7 @@ from omnigraph.graph.arguments import (
     check_progress,
     check_types,
 )
+from omnigraph.graph.facets.algorithms import Algorithms
 from omnigraph.graph.facets.blobs import Blobs
 from omnigraph.graph.facets.branches import Branches, Tags
 from omnigraph.graph.facets.commits import Changes, Commits
@@ -63,6 +64,7 @@ class Session:
     def __init__(self, access: Access) -> None:
         self._access = access
         self._state = access.state
+        self.algorithms = Algorithms(access)
         self.blobs = Blobs(access)
         self.branches = Branches(access)
         self.changes = Changes(access)

@@ -20,7 +20,7 @@ def check_expected(
     for wanted in sorted(expected, key=lambda state: state.table_key):
         pinned = head.tables.get(wanted.table_key)
         if pinned is None or pinned.identity != wanted.identity:
-            raise _moved_error(wanted, pinned)
+            raise moved_error(wanted, pinned)
     if head_commit_id not in {None, head.commit.graph_commit_id}:
         raise ExpectedVersionMismatch(
             f"the branch moved from commit {head_commit_id} to {head.commit.graph_commit_id} "
@@ -31,7 +31,7 @@ def check_expected(
         )
 
 
-def _moved_error(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMismatch:
+def moved_error(wanted: TableState, pinned: TableState | None) -> ExpectedVersionMismatch:
     """Return the error for a moved table. ``actual`` is 0 if another table has its name now."""
     actual = 0
     if pinned is not None and pinned.incarnation == wanted.incarnation:

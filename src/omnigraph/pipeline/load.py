@@ -24,6 +24,7 @@ from omnigraph.commit.phases.marking import marked
 from omnigraph.commit.replays import run_once
 from omnigraph.errors import OmniGraphError, ProviderError, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.history.equal_content import check_unchanged
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -325,6 +326,8 @@ class _Load:
     ) -> GraphCommit:
         state = attempt.state
         pins = state.head.tables
+        sources = check_unchanged(self.workspace.manifest, state, self.request.made_from)
+        relied_on = (final.relied_on | sources) - set(final.incoming)
         changes = [
             self._change(pins[key], incoming, report)
             for key, incoming in sorted(final.incoming.items())
@@ -344,7 +347,7 @@ class _Load:
             late_facts=complete,
             batch=self.request.batch,
             tables=tuple(changes),
-            relied_on=tuple(pins[key] for key in sorted(final.relied_on - set(final.incoming))),
+            relied_on=tuple(pins[key] for key in sorted(relied_on)),
             is_large=sum(incoming.rows for incoming in final.incoming.values()) > LARGE_ROWS,
         )
         return attempt.commit(write)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ from omnigraph.display.text import counted
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.schema.catalog import Catalog, Entity
 from omnigraph.manifest.history.stream_records import StreamBatch
-from omnigraph.manifest.rows import GraphCommit
+from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.rows.bad_records import Rejects, rejects_file
@@ -26,7 +26,8 @@ class LoadRequest:
     ``branch_id`` is the identifier of the only branch that files were written for already; None where
     any branch of that name will do. ``before_fork`` is called before a missing branch is made, and may
     refuse that with an error. ``batch``: the load is this micro-batch of a stream, and its operation id
-    is that of the batch. ``to_merge`` is how the caller asks for a merge, in messages.
+    is that of the batch. ``to_merge`` is how the caller asks for a merge, in messages. ``made_from`` are states of
+    tables that the records were made from: the load is refused where one of them has other rows by now.
     """
 
     inputs: LoadInput
@@ -37,6 +38,7 @@ class LoadRequest:
     before_fork: Callable[[], object] | None = None
     batch: StreamBatch | None = None
     to_merge: str = "load with mode merge"
+    made_from: Sequence[TableState] = ()
 
     @property
     def asked(self) -> WriteRequest:

@@ -19,6 +19,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.history.resolve import gone_with_branch, head_at, resolve_commit
+from omnigraph.manifest.lost_races import moved_error
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit, TableIdentity, TableState
 from omnigraph.manifest.snapshot import Snapshot
@@ -73,6 +74,29 @@ def has_rows_of(
             return False
         commit, table = parent, before
     return False
+
+
+def check_unchanged(
+    manifest: Manifest, state: BranchState, read: Iterable[TableState]
+) -> frozenset[str]:
+    """Return the keys that tables have at the head of a branch, if their rows are those that were read.
+
+    Otherwise raise ``ExpectedVersionMismatch``. Maintenance and changes of the schema leave rows as they are.
+    """
+    snapshot, keys = Snapshot.of(state.name, state.head), set()
+    now = {table.incarnation: table for table in snapshot.tables.values()}
+    for table in read:
+        found = now.get(table.incarnation)
+        if found is None or (
+            found.identity != table.identity
+            and not (
+                found.identity[:3] == table.identity[:3]
+                and has_rows_of(manifest, snapshot, found, table.table_version)
+            )
+        ):
+            raise moved_error(table, found)
+        keys.add(found.table_key)
+    return frozenset(keys)
 
 
 def equal_parent(commit: GraphCommit) -> str | None:

@@ -1,0 +1,154 @@
+"""One sweep of Louvain's method: each node, in the order of ids, moves to where modularity gains most.
+
+Two triangles joined by one edge. At first every node is a community of its own. The first sweep gathers each triangle:
+
+    communities [0, 1, 2, 3, 4, 5]   ->   [1, 1, 1, 4, 4, 4]
+
+This is sequential by definition, so there is one loop, which Numba compiles (``moves_numba``).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from omnigraph.cancel import look
+from omnigraph.read.kernels.arrays import Codes, Floats, Index
+from omnigraph.read.kernels.twins import with_twin
+
+LEAST_GAIN = 1e-12
+"""A move must gain more modularity than this."""
+# Nodes between two looks at whether the work should stop.
+LOOK_NODES = 1 << 12
+
+
+class Level(NamedTuple):
+    """An undirected graph between communities of the level below, without its loops.
+
+    ``degrees`` are the sums of the weights at each node, what lies inside it counted from both ends.
+    """
+
+    indptr: Index
+    indices: Codes
+    weights: Floats
+    degrees: Floats
+
+
+class Communities(NamedTuple):
+    """Which community every node is in, and what is known of each.
+
+    The members of a community are a chain: ``first`` of it, then ``after`` each; ``before`` leads back. ``least`` is
+    the least member, or -1 after that one has left.
+    """
+
+    of: Codes
+    total: Floats
+    """The degrees of the members together."""
+    first: Codes
+    after: Codes
+    before: Codes
+    least: Codes
+    towards: Floats
+    """The weights from the node that is looked at, by community; zero in between."""
+    touched: Codes
+
+
+def new_communities(level: Level) -> Communities:
+    """Every node for itself."""
+    size = len(level.degrees)
+    own = np.arange(size, dtype=np.int32)
+    none = np.full(size, -1, np.int32)
+    return Communities(
+        own.copy(),
+        level.degrees.copy(),
+        own.copy(),
+        none.copy(),
+        none.copy(),
+        own.copy(),
+        np.zeros(size),
+        np.empty(size, np.int32),
+    )
+
+
+@with_twin(lambda level, *_: 2e-6 * (len(level.indices) + len(level.degrees)))
+def sweep(level: Level, communities: Communities, whole: float, resolution: float, /) -> int:
+    """Move every node once, and return how many moved; ``whole`` is the weight of all edges."""
+    moved = 0
+    for first in range(0, len(level.degrees), LOOK_NODES):
+        look()
+        last = min(first + LOOK_NODES, len(level.degrees))
+        moved += move(first, last, *level, *communities, whole, resolution)
+    return moved
+
+
+def move(
+    begin: int,
+    end: int,
+    indptr: Index,
+    indices: Codes,
+    weights: Floats,
+    degrees: Floats,
+    of: Codes,
+    total: Floats,
+    first: Codes,
+    after: Codes,
+    before: Codes,
+    least: Codes,
+    towards: Floats,
+    touched: Codes,
+    whole: float,
+    resolution: float,
+) -> int:
+    """Move the nodes of a range, and return how many moved."""
+    moved = 0
+    for node in range(begin, end):
+        own, count = of[node], 0
+        for entry in range(indptr[node], indptr[node + 1]):
+            near = of[indices[entry]]
+            if towards[near] == 0.0:
+                touched[count] = near
+                count += 1
+            towards[near] += weights[entry]
+        pull = resolution * degrees[node] / (2.0 * whole * whole)
+        total[own] -= degrees[node]
+        staying = towards[own] / whole - pull * total[own]
+        best, best_gain = own, LEAST_GAIN
+        for place in range(count):
+            near = touched[place]
+            gain = towards[near] / whole - pull * total[near] - staying
+            if near == own or gain < best_gain or (best == own and gain == best_gain):
+                continue
+            if gain == best_gain:
+                # The one whose least member is less; after that one has left, the chain says which it is.
+                for one in (near, best):
+                    if least[one] < 0:
+                        member = first[one]
+                        least[one] = member
+                        while member >= 0:
+                            least[one] = min(least[one], member)
+                            member = after[member]
+                if least[best] < least[near]:
+                    continue
+            best, best_gain = near, gain
+        for place in range(count):
+            towards[touched[place]] = 0.0
+        total[best] += degrees[node]
+        if best == own:
+            continue
+        moved += 1
+        of[node] = best
+        if before[node] >= 0:
+            after[before[node]] = after[node]
+        else:
+            first[own] = after[node]
+        if after[node] >= 0:
+            before[after[node]] = before[node]
+        if least[own] == node:
+            least[own] = -1
+        before[node], after[node] = -1, first[best]
+        before[first[best]] = node
+        first[best] = node
+        if least[best] >= 0:
+            least[best] = min(least[best], node)
+    return moved

@@ -1,0 +1,24 @@
+"""The sweep of Louvain's method compiled by Numba: the same loop as in ``moves``."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from omnigraph.algorithms.kernels import moves
+from omnigraph.read.kernels.numba_loops import compiled, in_pieces
+
+_move = compiled(moves.move)
+
+
+def sweep(
+    level: moves.Level, communities: moves.Communities, whole: float, resolution: float
+) -> int:
+    """Move every node once, and return how many moved; ``whole`` is the weight of all edges."""
+    moved = 0
+
+    def part(first: int, last: int) -> None:
+        nonlocal moved
+        moved += _move(first, last, *level, *communities, whole, resolution)
+
+    in_pieces(part, level.indptr + np.arange(len(level.indptr)))
+    return moved
