@@ -19,6 +19,7 @@ from typing import Any
 
 import omnigraph as og
 from omnigraph import spark
+from omnigraph.graph.facets.algorithms import Algorithms
 from omnigraph.graph.facets.blobs import Blobs
 from omnigraph.graph.facets.branches import Branches, Tags
 from omnigraph.graph.facets.commits import Changes, Commits
@@ -48,6 +49,7 @@ FACETS = {
     "changes": Changes,
     "schema": Schema,
     "blobs": Blobs,
+    "algorithms": Algorithms,
 }
 FUNCTIONS = ("init", "open", "at", "parse_schema", "lint")
 APART = {*FUNCTIONS, "Graph", "Session", "errors", "policy", "__version__"}

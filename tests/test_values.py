@@ -38,6 +38,7 @@ def graph(tmp_path_factory):
 
 VALUES: dict[str, Callable[[og.Graph], object]] = {
     "query": lambda g: g.query(PEOPLE),
+    "algorithm": lambda g: g.algorithms.louvain("Knows"),
     "profile": lambda g: g.profile(PEOPLE),
     "explain": lambda g: g.explain(PEOPLE),
     "diff": lambda g: g.diff("main", "side"),

@@ -43,7 +43,19 @@ FREE = {
 }
 """What asks no policy, and why."""
 
+ALGORITHMS = (
+    "betweenness", "clustering", "connected_components", "degree", "kcore", "label_propagation",
+    "louvain", "pagerank", "triangle_count",
+)  # fmt: skip
+
 READS: dict[str, tuple[str, Callable[..., object]]] = {
+    **{
+        f"algorithms.{name}": (
+            "read",
+            lambda s, name=name, **t: getattr(s.algorithms, name)("Knows", **t),
+        )
+        for name in ALGORITHMS
+    },
     "blobs.open": ("read", lambda s, **t: s.blobs.open(*BLOB, **t).close()),
     "blobs.read": ("read", lambda s, **t: s.blobs.read(*BLOB, **t)),
     "blobs.stat": ("read", lambda s, **t: s.blobs.stat(*BLOB, **t)),

@@ -43,7 +43,7 @@ def edge_types(catalog: Catalog, edges: object) -> list[EdgeType]:
 
 def _edge_type(catalog: Catalog, name: object) -> EdgeType:
     if not isinstance(name, str):
-        raise BadRequest(f"an edge type is named by a text, not by {name!r}")
+        raise BadRequest(f"an edge type is {name!r}; give its name, a text")
     found = catalog.edge(name)
     if found is None:
         hint = did_you_mean(name, catalog.edges)
@@ -96,10 +96,13 @@ def check_nodes_query(plan: ReadPlan, type_name: str) -> None:
         )
     found = plan.node_types.get(plan.columns[0].name)
     if found is None:
-        raise BadRequest(f"the query for the nodes returns {names}, which is no node variable")
+        raise BadRequest(
+            f"the query for the nodes returns {names}, which is no node; return one node variable"
+        )
     if found != type_name:
         raise BadRequest(
-            f"the query for the nodes returns nodes of type {found}, and the edges join nodes of type {type_name}"
+            f"the query for the nodes returns nodes of type {found}, and the edges join nodes of type {type_name}; "
+            "return those"
         )
 
 

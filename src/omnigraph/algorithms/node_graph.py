@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 
+from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.read.kernels.arrays import Codes, Floats
 from omnigraph.read.kernels.csr import Csr, multi_csr_of
@@ -132,15 +133,20 @@ class NodeGraph:
         column = pa.chunked_array(parts, pa.float64()).combine_chunks().take(pa.array(places))
         there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         weights = column.fill_null(0.0).to_numpy().take(there)
-        # Not a number is neither above nor below.
-        wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
-        if len(wrong):
-            raise BadRequest(
-                f"the weight {weight} of {len(wrong):,} of the edges cannot be used, for example "
-                f"{weights[wrong[0]]}; weights are finite and not negative",
-                property=weight,
-            )
+        check_weights(weight, weights)
         return src.take(there), dst.take(there), weights
+
+
+def check_weights(name: str, weights: Floats) -> None:
+    """Refuse weights that are negative, infinite or not a number."""
+    # Not a number is neither above nor below.
+    wrong = np.flatnonzero(~((weights >= 0) & np.isfinite(weights)))
+    if len(wrong):
+        raise BadRequest(
+            f"the weight {name} of {counted(len(wrong), 'edge')} cannot be used, for example "
+            f"{weights[wrong[0]]}; weights are finite and not negative",
+            property=name,
+        )
 
 
 def without_loops(csr: Csr) -> Csr:

@@ -61,7 +61,9 @@ def write_values(
     _, catalog = accepted()
     node = catalog.nodes.get(found.type_name)
     if node is None:
-        raise BadRequest(f"branch `{options.branch}` has no node type {found.type_name}")
+        raise BadRequest(
+            f"branch `{options.branch}` has no node type {found.type_name}; name a branch that has it"
+        )
     prop = _checked(node, property_name, found.definition)
     state = workspace.manifest.state(options.branch)
     check_precondition(workspace, state, options.if_commit)

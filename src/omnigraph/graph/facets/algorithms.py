@@ -296,7 +296,9 @@ class Algorithms(Facet):
             raise BadRequest(f"nodes is {nodes!r}; give a node type, or the text of a query")
         if nodes is None or is_type_name(nodes):
             if params is not None:
-                raise BadRequest("params belong to a query for the nodes, and there is none")
+                raise BadRequest(
+                    "params belong to a query for the nodes, and there is none; leave them out"
+                )
             if nodes is not None:
                 check_node_type(view.catalog, nodes, type_name)
             return None
