@@ -3,7 +3,13 @@
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest, ExpectedVersionMismatch, PreconditionFailed
+from omnigraph.errors import (
+    BadRequest,
+    ExpectedVersionMismatch,
+    PolicyDenied,
+    PreconditionFailed,
+)
+from omnigraph.policy import Decision
 from omnigraph.storage.tables.table import open_table
 from tests.graphs import graph_of
 from tests.opened import workspace_of
@@ -197,3 +203,22 @@ def test_a_handle_that_only_reads(graph):
         found = reader.algorithms.pagerank("Knows")
         with pytest.raises(BadRequest, match="read-only"):
             found.write("rank")
+
+
+def test_who_may_read_and_who_may_write(tmp_path):
+    class Readers:
+        def check(self, question):
+            asked.append(f"{question.actor} {question.action} {question.branch}")
+            return Decision(question.action == "read" or question.actor == "ada", "r", "no")
+
+    asked = []
+    with og.init(tmp_path / "g", SCHEMA, actor="ada", policy=Readers()) as graph:
+        fill(graph)
+        asked.clear()
+        found = graph.session("bob").algorithms.pagerank("Knows")
+        with pytest.raises(PolicyDenied):
+            found.write("rank", branch=" main ")
+        with pytest.raises(BadRequest, match="session"):
+            found.write("rank", actor="ada")
+        assert asked == ["bob read main", "bob change main"]
+        assert graph.algorithms.pagerank("Knows").write("rank").actor_id == "ada"

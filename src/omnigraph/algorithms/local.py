@@ -103,7 +103,8 @@ def clustering(graph: NodeGraph, *, directed: bool) -> Floats:
         edges = 2 * edges
     degrees = graph.neighbours.degrees
     pairs = degrees * (degrees - 1)
-    return np.divide(edges, pairs, out=np.zeros(graph.size), where=pairs > 0)
+    shares: Floats = np.divide(edges, pairs, out=np.zeros(graph.size), where=pairs > 0)
+    return shares
 
 
 def label_propagation(graph: NodeGraph, most: int, on_round: OnRound, *, directed: bool) -> Found:

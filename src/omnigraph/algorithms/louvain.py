@@ -57,7 +57,7 @@ def modularity(edges: Weighted, of: Codes, resolution: float) -> float:
 def _first_level(edges: Weighted) -> Level:
     csr, weights = edges
     rows = np.repeat(np.arange(csr.shape[0]), csr.degrees)
-    degrees = np.bincount(rows, weights, csr.shape[0])
+    degrees = np.bincount(rows, weights, csr.shape[0]).astype(float, copy=False)
     return Level(csr.indptr, csr.indices, weights, degrees)
 
 
@@ -78,7 +78,7 @@ def _next_level(level: Level, numbers: Codes) -> Level:
     keys = (rows.take(others).astype(np.int64) << 32) | columns.take(others)
     keys, weights = _summed(keys, level.weights.take(others))
     indptr = np.searchsorted(keys, np.arange(size + 1, dtype=np.int64) << 32)
-    degrees = np.bincount(numbers, level.degrees, size)
+    degrees = np.bincount(numbers, level.degrees, size).astype(float, copy=False)
     return Level(indptr, (keys & 0xFFFFFFFF).astype(np.int32), weights, degrees)
 
 

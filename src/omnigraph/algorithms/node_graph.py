@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
-from omnigraph.read.kernels.arrays import Codes, Floats
+from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
 from omnigraph.read.kernels.csr import Csr, multi_csr_of
 from omnigraph.read.kernels.frontier import expand
 from omnigraph.read.view.nodes import NodeSpace
@@ -110,7 +110,7 @@ class NodeGraph:
     def weighted_into(self, weight: str) -> tuple[Weighted, Floats]:
         """Targets to sources with the sums of their weights, and the sum of what leaves each node."""
         src, dst, weights = self._weighted(weight)
-        leaving = np.bincount(src, weights, self.size)
+        leaving: Floats = np.bincount(src, weights, self.size).astype(float, copy=False)
         return _merged(dst, src, weights, self.size), leaving
 
     def weighted_neighbours(self, weight: str | None) -> Weighted:
@@ -155,7 +155,7 @@ def without_loops(csr: Csr) -> Csr:
     return _kept(rows, csr.indices, rows != csr.indices, csr.shape[0])
 
 
-def _kept(rows: Codes, columns: Codes, which: Codes, size: int) -> Csr:
+def _kept(rows: Codes | Index, columns: Codes, which: Mask, size: int) -> Csr:
     """The pairs that a mask selects; they are in order."""
     places = np.flatnonzero(which)
     degrees = np.bincount(rows.take(places), minlength=size)

@@ -9,7 +9,7 @@ This is sequential by definition, so there is one loop, which Numba compiles (``
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -74,12 +74,19 @@ def new_communities(level: Level) -> Communities:
 @with_twin(lambda level, *_: 2e-6 * (len(level.indices) + len(level.degrees)))
 def sweep(level: Level, communities: Communities, whole: float, resolution: float, /) -> int:
     """Move every node once, and return how many moved; ``whole`` is the weight of all edges."""
-    moved = 0
+    moved, state = 0, arguments(level, communities, whole, resolution)
     for first in range(0, len(level.degrees), LOOK_NODES):
         look()
         last = min(first + LOOK_NODES, len(level.degrees))
-        moved += move(first, last, *level, *communities, whole, resolution)
+        moved += move(first, last, *state)
     return moved
+
+
+def arguments(
+    level: Level, communities: Communities, whole: float, resolution: float
+) -> tuple[Any, ...]:
+    """What ``move`` takes after the range."""
+    return *level, *communities, whole, resolution
 
 
 def move(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from omnigraph.algorithms.kernels import moves
-from omnigraph.read.kernels.numba_loops import compiled, in_pieces
+from omnigraph.read.kernels.numba_loops import compiled, frozen, in_pieces
 
 _move = compiled(moves.move)
 
@@ -14,11 +14,12 @@ def sweep(
     level: moves.Level, communities: moves.Communities, whole: float, resolution: float
 ) -> int:
     """Move every node once, and return how many moved; ``whole`` is the weight of all edges."""
-    moved = 0
+    moved, frozen_level = 0, moves.Level(*map(frozen, level))
+    state = moves.arguments(frozen_level, communities, whole, resolution)
 
     def part(first: int, last: int) -> None:
         nonlocal moved
-        moved += _move(first, last, *level, *communities, whole, resolution)
+        moved += _move(first, last, *state)
 
     in_pieces(part, level.indptr + np.arange(len(level.indptr)))
     return moved

@@ -28,7 +28,7 @@ def _from_source(out: Adjacency, source: int, scores: Floats) -> None:
     hops, ways, part = np.full(size, -1), np.zeros(size), np.zeros(size)
     hops[source], ways[source] = 0, 1.0
     front = np.array([source], np.int32)
-    steps = []
+    steps: list[tuple[Codes, Codes]] = []
     while len(front):
         index, targets = expand(out, front)
         rows = front.take(index)

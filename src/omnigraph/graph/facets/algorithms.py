@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack, cast
 
 from omnigraph.cancel import Cancel, Timeout, within
 from omnigraph.errors import BadRequest
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from omnigraph.algorithms.result import AlgorithmResult
     from omnigraph.algorithms.rounds import OnRound
     from omnigraph.algorithms.write_back import Values
-    from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.lang.schema.catalog import Catalog, Entity
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.pipeline.load_input import LoadInput
@@ -233,7 +233,8 @@ class Algorithms(Facet):
 
         definition = DEFINITIONS[name]
         known = AlgorithmKeywords.__annotations__.keys() - TargetKeywords.__annotations__.keys()
-        target = target_of(**{key: one for key, one in options.items() if key not in known})
+        named = {key: one for key, one in options.items() if key not in known}
+        target = target_of(**cast("TargetKeywords", named))
         check_engine(definition, options.get("engine", "auto"))
         check_weight(definition, options.get("weight"))
         on_round = check_progress(options.get("progress")) or (lambda _done, _most: None)
@@ -274,7 +275,8 @@ class Algorithms(Facet):
             values = pa.array(found.values)
             if definition.kind.is_text:
                 values = graph.ids.take(values)
-        read = [view.table(one).state for one in (*types, catalog.nodes[type_name])]
+        tables: list[Entity] = [*types, catalog.nodes[type_name]]
+        read = [view.table(one).state for one in tables]
         stored = Values(definition, type_name, graph.ordinals, values, read)
         return AlgorithmResult(
             definition.name,
