@@ -14,8 +14,10 @@ def sweep(
     level: moves.Level, communities: moves.Communities, whole: float, resolution: float
 ) -> int:
     """Move every node once, and return how many moved; ``whole`` is the weight of all edges."""
-    moved, frozen_level = 0, moves.Level(*map(frozen, level))
-    state = moves.arguments(frozen_level, communities, whole, resolution)
+    moved = 0
+    indptr, indices, weights, degrees = level
+    level = moves.Level(frozen(indptr), frozen(indices), frozen(weights), frozen(degrees))
+    state = moves.arguments(level, communities, whole, resolution)
 
     def part(first: int, last: int) -> None:
         nonlocal moved
