@@ -43,7 +43,7 @@ MAY_COMPARE = {
         "commit/unpublished.py",
         "_ahead",
     ): "the newest version of the very branch that is pinned, opened by its identifier",
-    ("manifest/lost_races.py", "_moved_error"): "only what the message of a refusal says",
+    ("manifest/lost_races.py", "moved_error"): "only what the message of a refusal says",
     (
         "manifest/history/resolve.py",
         "_head_up_to",
