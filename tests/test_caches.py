@@ -27,6 +27,7 @@ OF_THE_PROCESS = {
     "failpoints.py _armed": "the name of the failpoint",
     "manifest/history/resolve.py _catalogs": "the graph and the hash of the schema",
     "mcp/tools.py _schema_of": "a Python type",
+    "read/match/lookups/outline.py _outlines": "a plan object; goes with it",
     "read/search/scratch_index.py _building": "the digest of a fingerprint; locks",
     "read/search/scratch_index.py _open": "the digest of a fingerprint",
     "read/search/scratch_index.py _own_directory": "the number of the process",

@@ -23,10 +23,11 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.blocks.negations import Negations, negative
-from omnigraph.read.match.blocks.optional_paths import HERE, ONE, guarded
+from omnigraph.read.match.blocks.optional_paths import HERE, ONE
 from omnigraph.read.match.lookups.access_path import open_match
+from omnigraph.read.match.lookups.outline import outline_of
 from omnigraph.read.match.operand_rows import supply_of
-from omnigraph.read.match.pattern import Pattern, pattern_of
+from omnigraph.read.match.pattern import Pattern
 from omnigraph.read.match.solve import codes_in_match, mask_in_match, solve
 from omnigraph.read.match.trace import Trace
 from omnigraph.read.match.wanted import Wanted
@@ -98,14 +99,15 @@ class _Run:
         self.found = 0
         """How many rows the answer has, shown or not, where the limits want to know."""
         self.thresholds = view.thresholds
-        self.plan = plan = guarded(plan)
+        outline = outline_of(plan)
+        self.plan = outline.rewritten or plan
         self.params = params
         self.window = Window.of(plan, params)
         self.embedder = embedder
         self.profile = profile
-        self.pattern = pattern_of(plan.steps)
+        self.pattern = outline.pattern
         with timed(profile, "open"):
-            self.data = open_match(view, plan, self.pattern, params)
+            self.data = open_match(view, plan, params)
         self.data.rows_of = self._rows_of
         if profile is not None:
             self.data.trace = Trace()

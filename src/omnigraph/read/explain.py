@@ -19,7 +19,8 @@ from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.asked import groups_wanted, matched, rows_kept
 from omnigraph.read.match.listing.steps import Expand, Intersect, Scan
-from omnigraph.read.match.lookups.access_path import AccessPath, blocks, choose_path, looked_at
+from omnigraph.read.match.lookups.access_path import AccessPath, choose_path
+from omnigraph.read.match.lookups.outline import blocks, outline_of
 from omnigraph.read.match.match_data import MatchData, WholeTables
 from omnigraph.read.match.pattern import Pattern, pattern_of
 from omnigraph.read.match.solve import plan_only
@@ -186,7 +187,7 @@ def _unknown(
         return "its search decides which nodes come first"
     if path == "indexed":
         return "each look-up depends on what the one before it finds"
-    patterns = list(blocks(looked_at(plan, pattern_of(plan.steps))))
+    patterns = list(blocks(outline_of(plan).looked_at))
     if any(one.sources for one in patterns):
         return "the rows of its sources and lists are not there before it runs"
     if not all(_in_memory(view, one) for one in patterns):

@@ -477,7 +477,7 @@ Count = int | ParamRef
 """What `limit` and `offset` take."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ReadPlan:
     """A checked and lowered read query. `ranking`, when set, is the first sort key.
 

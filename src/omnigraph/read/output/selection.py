@@ -25,6 +25,8 @@ Key = Callable[[At], Integers]
 
 
 _LOWEST = -(2**63)
+_FEW_ROWS = 1_000
+"""Up to so many rows are sorted after each key, to see whether the next one is needed."""
 
 
 def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
@@ -48,6 +50,8 @@ def best(count: int, keys: Sequence[Key], limit: int) -> Counts:
 
 def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
     """The positions in the order of the keys; what all keys leave tied comes in any order."""
+    if len(positions) <= _FEW_ROWS:
+        return _few_in_order(positions, keys)
     values = [key(positions) for key in keys]
     if not values or not len(positions):
         return positions
@@ -61,6 +65,19 @@ def in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
         return positions[permutation(packed, room)]
 
     return aside(ordered, items=len(positions))
+
+
+def _few_in_order(positions: Counts, keys: Sequence[Key]) -> Counts:
+    """The same for few positions, asking for as many keys as it takes to tell them apart."""
+    order = np.arange(len(positions))
+    values: list[Integers] = []
+    for key in keys if len(positions) > 1 else ():
+        values.append(key(positions))
+        order = np.lexsort(values[::-1])
+        ordered = [one[order] for one in values]
+        if np.logical_or.reduce([one[1:] != one[:-1] for one in ordered]).all():
+            break
+    return positions[order]
 
 
 def permutation(values: Integers, room: int) -> Counts:

@@ -21,6 +21,8 @@ from omnigraph.cancel import wait_for
 from omnigraph.read.view.pinned_table import Identity, PinnedTable
 
 T = TypeVar("T")
+_COUNTED_USES = 16
+"""After how many uses of a value its bytes are counted again; the first time after one."""
 
 
 @dataclass(slots=True)
@@ -28,6 +30,7 @@ class _Entry:
     value: Any
     size: Callable[[Any], int]
     nbytes: int
+    uses: int = 0
 
 
 class ByteCache:
@@ -41,6 +44,8 @@ class ByteCache:
         self.budget = budget
         self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
         self._total = 0
+        self.dropped = 0
+        """How many values were dropped so far."""
         self._building: dict[Hashable, threading.Event] = {}
         self._lock = threading.Lock()
 
@@ -62,8 +67,11 @@ class ByteCache:
                     entry = self._entries.get(key)
                     if entry is not None:
                         self._entries.move_to_end(key)
-                        self._recount(entry)
-                        self._shrink()
+                        # Most values are made of several arrays, and do not grow any more.
+                        if entry.uses % _COUNTED_USES == 0:
+                            self._recount(entry)
+                            self._shrink()
+                        entry.uses += 1
                         value: T = entry.value
                         return value
                     pending = self._building.get(key)
@@ -95,6 +103,7 @@ class ByteCache:
             entry = self._entries.pop(key, None)
             if entry is not None:
                 self._total -= entry.nbytes
+                self.dropped += 1
 
     def peek(self, key: Hashable) -> Any | None:
         """The value of the key when it is there; neither builds it nor counts as a use."""
@@ -110,6 +119,7 @@ class ByteCache:
     def forget(self) -> None:
         """Drop everything."""
         with self._lock:
+            self.dropped += len(self._entries)
             self._entries.clear()
             self._total = 0
 
@@ -133,6 +143,7 @@ class ByteCache:
         while self._total > self.budget and self._entries:
             _, dropped = self._entries.popitem(last=False)
             self._total -= dropped.nbytes
+            self.dropped += 1
 
 
 class NodesKey(NamedTuple):

@@ -48,6 +48,9 @@ from omnigraph.read.view.pinned_table import Identity, Lineage, PinnedTable, pin
 from omnigraph.read.view.row_changes import rows_identity, same_states
 from omnigraph.read.view.topology import OR, EdgeSpace, Topology, union, union_list
 
+Types = tuple[frozenset[str], frozenset[str]]
+"""The names of node types, and of edge types."""
+
 # About what a node takes on disk, and an edge in one direction.
 _NODE_BYTES: Final = 24
 _EDGE_BYTES: Final = 4
@@ -137,6 +140,7 @@ class View:
         self._pinned: dict[str, PinnedTable] = {}
         self._bases: dict[tuple[str, Identity], PinnedTable] = {}
         self._derivable: set[str] = set()
+        self._in_memory: dict[Types, int] = {}
         self._lock = threading.Lock()
         self.is_past = False
         """Whether it was asked for when a newer snapshot of its branch was open."""
@@ -244,14 +248,26 @@ class View:
         ends = (self.table(self.catalog.nodes[name]) for name in (edge.from_type, edge.to_type))
         return self._cache.peek(edges_key(self.table(edge), *ends)) is not None
 
-    def unloaded_bytes(self, entity: Entity) -> int:
-        """About the bytes of a numbered table that its first use loads from disk."""
+    def found_in_memory(self, types: Types) -> None:
+        """Remember that these types are numbered and loaded."""
+        self._in_memory[types] = self._cache.dropped
+
+    def is_in_memory(self, types: Types) -> bool:
+        """Whether that was found of these types, and nothing was dropped since."""
+        return self._in_memory.get(types) == self._cache.dropped
+
+    def unloaded_bytes(self, entity: Entity) -> int | None:
+        """About the bytes of a numbered table that its first use loads from disk; None when it is not numbered."""
         if isinstance(entity, NodeType):
             ids: NodeIds | None = self._cache.peek(nodes_key(self.table(entity)))
-            return 0 if ids is None or ids.is_loaded else _NODE_BYTES * ids.size
+            if ids is None:
+                return None
+            return 0 if ids.is_loaded else _NODE_BYTES * ids.size
         ends = (self.table(self.catalog.nodes[name]) for name in (entity.from_type, entity.to_type))
         edges: EdgeList | None = self._cache.peek(edges_key(self.table(entity), *ends))
-        return 0 if edges is None or edges.is_loaded else _EDGE_BYTES * edges.size
+        if edges is None:
+            return None
+        return 0 if edges.is_loaded else _EDGE_BYTES * edges.size
 
     def has_older_state(self, entity: Entity) -> bool:
         """Whether the cache holds an older state from which this one can be derived."""

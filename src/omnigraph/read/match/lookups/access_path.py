@@ -15,9 +15,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from omnigraph import settings
 from omnigraph.lang.query import ir
@@ -25,96 +24,78 @@ from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.read.match.lookups.asked_ids import ids_asked
 from omnigraph.read.match.lookups.fetch import fetch
 from omnigraph.read.match.lookups.neighbourhood import TooWide
+from omnigraph.read.match.lookups.outline import (
+    Outline,
+    blocks,
+    conditions_of,
+    outline_of,
+    shown,
+)
 from omnigraph.read.match.match_data import MatchData, WholeTables
-from omnigraph.read.match.pattern import Pattern, inner_blocks, pattern_of
-from omnigraph.read.match.trees import has_block
+from omnigraph.read.match.pattern import Pattern
 from omnigraph.read.view.view import View
 
 AccessPath = Literal["indexed", "csr"]
 
 
-def choose_path(view: View, plan: ir.ReadPlan, pattern: Pattern | None = None) -> AccessPath:
+def choose_path(view: View, plan: ir.ReadPlan) -> AccessPath:
     """The way to try first; look-ups give up when they find too much."""
-    pattern = looked_at(plan, pattern or pattern_of(plan.steps))
-    if plan.ranking is not None or any(_searches(one) for one in blocks(pattern)):
-        return "csr"
-    mode = settings.TRAVERSAL_MODE.get()
-    if mode != "auto":
-        return mode
-    seconds = view.thresholds.match
-    # When look-ups have cost as much as numbering would, everything is numbered.
-    worth = max(view.spent, view.look_ups * seconds.overlaid_seconds, seconds.small_seconds)
-    return "csr" if _price(view, pattern) <= worth else "indexed"
+    return _choice(view, outline_of(plan))[0]
 
 
-def open_match(
-    view: View, plan: ir.ReadPlan, pattern: Pattern, params: Mapping[str, Any]
-) -> MatchData:
+def open_match(view: View, plan: ir.ReadPlan, params: Mapping[str, Any]) -> MatchData:
     """Open the data a match runs on: the part that look-ups find, or whole tables."""
-    if choose_path(view, plan, pattern) == "indexed":
+    outline = outline_of(plan)
+    path, price = _choice(view, outline)
+    if path == "indexed":
         with suppress(TooWide):
-            found = looked_at(plan, pattern)
-            part = fetch(view, found, params, _Asked(view, plan, found, params))
+            found = outline.looked_at
+            part = fetch(
+                view, found, params, _Asked(view, outline.rewritten or plan, found, params)
+            )
             view.look_ups += 1
             return MatchData(part, params, view.thresholds.match)
     elif view.spent:
-        view.pay(_price(view, pattern))
+        view.pay(_price(view, outline) if price is None else price)
     return MatchData(WholeTables(view), params, view.thresholds.match)
 
 
-def looked_at(plan: ir.ReadPlan, pattern: Pattern) -> Pattern:
-    """The pattern with the blocks and searches of the output: what they look at has to be found as well."""
-    odd = [one for one in _shown(plan) if has_block(one) or _is_search(one)]
-    if not odd:
-        return pattern
-    return replace(
-        pattern, joins=(*pattern.joins, *(ir.IsNull(cast("ir.Expr", one)) for one in odd))
-    )
+def _choice(view: View, outline: Outline) -> tuple[AccessPath, float | None]:
+    """The way to try first, and the price of numbering if that decided."""
+    if outline.searches:
+        return "csr", None
+    mode = settings.TRAVERSAL_MODE.get()
+    if mode != "auto":
+        return mode, None
+    price, seconds = _price(view, outline), view.thresholds.match
+    # When look-ups have cost as much as numbering would, everything is numbered.
+    worth = max(view.spent, view.look_ups * seconds.overlaid_seconds, seconds.small_seconds)
+    return "csr" if price <= worth else "indexed", price
 
 
-def blocks(pattern: Pattern) -> Iterator[Pattern]:
-    """A pattern and the blocks within it."""
-    yield pattern
-    for block in inner_blocks(pattern):
-        yield from blocks(block.pattern)
-
-
-def _searches(pattern: Pattern) -> bool:
-    return any(map(_is_search, _conditions(pattern)))
-
-
-def _is_search(tree: ir.Output | ir.Condition) -> bool:
-    return isinstance(tree, ir.TextMatch) or any(map(_is_search, ir.parts_of(tree)))
-
-
-def _conditions(pattern: Pattern) -> Iterator[ir.Condition]:
-    for tests in pattern.tests.values():
-        yield from tests
-    yield from pattern.joins
-    yield from pattern.late
-
-
-def _price(view: View, pattern: Pattern) -> float:
+def _price(view: View, outline: Outline) -> float:
     """About how many seconds it takes to number what is not numbered yet."""
-    nodes: set[str] = set()
-    edges: set[str] = set()
-    for block in blocks(pattern):
-        nodes |= {name for name in block.nodes.values() if not name.startswith("#")}
-        edges |= {name for one in block.traversals for name in one.edge_types}
+    types = outline.node_types, outline.edge_types
+    if view.is_in_memory(types):
+        return 0.0
     catalog, seconds = view.catalog, view.thresholds.match
     price = 0.0
-    for name in nodes:
+    for name in outline.node_types:
         node = catalog.nodes[name]
-        if view.has_nodes(name):
-            price += view.unloaded_bytes(node) * seconds.kept_byte_seconds
+        unloaded = view.unloaded_bytes(node)
+        if unloaded is not None:
+            price += unloaded * seconds.kept_byte_seconds
         else:
             price += _numbering(view, node, seconds.node_seconds, seconds.derived_node_seconds)
-    for name in edges:
+    for name in outline.edge_types:
         edge = catalog.edges[name]
-        if view.has_topology(name):
-            price += view.unloaded_bytes(edge) * seconds.kept_byte_seconds
+        unloaded = view.unloaded_bytes(edge)
+        if unloaded is not None:
+            price += unloaded * seconds.kept_byte_seconds
         else:
             price += _numbering(view, edge, seconds.edge_seconds, seconds.derived_edge_seconds)
+    if not price:
+        view.found_in_memory(types)
     return price
 
 
@@ -141,9 +122,12 @@ class _Asked:
         """The properties it looks at, by node type."""
         found: dict[str, set[str]] = {}
         for block in blocks(self._pattern):
-            looked_at: list[ir.Output | ir.Condition] = [*_conditions(block), *block.lists.values()]
+            looked_at: list[ir.Output | ir.Condition] = [
+                *conditions_of(block),
+                *block.lists.values(),
+            ]
             if block is self._pattern:
-                looked_at += _shown(self._plan)
+                looked_at += shown(self._plan)
             types = {**block.nodes, **block.optional_nodes}
             types |= {name: path.left_type for name, path in block.paths.items()}
             for var, name in _properties(looked_at):
@@ -154,7 +138,7 @@ class _Asked:
     @cached_property
     def variables(self) -> set[str]:
         """The variables of which it needs more than the key it tests."""
-        found = {var for var, _ in _properties(_shown(self._plan))}
+        found = {var for var, _ in _properties(shown(self._plan))}
         for block in blocks(self._pattern):
             found |= {var for var, _ in _properties([*block.joins, *block.late])}
             for name, tests in block.tests.items():
@@ -184,9 +168,3 @@ def _properties(trees: Iterable[ir.Output | ir.Condition]) -> Iterator[tuple[str
                 yield tree.var, name
             case _:
                 yield from _properties(ir.parts_of(tree))
-
-
-def _shown(plan: ir.ReadPlan) -> Iterator[ir.Output]:
-    """The expressions of the output and of its order."""
-    yield from (column.expr for column in plan.columns)
-    yield from (key.expr for key in plan.order if key.expr is not None)
