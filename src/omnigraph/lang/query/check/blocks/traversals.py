@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.blocks.edge_conditions import EdgeConditions
 from omnigraph.lang.query.check.blocks.lower import ResolvedHop
@@ -21,15 +23,16 @@ def traversal(context: Context, scope: Scope, clause: ast.Traversal) -> Resolved
     """Resolve a traversal; `scope` gains what it introduces."""
     edges = _edges(context, clause)
     low, high = _hops(context, clause)
-    direction, src_type, dst_type = _orient(context, scope, clause, edges)
+    ends = _end(context, scope, clause.src), _end(context, scope, clause.dst)
+    direction, src_type, dst_type = _orient(context, clause, edges, ends)
     if len(edges) > 1:
         _same_ends(context, clause, edges)
     _refuse_mixed_start(context, clause, edges[0], low, high)
     is_path = clause.by is not None or (low, high) != (1, 1)
     var = _variable(context, scope, clause)
     weight = None if clause.by is None else _weight(context, clause, edges)
-    src = _endpoint(context, scope, clause.src, src_type)
-    dst = _endpoint(context, scope, clause.dst, dst_type)
+    src = _endpoint(context, scope, clause.src, src_type, ends[0])
+    dst = _endpoint(context, scope, clause.dst, dst_type, ends[1])
     names = tuple(edge.name for edge in edges)
     if var is not None:
         scope.variables[var] = BoundVariable(
@@ -84,17 +87,18 @@ def _hops(context: Context, clause: ast.Traversal) -> tuple[int, int | None]:
 
 # ------------------------------------------------------------------ ends
 
+_Ends = tuple[BoundVariable | None, BoundVariable | None]
+"""The variables of both ends, where they are bound already."""
+
 
 def _orient(
-    context: Context, scope: Scope, clause: ast.Traversal, edges: list[EdgeType]
+    context: Context, clause: ast.Traversal, edges: list[EdgeType], ends: _Ends
 ) -> tuple[ir.Direction, str, str]:
-    """Direction, type of the left variable, type of the right one (T5, T23, T26, T30, T33, T34)."""
-    for var in (clause.src, clause.dst):
-        _refuse_endpoint(context, scope, var)
+    """Direction, type of the left variable, type of the right one (T5, T33)."""
     edge = edges[0]
-    forward = _is_forward(scope, clause, edge)
+    forward = _is_forward(ends, edge)
     for other, span in zip(edges[1:], clause.word_spans[1:], strict=False):
-        if _is_forward(scope, clause, other) != forward:
+        if _is_forward(ends, other) != forward:
             context.fail(
                 "T33",
                 f"edge {other.name} leads from {other.from_type} to {other.to_type}, the other way "
@@ -104,8 +108,10 @@ def _orient(
     src_type, dst_type = edge.from_type, edge.to_type
     if not forward:
         src_type, dst_type = dst_type, src_type
-    for var, required in ((clause.src, src_type), (clause.dst, dst_type)):
-        known = scope.get(var.name)
+    for var, known, required in (
+        (clause.src, ends[0], src_type),
+        (clause.dst, ends[1], dst_type),
+    ):
         if known is not None and known.type_name != required:
             context.fail(
                 "T5",
@@ -122,23 +128,20 @@ def _orient(
         )
     if clause.undirected and edge.from_type == edge.to_type:
         return ir.Direction.BOTH, src_type, dst_type
-    if clause.undirected:
-        _require_known_end(context, scope, clause, edge)
+    if clause.undirected and ends == (None, None):
+        _refuse_unknown_ends(context, clause, edge)
     return (ir.Direction.OUT if forward else ir.Direction.IN), src_type, dst_type
 
 
-def _require_known_end(
-    context: Context, scope: Scope, clause: ast.Traversal, edge: EdgeType
-) -> None:
+def _refuse_unknown_ends(context: Context, clause: ast.Traversal, edge: EdgeType) -> NoReturn:
     """Undirected between different types, one hop: the type of one end decides that of the other."""
-    if scope.get(clause.src.name) is None and scope.get(clause.dst.name) is None:
-        context.fail(
-            "T5",
-            f"edge {edge.name} leads from {edge.from_type} to {edge.to_type}, so either end of "
-            f"`<{clause.word}>` may be either of them",
-            clause.word_span,
-            f"bind one end before: `${clause.src.name}: {edge.from_type}`",
-        )
+    context.fail(
+        "T5",
+        f"edge {edge.name} leads from {edge.from_type} to {edge.to_type}, so either end of "
+        f"`<{clause.word}>` may be either of them",
+        clause.word_span,
+        f"bind one end before: `${clause.src.name}: {edge.from_type}`",
+    )
 
 
 def _refuse_mixed_start(
@@ -174,28 +177,33 @@ def _same_ends(context: Context, clause: ast.Traversal, edges: list[EdgeType]) -
             )
 
 
-def _refuse_endpoint(context: Context, scope: Scope, var: ast.Var) -> None:
-    """Refuse ends that are no nodes, or that an optional block introduced."""
+def _end(context: Context, scope: Scope, var: ast.Var) -> BoundVariable | None:
+    """What is bound at an end; refused if it is no node, or if an optional block introduced it (T23, T26, T30, T34)."""
     known = scope.get(var.name)
-    if known is not None and known.kind == "edge":
-        context.fail("T23", f"edge variable `${var.name}` cannot be an endpoint", var.span)
-    if known is not None and known.kind == "path":
-        context.fail("T34", f"`${var.name}` is a path and cannot be an endpoint", var.span)
-    if known is not None and known.kind == "row":
-        context.fail(
-            "T26",
-            f"`${var.name}` is a row and cannot be an endpoint",
-            var.span,
-            f"bind a node and compare it: `$n: Type  $n = ${var.name}.<column>`",
-        )
     if known is not None:
+        if known.kind != "node":
+            _refuse_end(context, known, var)
         refuse_optional(context, scope, known, var.span)
     if var.name != ANONYMOUS:
         refuse_parameter(context, var.name, var.span)
+    return known
 
 
-def _is_forward(scope: Scope, clause: ast.Traversal, edge: EdgeType) -> bool:
-    src, dst = scope.get(clause.src.name), scope.get(clause.dst.name)
+def _refuse_end(context: Context, known: BoundVariable, var: ast.Var) -> NoReturn:
+    if known.kind == "edge":
+        context.fail("T23", f"edge variable `${var.name}` cannot be an endpoint", var.span)
+    if known.kind == "path":
+        context.fail("T34", f"`${var.name}` is a path and cannot be an endpoint", var.span)
+    context.fail(
+        "T26",
+        f"`${var.name}` is a row and cannot be an endpoint",
+        var.span,
+        f"bind a node and compare it: `$n: Type  $n = ${var.name}.<column>`",
+    )
+
+
+def _is_forward(ends: _Ends, edge: EdgeType) -> bool:
+    src, dst = ends
     if src is not None:
         return src.type_name == edge.from_type or src.type_name != edge.to_type
     if dst is not None:
@@ -203,7 +211,11 @@ def _is_forward(scope: Scope, clause: ast.Traversal, edge: EdgeType) -> bool:
     return True
 
 
-def _endpoint(context: Context, scope: Scope, var: ast.Var, type_name: str) -> str:
+def _endpoint(
+    context: Context, scope: Scope, var: ast.Var, type_name: str, known: BoundVariable | None
+) -> str:
+    if known is not None:
+        return var.name
     if var.name == ANONYMOUS:
         hidden = context.hidden()
         scope.variables[hidden] = BoundVariable(hidden, "node", type_name)
