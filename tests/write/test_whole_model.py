@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 import secrets
+import shutil
 import sys
 from collections import Counter
 from dataclasses import dataclass
@@ -258,16 +259,19 @@ class History:
 
 @pytest.fixture
 def small(tmp_path):
-    """The graph of the fixed mutations, again for each."""
+    """The graph of the fixed mutations, a copy for each."""
     opened = []
+    with init(tmp_path / "filled", SCHEMA) as graph:
+        graph.mutate(FILL)
+        filled = read_back(graph)
 
     def make(number: int) -> History:
         history = History(tmp_path / str(number), number, Counter(), deaths=0.0)
         history.rnd, history.schema = random.Random(0), SCHEMA
         history.model = PLAIN_MODEL
-        history.graph = init(history.place, SCHEMA)
-        history.graph.mutate(FILL)
-        history.plain = read_back(history.graph)
+        shutil.copytree(tmp_path / "filled", history.place)
+        history.graph = open_graph(history.place)
+        history.plain = filled
         opened.append(history.graph)
         return history
 
