@@ -16,10 +16,12 @@ from tests.read import queries
 from tests.read.queries import ENDS, NUMBERS, TEXTS, TIMES, WORDS, Query
 
 SCHEMA = (
-    queries.SCHEMA + "edge Follows: Person -> Person { since: I32?  note: String?  km: F64? }\n"
+    queries.SCHEMA
+    + "edge Follows: Person -> Person { since: I32?  note: String?  km: F64?  marks: [String]? }\n"
 )
 CATALOG = compile_schema(SCHEMA).catalog
 KILOMETRES = [None, 0.0, 0.25, 1.0, 1.0, 2.0]
+MARKS: list[list[str] | None] = [None, [], ["z"], ["ann", "z", "ann"], ["", "Bob"]]
 
 
 def plain_graph(rng: random.Random, persons: int = 8, edges: int = 14) -> Graph:
@@ -39,6 +41,7 @@ def plain_graph(rng: random.Random, persons: int = 8, edges: int = 14) -> Graph:
                 "since": rng.choice([None, 1, 30]),
                 "note": rng.choice([None, *WORDS]),
                 "km": rng.choice(kilometres),
+                "marks": rng.choice(MARKS),
             },
         )
         for at in range(rng.randint(0, edges) if people else 0)
@@ -101,6 +104,8 @@ class ExtendedQuery(Query):
     """Whether optional blocks, alternatives, paths and lists may come, too."""
     paths: list[str] = field(default_factory=list)
     elements: list[str] = field(default_factory=list)
+    marked: list[str] = field(default_factory=list)
+    """Edges with a list."""
     weighed: list[str] = field(default_factory=list)
     """Paths with a cost."""
     rows: list[str] = field(default_factory=list)
@@ -193,6 +198,7 @@ class ExtendedQuery(Query):
             patterns=self.patterns,
             paths=list(self.paths),
             elements=list(self.elements),
+            marked=list(self.marked),
             weighed=list(self.weighed),
             rows=list(self.rows),
             before=self.before,
@@ -202,6 +208,8 @@ class ExtendedQuery(Query):
     def clause(self, depth: int) -> str:
         """A clause; where patterns are wanted, a list to unroll now and then."""
         people = [name for name, kind in self.nodes.items() if kind == "Person"]
+        if self.marked and self.rng.random() < 0.3:
+            return self.marks_of(self.rng.choice(self.marked))
         if self.patterns and people and self.rng.random() < 0.1:
             name = self.fresh("g")
             self.elements.append(name)
@@ -212,6 +220,12 @@ class ExtendedQuery(Query):
         if self.patterns and people and self.rng.random() < 0.1:
             return self.source(people)
         return super().clause(depth)
+
+    def marks_of(self, edge: str) -> str:
+        """The elements of the list of an edge."""
+        name = self.fresh("g")
+        self.elements.append(name)
+        return self.used("for over a list of an edge", f"for ${name} in ${edge}.marks")
 
     def source(self, people: list[str]) -> str:
         """Rows of another query, by themselves or with the node that they hand over."""
@@ -229,6 +243,16 @@ class ExtendedQuery(Query):
         if not self.patterns or self.rng.random() < 0.4:
             return super().traversal()
         rng = self.rng
+        if rng.random() < 0.1:
+            left, right, edge = (
+                self.variable("Person", 0.3),
+                self.variable("Person", 0.5),
+                self.fresh("e"),
+            )
+            self.edges[edge] = "knows"
+            self.marked.append(edge)
+            shown = f"${left} ${edge}:{rng.choice(['follows', '<follows>'])} ${right}"
+            return f"{shown}  {self.marks_of(edge)}" if rng.random() < 0.7 else shown
         word = rng.choice(["knows", "follows", "near", "knows|follows", "follows|knows", "livesIn"])
         kinds = ENDS.get(word, ("Person", "Person"))
         left, right = self.variable(kinds[0], 0.3), self.variable(kinds[1], 0.5)

@@ -75,6 +75,8 @@ OUTPUTS = [
     ),
     "match { $p: Person  $p $e:<follows> $q } return { $p, $e.since as s } order { s desc, $p.age }",
     "match { $p $e:knows $q  for $t in $p.tags } return { $t as t, $q { nick } as q, count(distinct id($e)) as n }",
+    "match { $p $e:follows $q  for $t in $e.marks } return { $p, $t as t } order { $q.nick desc }",
+    "match { $p $e:<follows> $q  for $t in $e.marks  $t != $p.name } return { $t as t, count($q) as n }",
     "match { $p: Person  not { $p knows $q  $q.active } } return { $p.name as n } order { n } limit 3 offset 1",
     "match { $p: Person  exists { $p knows|follows $q } } return { $p.* } order { $p.nick, $p.name desc }",
 ]
@@ -110,6 +112,7 @@ def many_ways(seed: int) -> Graph:
             values = {"since": rng.choice([1, 1, 2]), "note": rng.choice(["a", "b", None])}
             if kind == "Follows":
                 values["km"] = rng.choice([0.0, 0.5, 1.0, 1.0, None])
+                values["marks"] = rng.choice(extended_queries.MARKS)
             graph.edges[kind].append((f"{kind}{97 * at % 101:03d}", src, dst, values))
     return graph
 

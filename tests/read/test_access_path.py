@@ -1,5 +1,7 @@
 """Which way a match is answered, and that look-ups read no more than they must."""
 
+import gc
+import weakref
 from dataclasses import replace
 
 import pytest
@@ -9,7 +11,8 @@ from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import NOW_PARAM
 from omnigraph.read.execute import run_read
-from omnigraph.read.match.lookups import access_path
+from omnigraph.read.match.lookups import access_path, outline
+from omnigraph.read.match.lookups.outline import outline_of
 from omnigraph.read.thresholds import MatchThresholds, Thresholds, ViewThresholds
 from omnigraph.read.view import view as view_module
 from omnigraph.storage.tables.table import Table
@@ -72,6 +75,27 @@ def test_a_question_without_a_start_numbers_the_tables(graph):
     assert answer.to_pylist() == [{"n": 39}]
     assert view.has_topology("Knows")
     assert access_path.choose_path(view, plan_of(graph, ONE_HOP)) == "csr"
+
+
+@pytest.mark.usefixtures("no_table_is_small")
+def test_tables_that_left_the_memory_are_looked_up_in_again(graph):
+    view, plan = opened(graph), plan_of(graph, ONE_HOP)
+    run_read(view, plan_of(graph, EVERYBODY), {NOW_PARAM: 0})
+    assert [access_path.choose_path(view, plan) for _ in range(2)] == ["csr", "csr"]
+    view.cache.forget()
+    assert access_path.choose_path(view, plan) == "indexed"
+
+
+def test_the_outline_of_a_plan_goes_with_the_plan(graph):
+    plan = plan_of(graph, ONE_HOP)
+    kept = outline_of(plan)
+    assert outline_of(plan) is kept
+    assert (kept.node_types, kept.edge_types) == ({"Person"}, {"Knows"})
+    before = weakref.ref(plan)
+    del plan
+    gc.collect()
+    assert before() is None
+    assert kept not in outline._outlines.values()
 
 
 @pytest.mark.usefixtures("no_table_is_small")

@@ -11,7 +11,7 @@ SCHEMA = """
 node Person { name: String @key  tags: [String]? }
 edge Knows: Person -> Person
 edge Likes: Person -> Person
-edge Rated: Person -> Person { stars: I32 }
+edge Rated: Person -> Person { stars: I32  words: [String]? }
 """
 RATED = [("ann", 5), ("bob", 3), ("cy", 4)]
 TOP = (
@@ -122,3 +122,100 @@ def test_sources_and_lists_are_explained_also_in_memory(graph, monkeypatch, text
         )
     else:
         assert warm.order
+
+
+WORDS = [
+    ("ann", "bob", 5, ["good", "fast", "good"]),
+    ("ann", "cy", 4, []),
+    ("bob", "cy", 3, None),
+    ("cy", "ann", 2, ["fast"]),
+]
+
+
+@pytest.fixture
+def rated(graph):
+    graph.load(
+        [
+            {"edge": "Rated", "from": a, "to": b, "data": {"stars": stars, "words": words}}
+            for a, b, stars, words in WORDS
+        ]
+    )
+    return graph
+
+
+@pytest.mark.parametrize("mode", ["csr", "indexed"])
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        (
+            (
+                "match { $a $e:rated $b  for $w in $e.words } return { $a.name as a, $b.name as b, $w as w } "
+                "order { a, w }"
+            ),
+            [("ann", "bob", "fast"), *[("ann", "bob", "good")] * 2, ("cy", "ann", "fast")],
+        ),
+        (
+            "match { $a $e:rated $b  for $w in $e.words } return { count(*) as n, sum($e.stars) as s }",
+            [(4, 17)],
+        ),
+        (
+            'match { $a $e:<rated> $b  for $w in $e.words  $w = "fast" } return { $a.name as a } order { a }',
+            [("ann",), ("ann",), ("bob",), ("cy",)],
+        ),
+        (
+            (
+                "match { $a $e:rated $b  for $v in $e.words  for $w in $e.words  $v < $w } "
+                "return { $v as v, $w as w, count(*) as n }"
+            ),
+            [("fast", "good", 2)],
+        ),
+        (
+            "match { $a: Person  not { $a $e:rated $b  for $w in $e.words } } return { $a.name as a }",
+            [("bob",)],
+        ),
+        (
+            'match { $a $e:rated $b  exists { for $w in $e.words  $w = "good" } } return { $a.name as a }',
+            [("ann",)],
+        ),
+        (
+            (
+                "match { $a: Person  optional { $a $e:rated $b  for $w in $e.words } } "
+                "return { $a.name as a, count($w) as n } order { a }"
+            ),
+            [("ann", 3), ("bob", 0), ("cy", 1)],
+        ),
+        (
+            (
+                'match { $a $e:rated $b  optional { for $w in $e.words  $w = "good" } } '
+                "return { $a.name as a, $b.name as b, $w as w } order { a, b }"
+            ),
+            [
+                *[("ann", "bob", "good")] * 2,
+                ("ann", "cy", None),
+                ("bob", "cy", None),
+                ("cy", "ann", None),
+            ],
+        ),
+    ],
+)
+def test_a_list_of_an_edge_is_taken_apart(rated, monkeypatch, mode, text, answer):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)
+    assert [tuple(row.values()) for row in rated.query(text)] == answer
+
+
+def test_a_mutation_runs_for_every_element_of_the_list_of_an_edge(rated):
+    text = "match { $a $e:rated $b  for $w in $e.words } upsert Person { name: $a.name + $w }"
+    assert rated.mutate(text).affected_nodes == 4
+    names = [row["name"] for row in rated.query("match { $p: Person } return { $p.name as name }")]
+    assert {"anngood", "annfast", "cyfast"} < set(names)
+    assert len(names) == 6
+
+
+def test_what_a_block_joins_row_by_row_is_not_called_summed_away(rated, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    text = "match { $a $e:rated $b  for $w in $e.words } return { $w as w }"
+    rated.query(text)
+    assert rated.explain(text).summed_away == ()
+    counted = "match { $a rated $b  optional { $b knows $c } } return { $a.name as name }"
+    rated.query(counted)
+    assert rated.explain(counted).summed_away == ("b",)

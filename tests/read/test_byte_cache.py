@@ -76,6 +76,31 @@ def test_growth_is_noticed(notice):
     assert cache.nbytes == sum(len(cache.peek(key)) for key in cache.kept())
 
 
+def test_growth_of_what_was_used_often_is_noticed_some_uses_later():
+    cache = ByteCache(40)
+    put(cache, "a", 10)
+    grown = put(cache, "b", 10)
+    for _ in range(100):
+        put(cache, "b", 10)
+    grown.extend(bytes(25))
+    for _ in range(16):
+        put(cache, "b", 10)
+    assert cache.kept() == ["b"]
+    assert cache.nbytes == 35
+
+
+def test_what_is_dropped_is_counted():
+    cache = ByteCache(20)
+    for key in "abc":
+        put(cache, key, 10)
+    assert cache.dropped == 1
+    cache.drop("b")
+    cache.drop("x")
+    assert cache.dropped == 2
+    cache.forget()
+    assert cache.dropped == 3
+
+
 def test_forget_drops_all_but_what_is_held_stays_usable():
     cache = ByteCache(100)
     held = put(cache, "a", 10)

@@ -46,7 +46,7 @@ PATTERNS = {
     *("optional", "alternatives", "a condition on edges", "from zero hops", "an open bound"),
     *("a path", "length of a path", "nodes of a path", "for", "exists", "optional in optional"),
     *("edges of a path", "by", "weights under a condition", "cost of a path", "source"),
-    *("node of a source", "for over a parameter"),
+    *("node of a source", "for over a parameter", "for over a list of an edge"),
 }
 FORMS = {
     *("+", "-", "*", "/", "%", "minus", "abs", "floor", "ceil", "round", "length", "part"),

@@ -18,6 +18,8 @@ from omnigraph.lang.schema.catalog import Entity, NodeType
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.asked import groups_wanted, matched, rows_kept
+from omnigraph.read.match.blocks.optional import split
+from omnigraph.read.match.blocks.optional_paths import HERE
 from omnigraph.read.match.listing.steps import Expand, Intersect, Scan
 from omnigraph.read.match.lookups.access_path import AccessPath, choose_path
 from omnigraph.read.match.lookups.outline import blocks, outline_of
@@ -188,7 +190,7 @@ def _unknown(
     if path == "indexed":
         return "each look-up depends on what the one before it finds"
     patterns = list(blocks(outline_of(plan).looked_at))
-    if any(one.sources for one in patterns):
+    if any(not name.startswith(HERE) for one in patterns for name in one.sources):
         return "the rows of its sources and lists are not there before it runs"
     if not all(_in_memory(view, one) for one in patterns):
         return "the graph is not in memory; the first query that runs reads it"
@@ -210,14 +212,16 @@ def _order(
     order: list[OrderedStep] = []
     listed: set[str] = set()
     for one in patterns:
-        steps = plan_only(data, one, wanted)
+        core, asked, _ = split(one, wanted)
+        steps = plan_only(data, core, asked)
+        listed |= asked.kept
         # Done to choose the order, so these rows are no estimates.
         order += [OrderedStep(done.op, done.text, done.rows) for done in data.trace.steps]
         order += [OrderedStep(step.op, step.text, whole(step.estimated)) for step in steps]
         data.trace.steps.clear()
         listed |= {step.name for step in steps if isinstance(step, Scan | Expand | Intersect)}
     named = {variable.name for variable in plan.variables if variable.name in pattern.nodes}
-    return tuple(order), tuple(sorted(named - listed - wanted.kept))
+    return tuple(order), tuple(sorted(named - listed))
 
 
 def _in_memory(view: View, pattern: Pattern) -> bool:

@@ -210,7 +210,7 @@ class MatchData:
         """What joins an entity with the elements of its list."""
         owner, elements = pattern.lists[name].var, self.of_node(pattern, name)
         assert isinstance(elements, ElementSpace)
-        kinds = pattern.nodes[owner], pattern.nodes[name]
+        kinds = pattern.nodes.get(owner) or pattern.edges[owner], pattern.nodes[name]
         step = Traversal(owner, name, *kinds, (ELEMENTS + name,), ir.Direction.OUT)
         return EdgeLink(step, element_edges(elements), None, self.thresholds)
 

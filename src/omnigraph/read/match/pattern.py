@@ -89,11 +89,15 @@ class Negation:
 
 @dataclass(frozen=True, slots=True)
 class OptionalBlock:
-    """A block whose variables are nothing where it has no match."""
+    """A block whose variables are nothing where it has no match; ``required``: rows without a match are dropped.
+
+    The elements of a list of an edge are such a required block, since an edge is bound with the rows.
+    """
 
     outer: frozenset[str]
     pattern: Pattern
     introduced: frozenset[str]
+    required: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +186,8 @@ class _Draft:
     predicates: list[ir.Condition] = field(default_factory=list)
     negations: list[ir.AntiJoin] = field(default_factory=list)
     optionals: list[ir.LeftJoin] = field(default_factory=list)
+    required: set[str] = field(default_factory=set)
+    """What is introduced by blocks that must have a match."""
     late: list[ir.Condition] = field(default_factory=list)
     sources: dict[str, ir.Rows | ir.Elements] = field(default_factory=dict)
     lists: dict[str, ir.PropertyOf] = field(default_factory=dict)
@@ -280,7 +286,8 @@ def _optionals(draft: _Draft, known: _Known) -> Iterator[OptionalBlock]:
         inner = _pattern(step.inner, known)
         own = inner.nodes.keys() | inner.edges.keys()
         introduced = (own - inner.given) | inner.optional_names
-        yield OptionalBlock(inner.given, inner, frozenset(introduced))
+        required = not draft.required.isdisjoint(introduced)
+        yield OptionalBlock(inner.given, inner, frozenset(introduced), required)
         known = known.beside(inner)
 
 
@@ -301,6 +308,9 @@ def _add(draft: _Draft, step: ir.Step) -> None:
         case ir.Rows() | ir.Elements():
             draft.nodes[step.var] = f"{ROWS}{step.var}"
             draft.sources[step.var] = step
+        case ir.Unroll() if step.list.var in draft.edges:
+            draft.optionals.append(ir.LeftJoin((step.list.var,), (step,), (step.var,)))
+            draft.required.add(step.var)
         case ir.Unroll():
             draft.nodes[step.var] = f"{ELEMENTS}{step.var}"
             draft.lists[step.var] = step.list

@@ -104,6 +104,12 @@ class _Preparation:
             look()
             self._link(traversal)
         for name in pattern.lists.keys() - pattern.given:
+            owner = pattern.lists[name].var
+            if owner in pattern.edges:
+                # Only rows that are there already have edges whose lists are taken apart.
+                size = self.data.space_of(pattern, owner).size
+                given = distinct(self.seed[owner], size)
+                self.graph.candidates[owner] = Candidates(size, given)
             self.graph.links.add(self.data.elements(pattern, name))
         spaces = {name: self.data.space_of(pattern, name) for name in pattern.nodes}
         for join in equalities:

@@ -149,12 +149,12 @@ def codes_in_match(data: MatchData, pattern: Pattern, var: str) -> Codes:
 def mask_in_match(data: MatchData, pattern: Pattern, var: str, among: Codes | None = None) -> Mask:
     """Which codes of one variable are part of some row; ``among``: only these are asked for."""
     wanted = Wanted(frozenset({var}), among={} if among is None else {var: among})
-    if pattern.late:
+    if pattern.late or any(block.required for block in pattern.optionals):
         found = np.zeros(data.space_of(pattern, var).size, dtype=np.bool_)
         for batch in solve(data, pattern, wanted):
             found[batch.codes[var]] = True
         return found
-    # Optional blocks drop no row.
+    # The other optional blocks drop no row.
     pattern = replace(pattern, optionals=(), multiplied=())
     negations = Negations(data, solve, mask_in_match)
     prepared = _reduced(data, pattern, wanted, {}, negations)

@@ -264,6 +264,8 @@ def _is_joined(negation: Negation) -> bool:
     inner = negation.pattern
     if len(inner.traversals) != 1 or inner.tests or inner.joins or inner.conditions:
         return False
+    if inner.optionals:
+        return False
     (traversal,) = inner.traversals
     return (
         not inner.negations

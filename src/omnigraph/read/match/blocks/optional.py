@@ -40,12 +40,7 @@ def left_joined(
     passing: Callable[[Pattern, Bindings], Bindings],
 ) -> Iterator[Bindings]:
     """The rows of a match with optional blocks, in batches; ``passing`` keeps those that satisfy its late conditions."""
-    core, stages = split(pattern, wanted.kept)
-    needed = set(wanted.kept) | _late_names(pattern)
-    for block, _ in stages:
-        needed |= block.outer
-    own = core.nodes.keys() | core.edges.keys() | {SEED}
-    inner = replace(wanted, kept=frozenset(needed & own))
+    core, inner, stages = split(pattern, wanted)
     for batch in solve(data, core, inner, seed):
         for rows in _extended(data, pattern, batch, stages, solve):
             found = passing(pattern, rows) if pattern.late else rows
@@ -53,12 +48,14 @@ def left_joined(
                 yield found.only(wanted.kept)
 
 
-def split(
-    pattern: Pattern, kept: frozenset[str]
-) -> tuple[Pattern, list[tuple[OptionalBlock, frozenset[str]]]]:
-    """The pattern without what is joined row by row, and those blocks with the variables that are needed of each."""
-    needed = set(kept) | _late_names(pattern)
-    stages: list[tuple[OptionalBlock, frozenset[str]]] = []
+Stage = tuple[OptionalBlock, frozenset[str]]
+"""A block that is joined row by row, and the variables that are needed of it."""
+
+
+def split(pattern: Pattern, wanted: Wanted) -> tuple[Pattern, Wanted, list[Stage]]:
+    """The pattern without what is joined row by row, what is asked of its rows then, and those blocks."""
+    needed = set(wanted.kept) | _late_names(pattern)
+    stages: list[Stage] = []
     multiplied: list[OptionalBlock] = []
     for block in reversed(pattern.optionals):
         shown = frozenset(needed & block.introduced)
@@ -70,7 +67,8 @@ def split(
     core = replace(
         pattern, optionals=(), late=(), multiplied=pattern.multiplied + tuple(multiplied)
     )
-    return core, stages
+    own = core.nodes.keys() | core.edges.keys() | {SEED}
+    return core, replace(wanted, kept=frozenset(needed & own)), stages
 
 
 def _late_names(pattern: Pattern) -> set[str]:
@@ -81,7 +79,7 @@ def _extended(
     data: MatchData,
     pattern: Pattern,
     rows: Bindings,
-    stages: list[tuple[OptionalBlock, frozenset[str]]],
+    stages: list[Stage],
     solve: Solve,
 ) -> Iterator[Bindings]:
     """The rows with all blocks joined, one after the other."""
@@ -95,19 +93,20 @@ def _extended(
         inner = without(block.pattern, missing)
         names = sorted(block.outer - missing)
         part = rows if len(index) == rows.count else rows.at(index)
-        for grown in _joined(data, inner, part, names, shown, solve):
+        for grown in _joined(data, replace(block, pattern=inner), part, names, shown, solve):
             yield from _extended(data, pattern, grown, rest, solve)
 
 
 def _joined(
     data: MatchData,
-    block: Pattern,
+    joining: OptionalBlock,
     rows: Bindings,
     names: list[str],
     shown: frozenset[str],
     solve: Solve,
 ) -> Iterator[Bindings]:
-    """Rows beside the matches of a block: once for each, and once with nothing where there is none."""
+    """Rows beside the matches of a block: once for each, and once with nothing where there is none and none is required."""
+    block, least = joining.pattern, 0 if joining.required else 1
     seeds: dict[str, Codes] = {}
     which: Index = np.zeros(rows.count, np.int64)
     count = 1
@@ -124,13 +123,18 @@ def _joined(
         weights = matches.weights
         ones = np.ones(matches.count, np.int64) if weights is None else weights
         found_of = COUNT.scattered(ones, seed_of.astype(np.int64), count)
-        yield rows.join(np.maximum(found_of.take(which), 1), {})
+        times = np.maximum(found_of.take(which), least)
+        there = times > 0
+        yield rows.at(there).join(times[there], {})
         return
     order = np.argsort(seed_of, kind="stable")
     sizes = np.bincount(seed_of, minlength=count)
     starts = np.cumsum(sizes) - sizes
     nothing = {name: np.int32(data.optional_space(block, name).nothing) for name in shown}
     of_rows = sizes.take(which)
+    if joining.required:
+        there = of_rows > 0
+        rows, which, of_rows = rows.at(there), which[there], of_rows[there]
     for part in pieces(np.maximum(of_rows, 1), data.thresholds.batch_rows):
         look()
         yield _beside(rows.at(part), which[part], of_rows[part], starts, order, matches, nothing)

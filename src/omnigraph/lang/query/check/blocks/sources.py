@@ -67,13 +67,6 @@ def _unrolled(context: Context, scope: Scope, clause: ast.ForIn) -> ir.Unroll:
             did_you_mean(clause.list, scope.names()),
         )
     refuse_optional(context, scope, owner, clause.list_span)
-    if owner.kind == "edge":
-        context.fail(
-            "T35",
-            f"`for` cannot take a list of the edge `${clause.list}` yet",
-            clause.list_span,
-            f"return `${clause.list}.{name}` and take it apart there",
-        )
     if owner.kind == "row":
         column = owner.columns.get(name)
         if column is None:
