@@ -102,7 +102,7 @@ class _Search:
             apart = rest if not state.bound else rest[:1]
             near = [(name, []) for name in apart]
         following = [self._bound(state, name, ready, len(rest) == 1) for name, ready in near]
-        shrinking = [one for one in following if one.rows <= state.rows and state.bound]
+        shrinking = [one for one in following if one.rows <= state.rows]
         if shrinking:
             # A step that makes no more rows than there are can always come next without harm.
             yield min(shrinking, key=lambda one: (one.rows, one.work))
