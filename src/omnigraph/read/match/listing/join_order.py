@@ -60,7 +60,22 @@ def order_of(estimates: Estimates, counted: frozenset[str]) -> list[str]:
     if not given and len(unbound) == 2 and len(estimates.links) == 1:
         # Either way the same rows are made.
         return sorted(unbound, key=lambda name: estimates.candidates[name].count)
-    return _Search(estimates, counted).run(unbound)
+    return _only_way(estimates, unbound) or _Search(estimates, counted).run(unbound)
+
+
+def _only_way(estimates: Estimates, unbound: list[str]) -> list[str] | None:
+    """The order along a chain that begins with the one variable of a single candidate; None if there is a choice."""
+    starts = [name for name in unbound if estimates.candidates[name].count <= 1]
+    if len(starts) != 1 or estimates.given:
+        return None
+    order = starts
+    while len(order) < len(unbound):
+        ends = {one.link.ends.other(name) for name in order for one in estimates.at[name]}
+        near = ends.difference(order)
+        if len(near) != 1:
+            return None
+        order += near
+    return order
 
 
 class _Search:
