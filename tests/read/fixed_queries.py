@@ -98,7 +98,10 @@ SEARCHES = [
 
 
 def many_ways(seed: int) -> Graph:
-    """Persons in layers, nearly all of a layer joined to all of the next: many ways of equal length and cost."""
+    """Persons in layers, nearly all of a layer joined to all of the next: many ways of equal length and cost.
+
+    With seed 2 one of the costs is negative.
+    """
     rng = random.Random(f"ways {seed}")
     graph = extended_queries.plain_graph(rng, persons=0)
     names = [f"{letter}{at}" for at, letter in enumerate(rng.sample("abcdefgh", 8))]
@@ -114,6 +117,9 @@ def many_ways(seed: int) -> Graph:
                 values["km"] = rng.choice([0.0, 0.5, 1.0, 1.0, None])
                 values["marks"] = rng.choice(extended_queries.MARKS)
             graph.edges[kind].append((f"{kind}{97 * at % 101:03d}", src, dst, values))
+    if seed == 2:
+        debt = {"since": 1, "note": "a", "km": -1.0, "marks": None}
+        graph.edges["Follows"].append(("Follows200", names[0], names[1], debt))
     return graph
 
 
