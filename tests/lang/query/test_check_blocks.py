@@ -20,7 +20,7 @@ edge Road: Town -> Town { km: F64  toll: I32?  opened: Date?  map: Blob? }
 edge Ferry: Town -> Town { km: F64?  line: String?  toll: I64? }
 edge Seat: Firm -> Town { since: Date? }
 edge Owner: Town -> Firm { since: Date? }
-edge Lease: Firm -> Town { marks: [String]? }
+edge Lease: Firm -> Town { marks: [String]?  rent: I64? }
 """
 
 
@@ -106,7 +106,7 @@ BROKEN = [
     (read("$a $e:road $b", "count($e) as n"), "T23", ["e"]),
     # T35, T6, T26: lists
     (read(T + "for $t in $a.name", "$t"), "T35", ["name"]),
-    (read("$f $e:lease $b  for $t in $e.marks", "$t"), "T35", ["$e"]),
+    (read("$f $e:lease $b  for $t in $e.rent", "$t"), "T35", ["rent", "I64"]),
     (read(T + "for $t in $a.spot", "$t"), "T35", ["spot"]),
     (read(T + "for $t in $a.colours", "$t"), "T6", ["colours"]),
     (read(T + "for $t in $x.tags", "$t"), "T6", ["x"]),
