@@ -240,9 +240,13 @@ class Running:
         argv = [self.filled(word) for word in step["cli"]]
         env = self.case.body.get("env")
         result = self.run(argv, self.place, env, step.get("stdin"))
-        check(result, self.filled_in(step.get("expect", {"exit": 0})), self.place)
+        self.check(result, self.filled_in(step.get("expect", {"exit": 0})))
         for name, path in step.get("capture", {}).items():
             self.captured[name] = at(result.json, path)
+
+    def check(self, result: Result, expect: Mapping[str, Any]) -> None:
+        """Compare what a command of the case did with what is expected of it."""
+        check(result, expect, self.place)
 
     def filled_in(self, value: Any) -> Any:
         """The value with every text in it filled."""

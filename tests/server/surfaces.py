@@ -22,7 +22,7 @@ from omnigraph import errors
 from omnigraph.server.handling.error_bodies import error_answer
 from tests.answers import check_http_answer
 from tests.cli.running import Launcher, Result, environment
-from tests.cli.surfaces import CASE_KEYS, CliCase, Running, at, check, match, surface_cases
+from tests.cli.surfaces import CASE_KEYS, CliCase, Running, at, match, surface_cases
 from tests.conformance.expectations import only_known
 from tests.server.running import COMMAND, RunningServer, several_workers, start_server
 
@@ -99,7 +99,7 @@ class ServedCase(Running):
                     self.steps(body.get("after", ()))
             case "boot":
                 self.steps(body.get("before", ()))
-                check(self.boot(), body["expect"], self.place)
+                self.check(self.boot(), body["expect"])
             case "map":
                 check_answer_of(mapped(body["error"]), body["expect"])
             case "http" | "http_parallel":
