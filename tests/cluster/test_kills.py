@@ -7,9 +7,10 @@ import shutil
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.cluster.apply import apply, approve
+from omnigraph.cluster.apply import apply
 from omnigraph.cluster.commands import force_unlock, import_cluster, refresh, status
 from omnigraph.cluster.graphs import look_at
+from omnigraph.cluster.planning import approve
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 

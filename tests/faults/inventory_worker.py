@@ -101,8 +101,9 @@ def the_graph_is_copied(graph: Graph) -> None:
 
 
 def a_cluster_makes_and_deletes_a_graph(graph: Graph) -> None:
-    from omnigraph.cluster.apply import apply, approve
+    from omnigraph.cluster.apply import apply
     from omnigraph.cluster.commands import import_cluster
+    from omnigraph.cluster.planning import approve
 
     place = Path(f"{graph.uri} cluster")
     place.mkdir()

@@ -6,8 +6,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.cluster.apply import apply, approve
+from omnigraph.cluster.apply import apply
 from omnigraph.cluster.commands import force_unlock, import_cluster, status
+from omnigraph.cluster.planning import approve
 from omnigraph.cluster.serving import read_serving
 from omnigraph.errors import BadRequest, NotAGraph
 from omnigraph.storage.objects.stores import open_store

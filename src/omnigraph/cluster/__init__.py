@@ -6,5 +6,5 @@
     outcomes    (recovery file, what is seen of the graph) -> what the next command does about it
     moves       create, migrate and delete graphs, each with a recovery file around it
 
-`changes` and `outcomes` are functions from values to values; the commands (`apply`, `commands`) do the rest.
+`changes` and `outcomes` are functions from values to values; the commands (`planning`, `apply`, `commands`) do the rest.
 """

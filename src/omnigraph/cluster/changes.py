@@ -33,6 +33,7 @@ DEPENDENCY_NOT_APPLIED: Final = "dependency_not_applied"
 RECOVERY_PENDING: Final = "cluster_recovery_pending"
 UNSUPPORTED_KIND: Final = "apply_unsupported_kind"
 
+_ORDER: Final = ("schema", "provider", "query", "graph", "policy")
 _METADATA: Final = {
     "applies_to": "policy_bindings",
     "embedding_profile": "embedding_profile",
@@ -158,12 +159,15 @@ def is_for(approval: Approval, change: Change, desired: Desired) -> bool:
     )
 
 
+def in_order(addresses: Iterable[str]) -> list[str]:
+    """Return addresses so that what depends on something comes after it."""
+    return sorted(addresses, key=lambda at: (_ORDER.index(kind_of(at)), at))
+
+
 def spread(changes: Iterable[Change], desired: Desired) -> list[Change]:
     """Return the changes, those blocked that depend on one that is not made."""
     known = {one.resource: one for one in changes}
-    # What depends comes after what it depends on: schemas and providers, queries, graphs, bundles.
-    order = ("schema", "provider", "query", "graph", "policy")
-    for address in sorted(known, key=lambda at: (order.index(kind_of(at)), at)):
+    for address in in_order(known):
         change = known[address]
         if not change.is_done or change.operation == "delete":
             continue
@@ -183,7 +187,10 @@ def spread(changes: Iterable[Change], desired: Desired) -> list[Change]:
 
 def fail(changes: Iterable[Change], graph: str, reason: str, desired: Desired) -> list[Change]:
     """Return the changes after a move of a graph failed: it is blocked, and what depends on it."""
+    changes = list(changes)
     failed = {graph_address(graph), schema_address(graph)}
+    if graph not in desired.graphs:
+        failed |= {one.resource for one in changes if graph_of(one.resource) == graph}
     return spread(
         (one.blocked(reason) if one.resource in failed and one.is_done else one for one in changes),
         desired,

@@ -6,7 +6,6 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.cluster.apply import dependencies, require_ledger
 from omnigraph.cluster.declared.config import read_root
 from omnigraph.cluster.declared.diagnostics import Code, Refused
 from omnigraph.cluster.declared.directory import CONFIG_FILE
@@ -19,12 +18,13 @@ from omnigraph.cluster.declared.resources import (
 from omnigraph.cluster.declared.sources import Declared, read_declared, require_declared
 from omnigraph.cluster.graphs import graph_uri, look_at, observation
 from omnigraph.cluster.outcomes import Seen
+from omnigraph.cluster.planning import dependencies
 from omnigraph.cluster.stored.catalogue import has_blob, read_blob, unreferenced
 from omnigraph.cluster.stored.ledger import STATE_PATH, Entry, Ledger, Status, swap_ledger
 from omnigraph.cluster.stored.lock import force_unlock as remove_lock
 from omnigraph.cluster.stored.records import read_approvals, read_recoveries
 from omnigraph.cluster.sweep import finish, sweep
-from omnigraph.cluster.work import Told, Work
+from omnigraph.cluster.work import Told, Work, require_ledger
 from omnigraph.service.documents import Document
 
 

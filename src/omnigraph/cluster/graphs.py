@@ -17,6 +17,7 @@ from omnigraph.maintenance.delete_graph import (
     finish_delete,
     has_manifest,
     is_deleted_half,
+    withdraw,
 )
 from omnigraph.storage.layout import SCHEMA_MIRRORS
 from omnigraph.storage.objects.stores import open_store
@@ -70,6 +71,16 @@ def delete_at(uri: str) -> None:
             delete_graph(state_of(graph).workspace)
     elif is_deleted_half(store):
         finish_delete(root)
+
+
+def take_back_delete(uri: str) -> bool:
+    """Return whether a delete that failed had not made the graph unreadable; it is then as before."""
+    store = open_store(Root.parse(uri))
+    try:
+        withdraw(store)
+        return has_manifest(store)
+    except OmniGraphError:
+        return False
 
 
 def observation(seen: Seen, desired_digest: str | None) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from omnigraph import failpoints
 from omnigraph.clock import new_ulid
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, schema_address
-from omnigraph.cluster.graphs import delete_at, graph_uri, look_at
+from omnigraph.cluster.graphs import delete_at, graph_uri, look_at, take_back_delete
 from omnigraph.cluster.outcomes import Place, Seen
 from omnigraph.cluster.stored.records import (
     Approval,
@@ -59,12 +59,12 @@ class Mover:
     diagnostics: Diagnostics
     made: list[Recovery] = field(default_factory=list)
 
-    def create(self, graph: str, content: bytes, digest: str) -> bool:
-        """Make a graph with a schema."""
+    def create(self, graph: str, content: bytes, digest: str) -> Code | None:
+        """Make a graph with a schema; return the code of what failed, if something did."""
         uri = graph_uri(self.root, graph)
         record = self._record("graph_create", graph, expected_schema_digest=digest)
         if not write_recovery(self.store, record, self.diagnostics):
-            return False
+            return Code.RECOVERY_SIDECAR_WRITE_ERROR
         try:
             init_graph(uri, content.decode(), actor=self.actor, upkeep="off").close()
         except OmniGraphError as error:
@@ -73,15 +73,17 @@ class Mover:
                 if error.code == "already_initialised"
                 else ""
             )
-            self._failed(Code.GRAPH_CREATE_FAILED, graph_address(graph), f"{error.message}{hint}")
             # A graph that was there before is not of this move.
             unmoved: tuple[Place, ...] = ("complete",) if hint else ("absent",)
             self._settle(record, look_at(uri).place in unmoved)
-            return False
-        return self._moved(record)
+            return self._failed(
+                Code.GRAPH_CREATE_FAILED, graph_address(graph), f"{error.message}{hint}"
+            )
+        self._moved(record)
+        return None
 
-    def migrate(self, graph: str, content: bytes, digest: str, before: Seen) -> bool:
-        """Give a graph another schema."""
+    def migrate(self, graph: str, content: bytes, digest: str, before: Seen) -> Code | None:
+        """Give a graph another schema; return the code of what failed, if something did."""
         uri = graph_uri(self.root, graph)
         record = self._record(
             "schema_apply",
@@ -90,28 +92,29 @@ class Mover:
             before_manifest_version=before.manifest_version,
         )
         if not write_recovery(self.store, record, self.diagnostics):
-            return False
+            return Code.RECOVERY_SIDECAR_WRITE_ERROR
         try:
             with open_graph(uri, actor=self.actor, upkeep="off") as opened:
                 opened.schema.apply(content.decode())
         except OmniGraphError as error:
-            self._failed(Code.SCHEMA_APPLY_FAILED, schema_address(graph), error.message)
             self._settle(record, look_at(uri).digest == before.digest)
-            return False
-        return self._moved(record)
+            return self._failed(Code.SCHEMA_APPLY_FAILED, schema_address(graph), error.message)
+        self._moved(record)
+        return None
 
-    def delete(self, graph: str, approval: Approval) -> bool:
-        """Delete a graph, as somebody approved."""
+    def delete(self, graph: str, approval: Approval) -> Code | None:
+        """Delete a graph, as somebody approved; return the code of what failed, if something did."""
         uri = graph_uri(self.root, graph)
         record = self._record("graph_delete", graph, approval_id=approval.approval_id)
         if not write_recovery(self.store, record, self.diagnostics):
-            return False
+            return Code.RECOVERY_SIDECAR_WRITE_ERROR
         try:
             delete_at(uri)
         except OmniGraphError as error:
-            self._failed(Code.GRAPH_DELETE_FAILED, graph_address(graph), error.message)
-            return False
-        return self._moved(record)
+            self._settle(record, take_back_delete(uri))
+            return self._failed(Code.GRAPH_DELETE_FAILED, graph_address(graph), error.message)
+        self._moved(record)
+        return None
 
     def _record(self, operation: Operation, graph: str, **facts: Any) -> Recovery:
         return Recovery(
@@ -125,13 +128,13 @@ class Mover:
             **facts,
         )
 
-    def _moved(self, record: Recovery) -> bool:
+    def _moved(self, record: Recovery) -> None:
         self.made.append(record)
         AFTER_MOVE.hit()
-        return True
 
-    def _failed(self, code: Code, address: str, message: str) -> None:
+    def _failed(self, code: Code, address: str, message: str) -> Code:
         self.diagnostics.error(code, address, message)
+        return code
 
     def _settle(self, record: Recovery, unmoved: bool) -> None:
         if unmoved:

@@ -5,6 +5,8 @@
 | graph_create | absent / complete / partial | drop / forward / keep |
 | schema_apply | schema as in the ledger / as expected / another | drop / forward / keep |
 | graph_delete | gone / tombstone without manifest / manifest there | forward / finish / retire |
+
+A delete whose approval it has used up was done: a graph that is there was made since, and the file is dropped.
 """
 
 from __future__ import annotations
@@ -39,13 +41,18 @@ class Outcome:
     code: Code | None = None
 
 
-def decide(record: Recovery, applied_digest: str | None, seen: Seen) -> Outcome:
-    """Return what to do; ``applied_digest`` is that of the schema in the ledger."""
+def decide(
+    record: Recovery, applied_digest: str | None, seen: Seen, *, is_used: bool = False
+) -> Outcome:
+    """Return what to do.
+
+    ``applied_digest`` is that of the schema in the ledger, ``is_used`` whether a delete has used up its approval.
+    """
     if record.operation == "graph_create":
         return _created(seen)
     if record.operation == "schema_apply":
         return _migrated(record, applied_digest, seen)
-    return _deleted(seen)
+    return _deleted(seen, is_used)
 
 
 def _created(seen: Seen) -> Outcome:
@@ -64,9 +71,11 @@ def _migrated(record: Recovery, applied_digest: str | None, seen: Seen) -> Outco
     return Outcome("keep", Code.ACTUAL_APPLIED_STATE_PENDING)
 
 
-def _deleted(seen: Seen) -> Outcome:
+def _deleted(seen: Seen, is_used: bool) -> Outcome:
     if seen.place == "absent":
         return Outcome("forward", Code.CLUSTER_RECOVERY_ROLLED_FORWARD)
     if seen.place == "tombstone":
         return Outcome("finish", Code.CLUSTER_RECOVERY_ROLLED_FORWARD)
+    if is_used:
+        return Outcome("drop")
     return Outcome("retire", Code.GRAPH_DELETE_INCOMPLETE)

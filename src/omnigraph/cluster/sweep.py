@@ -12,6 +12,7 @@ from omnigraph.cluster.stored.ledger import Entry, Ledger
 from omnigraph.cluster.stored.records import (
     Approval,
     Recovery,
+    read_approvals,
     read_recoveries,
     remove_recovery,
     shown,
@@ -46,11 +47,13 @@ def find_pending(
             name,
             "this is no recovery file of this release; move it away, or upgrade omnigraph",
         )
+    used = {one.consumed_by_operation for one in read_approvals(store)} if records else set()
     found = []
     for record in records:
         seen = look_at(record.graph_uri)
         applied = ledger.digest(schema_address(record.graph_id))
-        found.append((record, seen, decide(record, applied, seen)))
+        outcome = decide(record, applied, seen, is_used=record.operation_id in used)
+        found.append((record, seen, outcome))
     return found
 
 
@@ -75,7 +78,7 @@ def sweep(
             )
             remove_recovery(store, record, diagnostics)
         else:
-            _forward(swept, record, seen, outcome, diagnostics)
+            _forward(store, swept, record, seen, outcome, diagnostics)
     return swept
 
 
@@ -102,7 +105,12 @@ def _tell(record: Recovery, seen: Seen, outcome: Outcome, diagnostics: Diagnosti
 
 
 def _forward(
-    swept: Swept, record: Recovery, seen: Seen, outcome: Outcome, diagnostics: Diagnostics
+    store: ObjectStore,
+    swept: Swept,
+    record: Recovery,
+    seen: Seen,
+    outcome: Outcome,
+    diagnostics: Diagnostics,
 ) -> None:
     if outcome.step == "finish":
         try:
@@ -113,6 +121,10 @@ def _forward(
             )
             swept.pending.add(record.graph_id)
             return
+    # Now, and not with the ledger: this command may make the graph again, and be killed.
+    if not _use_up(store, record, read_approvals(store), diagnostics):
+        swept.pending.add(record.graph_id)
+        return
     swept.ledger = replace(
         brought_up(swept.ledger, record, seen),
         recoveries={**swept.ledger.recoveries, record.operation_id: shown(record)},
@@ -145,11 +157,16 @@ def finish(
     diagnostics: Diagnostics,
 ) -> None:
     """Use up approvals and remove recovery files, now that the ledger says what was done."""
-    by_id = {one.approval_id: one for one in approvals}
     for record in records:
-        approval = by_id.get(record.approval_id or "")
-        if approval is not None and not use_approval(
-            store, approval, record.operation_id, now_text(), diagnostics
-        ):
-            continue
-        remove_recovery(store, record, diagnostics)
+        if _use_up(store, record, approvals, diagnostics):
+            remove_recovery(store, record, diagnostics)
+
+
+def _use_up(
+    store: ObjectStore, record: Recovery, approvals: list[Approval], diagnostics: Diagnostics
+) -> bool:
+    """Use up the approval of a delete that was done; return whether that is written down."""
+    approval = next((one for one in approvals if one.approval_id == record.approval_id), None)
+    if approval is None:
+        return True
+    return use_approval(store, approval, record.operation_id, now_text(), diagnostics)

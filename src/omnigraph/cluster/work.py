@@ -100,6 +100,17 @@ class Work:
         return name if self.root is None else f"{self.root.canonical.rstrip('/')}/{name}"
 
 
+def require_ledger(work: Work) -> None:
+    """Refuse a cluster without a ledger."""
+    if not work.found.is_there:
+        work.diagnostics.error(
+            Code.STATE_MISSING,
+            STATE_PATH,
+            "there is no ledger yet; run `omnigraph cluster import` first",
+        )
+        raise Refused
+
+
 @dataclass(slots=True)
 class Told:
     """Lets a command end early, with what it found; a store that fails is found, too."""

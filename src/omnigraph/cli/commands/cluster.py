@@ -82,9 +82,9 @@ def validate(call: Invocation, config: ConfigOption = ".") -> None:
 
 def plan(call: Invocation, config: ConfigOption = ".") -> None:
     """Show what apply would change. Nothing is changed."""
-    from omnigraph.cluster import apply as applying
+    from omnigraph.cluster import planning
 
-    document = applying.plan(config, _reserved())
+    document = planning.plan(config, _reserved())
     count = counted(len(document["changes"]), "change")
     _answer(call, document, _verdict(document, count, "there is no plan"))
 
@@ -105,9 +105,9 @@ def approve(
     config: ConfigOption = ".",
 ) -> None:
     """Approve the delete of a graph, as it is now and as cluster.yaml is now."""
-    from omnigraph.cluster import apply as applying
+    from omnigraph.cluster import planning
 
-    document = applying.approve(config, address, call.actor, _reserved())
+    document = planning.approve(config, address, call.actor, _reserved())
     good = f"approved: delete of {address} by {document['approved_by']}"
     _answer(call, document, _verdict(document, good, "not approved"))
 
