@@ -60,11 +60,11 @@ class Watched:
         self.tries = threading.Semaphore(0)
         self.down = False
 
-    def write_text(self, name, text):
+    def write_text_if_match(self, name, text, version):
         self.tries.release()
         if self.down:
             raise Unavailable("out of reach")
-        return self.store.write_text(name, text)
+        return self.store.write_text_if_match(name, text, version)
 
     def __getattr__(self, name):
         return getattr(self.store, name)
@@ -87,6 +87,30 @@ def test_a_lease_is_renewed_also_after_a_renewal_failed_and_never_after_its_end(
     held.end()
     assert store.list() == []
     assert not [one for one in threading.enumerate() if one.name == "read lease"]
+
+
+def test_a_lease_that_somebody_removed_is_not_put_back(store):
+    held = put_lease(store, "graph", "export", TABLES, renew_seconds=0.001)
+    (name,) = store.list()
+    store.delete(name)
+    held._thread.join(600)
+    assert not held._thread.is_alive()
+    assert store.list() == []
+    held.end()
+
+
+def test_a_renewal_that_was_never_answered_stops_nothing(store):
+    watched = Watched(store)
+    held = put_lease(watched, "graph", "export", TABLES, renew_seconds=0.001)
+    (name,) = store.list()
+    store.write_text(name, store.read_text(name))  # the same content, under another version
+    before = held.lease.renewed_at
+    for _ in range(8):
+        assert watched.tries.acquire(timeout=600)
+    (renewed,) = live_leases(store, now_us())
+    assert renewed.renewed_at > before
+    held.end()
+    assert store.list() == []
 
 
 def test_a_lease_that_cannot_be_deleted_does_no_harm(store, caplog):

@@ -12,15 +12,10 @@ from omnigraph.cluster.stored.times import now_text
 from omnigraph.errors import NotAGraph, OmniGraphError
 from omnigraph.graph import open as open_graph
 from omnigraph.graph.graph import state_of
-from omnigraph.maintenance.delete_graph import (
-    delete_graph,
-    finish_delete,
-    has_manifest,
-    is_deleted_half,
-    withdraw,
-)
+from omnigraph.maintenance.delete_graph import delete_graph, finish_delete, withdraw
 from omnigraph.storage.layout import SCHEMA_MIRRORS
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.remains import has_manifest, is_deleted_half
 from omnigraph.storage.uris import Root
 
 GRAPHS: Final = "graphs"

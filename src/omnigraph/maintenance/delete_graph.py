@@ -3,16 +3,16 @@
 1. Take the graph lock, and the head lock and every table lock of every branch: no writer is under way.
 2. Write the tombstone, which writers meet where they list sidecars.
 3. Remove the manifest: from then on there is no graph, for new handles and for open ones.
-4. Remove the rest, and the tombstone last.
+4. Remove the rest, and the tombstone last. Writers that staged files meanwhile remove those themselves
+   (``storage/remains.py``).
 """
 
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from pathlib import Path, PurePosixPath
+from contextlib import contextmanager
+from pathlib import PurePosixPath
 from typing import Final
 
 from omnigraph import failpoints
@@ -24,15 +24,14 @@ from omnigraph.storage import layout
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
+from omnigraph.storage.remains import has_manifest, remove_rest
 from omnigraph.storage.uris import Root
 
 BEFORE_TOMBSTONE = failpoints.declare("graph_delete.before_tombstone")
 AFTER_TOMBSTONE = failpoints.declare("graph_delete.after_tombstone")
 AFTER_MANIFEST = failpoints.declare("graph_delete.after_manifest")
-BEFORE_TOMBSTONE_REMOVED = failpoints.declare("graph_delete.before_tombstone_removed")
 
 _TRIES: Final = 5
-_VERSIONS: Final = f"{layout.MANIFEST}/_versions"
 _V2_DIGITS: Final = 20
 _LARGEST: Final = (1 << 64) - 1
 
@@ -46,22 +45,12 @@ def delete_graph(workspace: Workspace) -> None:
         AFTER_TOMBSTONE.hit()
         _remove_manifest(root, store)
         AFTER_MANIFEST.hit()
-        _remove_rest(root, store)
+        remove_rest(root, store)
 
 
 def finish_delete(root: Root) -> None:
     """Finish a delete that was cut short after the manifest had gone."""
-    _remove_rest(root, open_store(root))
-
-
-def has_manifest(store: ObjectStore) -> bool:
-    """Return whether there is a graph to open, deleted or not."""
-    return store.exists(_VERSIONS)
-
-
-def is_deleted_half(store: ObjectStore) -> bool:
-    """Return whether a delete was begun that made the graph unreadable."""
-    return not has_manifest(store) and store.exists(layout.TOMBSTONE)
+    remove_rest(root, open_store(root))
 
 
 def withdraw(store: ObjectStore) -> None:
@@ -98,7 +87,7 @@ def _remove_manifest(root: Root, store: ObjectStore) -> None:
     """Remove the manifest so that nobody ever sees an earlier state of it as the graph."""
     if not root.is_local:
         # A disk moves the directory aside in one step. In a store the newest version goes last.
-        for name in sorted(store.list(_VERSIONS), key=_version_of):
+        for name in sorted(store.list(layout.MANIFEST_VERSIONS), key=_version_of):
             store.delete(name)
     store.delete_prefix(layout.MANIFEST)
 
@@ -109,30 +98,3 @@ def _version_of(name: str) -> int:
     if not stem.isdigit():
         return -1
     return _LARGEST - int(stem) if len(stem) == _V2_DIGITS else int(stem)
-
-
-def _remove_rest(root: Root, store: ObjectStore) -> None:
-    for prefix in sorted({name.partition("/")[0] for name in store.list()} - {layout.RECOVERY_DIR}):
-        store.delete_prefix(prefix)
-        store.delete(prefix)
-    for name in store.list(layout.RECOVERY_DIR):
-        if name != layout.TOMBSTONE:
-            store.delete(name)
-    if root.is_local:
-        _remove_unlisted(Path(root.path))
-    BEFORE_TOMBSTONE_REMOVED.hit()
-    store.delete(layout.TOMBSTONE)
-    if root.is_local:
-        shutil.rmtree(root.path, ignore_errors=True)
-
-
-def _remove_unlisted(root: Path) -> None:
-    """Remove what stores do not list: directories without files, and temporary ones."""
-    for entry in root.iterdir():
-        if entry.name == layout.RECOVERY_DIR:
-            continue
-        if entry.is_dir() and not entry.is_symlink():
-            shutil.rmtree(entry, ignore_errors=True)
-        else:
-            with suppress(FileNotFoundError):
-                entry.unlink()

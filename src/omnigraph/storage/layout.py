@@ -8,6 +8,7 @@ from typing import Final, Literal
 TableKind = Literal["node", "edge"]
 
 MANIFEST: Final = "__manifest"
+MANIFEST_VERSIONS: Final = f"{MANIFEST}/_versions"
 RECOVERY_AUDIT: Final = "_graph_commit_recoveries.lance"
 RECOVERY_DIR: Final = "__recovery"
 TOMBSTONE: Final = f"{RECOVERY_DIR}/deleted.json"

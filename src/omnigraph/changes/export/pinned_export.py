@@ -25,6 +25,7 @@ from omnigraph.spelling import did_you_mean
 from omnigraph.storage.locks.read_leases import HeldLease, LeasedTable, put_lease
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.objects.store_errors import PermissionDenied
+from omnigraph.storage.remains import leaving_nothing
 
 Resolve = Callable[[], tuple[Snapshot, Catalog]]
 """Returns the snapshot to export and the schema that is accepted now."""
@@ -106,7 +107,10 @@ def _pin_with_lease(
     workspace: Workspace, resolve: Resolve, selection: Selection, operation: str
 ) -> PinnedExport:
     lock, purpose = workspace.locks.graph_lock(), Purpose(operation)
-    with workspace.locks.acquire(lock, purpose=purpose):
+    with (
+        leaving_nothing(workspace.root, workspace.store),
+        workspace.locks.acquire(lock, purpose=purpose),
+    ):
         snapshot, types = _planned(workspace, resolve, selection)
         tables = [_leased(one.state) for one in types]
         lease = put_lease(workspace.store, snapshot.graph_id, operation, tables)

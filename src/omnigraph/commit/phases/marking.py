@@ -12,6 +12,7 @@ from contextvars import ContextVar
 from omnigraph.errors import Conflict, NewerFormat, OmniGraphError, StorageError
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.write_marks import WriteMark
+from omnigraph.storage.remains import leaving_nothing
 
 _marks: ContextVar[dict[str, WriteMark] | None] = ContextVar("write marks", default=None)
 
@@ -20,27 +21,31 @@ _marks: ContextVar[dict[str, WriteMark] | None] = ContextVar("write marks", defa
 def marked(workspace: Workspace, operation: str) -> Iterator[WriteMark]:
     """Do something that makes files which no version of a table names yet.
 
-    If it fails in a way that may leave some of them behind, the next cleanup is told.
+    If it fails in a way that may leave some of them behind, the next cleanup is told. If the graph was deleted
+    meanwhile, it fails by ``NotAGraph``, and the files are removed at once.
     """
     under_way = _marks.get() or {}
     known = under_way.get(workspace.root.canonical)
     if known is not None:
         yield known
         return
-    mark = WriteMark(workspace.root, workspace.store, operation)
-    before = _marks.set({**under_way, workspace.root.canonical: mark})
-    try:
-        yield mark
-    except BaseException as error:
-        # What is refused for its content removes what it wrote, and a newer format is refused before
-        # anything is written; the others may have left files.
-        failed = isinstance(error, StorageError | Conflict) and not isinstance(error, NewerFormat)
-        refused = isinstance(error, OmniGraphError) and not failed
-        mark.left_files = mark.left_files or not refused
-        raise
-    finally:
-        _marks.reset(before)
-        mark.end()
+    with leaving_nothing(workspace.root, workspace.store):
+        mark = WriteMark(workspace.root, workspace.store, operation)
+        before = _marks.set({**under_way, workspace.root.canonical: mark})
+        try:
+            yield mark
+        except BaseException as error:
+            # What is refused for its content removes what it wrote, and a newer format is refused before
+            # anything is written; the others may have left files.
+            failed = isinstance(error, StorageError | Conflict) and not isinstance(
+                error, NewerFormat
+            )
+            refused = isinstance(error, OmniGraphError) and not failed
+            mark.left_files = mark.left_files or not refused
+            raise
+        finally:
+            _marks.reset(before)
+            mark.end()
 
 
 def check_mark(workspace: Workspace) -> None:

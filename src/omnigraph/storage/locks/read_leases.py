@@ -26,7 +26,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.decoded import has_type
 from omnigraph.storage.layout import LEASES_DIR, is_lease, lease_name
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import NotFound
+from omnigraph.storage.objects.store_errors import NotFound, ObjectChanged
 from omnigraph.storage.owner import OwnerProcess
 
 RENEW_SECONDS: Final = 60.0
@@ -76,16 +76,22 @@ def put_lease(
     lease = ReadLease(
         new_ulid(), graph_id, operation, now, now, OwnerProcess.current(), tuple(tables)
     )
-    store.write_text_if_absent(lease_name(lease.id), _text(lease))
-    return HeldLease(store, lease, renew_seconds)
+    version = store.write_text_if_absent(lease_name(lease.id), _text(lease))
+    return HeldLease(store, lease, version, renew_seconds)
 
 
 class HeldLease:
-    """A lease of this process. A daemon thread renews it until ``end``."""
+    """A lease of this process. A daemon thread renews it until ``end``, or until somebody removed it.
 
-    def __init__(self, store: ObjectStore, lease: ReadLease, renew_seconds: float) -> None:
+    A lease that was removed is not put back: its graph may have been deleted.
+    """
+
+    def __init__(
+        self, store: ObjectStore, lease: ReadLease, version: str, renew_seconds: float
+    ) -> None:
         self.lease = lease
         self._store = store
+        self._version = version
         self._every = renew_seconds
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="read lease", daemon=True)
@@ -105,9 +111,19 @@ class HeldLease:
         while not self._ended.wait(self._every):
             renewed = replace(self.lease, renewed_at=now_us())
             try:
-                self._store.write_text(lease_name(renewed.id), _text(renewed))
+                self._replace(lease_name(renewed.id), _text(renewed))
+            except NotFound:
+                logger.warning("the read lease %s was removed by somebody else", renewed.id)
+                return
             except StorageError as error:
                 logger.warning("the read lease %s could not be renewed: %s", renewed.id, error)
+
+    def _replace(self, name: str, text: str) -> None:
+        try:
+            self._version = self._store.write_text_if_match(name, text, self._version)
+        except ObjectChanged:
+            # Nobody else writes it, so this is a renewal that was never answered; the next one goes on from it.
+            self._version = self._store.read_versioned(name).version
 
     def __enter__(self) -> Self:
         return self

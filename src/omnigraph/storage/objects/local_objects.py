@@ -56,14 +56,19 @@ class LocalObjectStore(ObjectStore):
 
     def _swap(self, name: str, data: bytes, version: str) -> str:
         def publish(staged: Path) -> None:
-            if self._current_token(name) != version:
-                raise ObjectChanged(
-                    f'"{name}" under {self.address} changed since it was read; read it again',
-                    object=name,
-                )
+            self._ensure_version(name, version)
             self._put_in_place(os.replace, staged, name)
 
+        # Before anything is staged, too: that would make the directory again of an object that is gone.
+        self._ensure_version(name, version)
         return self._write(name, data, publish)
+
+    def _ensure_version(self, name: str, version: str) -> None:
+        if self._current_token(name) != version:
+            raise ObjectChanged(
+                f'"{name}" under {self.address} changed since it was read; read it again',
+                object=name,
+            )
 
     def _write(self, name: str, data: bytes, publish: Callable[[Path], None]) -> str:
         staged = self._stage(name, data)
