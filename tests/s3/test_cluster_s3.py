@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 
 import omnigraph as og
@@ -12,7 +14,9 @@ from omnigraph.cluster.planning import approve
 from omnigraph.cluster.serving import read_serving
 from omnigraph.errors import BadRequest, NotAGraph
 from omnigraph.storage.objects.stores import open_store
-from tests.cluster.conftest import Cluster
+from tests.cluster.conftest import QUERIES, SCHEMA, Cluster
+from tests.cluster.deleting import POINTS, author, delete_once, make, write
+from tests.cluster.processes import check_two_appliers
 from tests.cluster.test_kills import DELETING, killed
 
 CONFIG = """version: 1
@@ -54,6 +58,67 @@ def test_it_is_served_without_its_directory(applied, s3_root):
     store.delete(blob)
     with pytest.raises(BadRequest, match="catalog_payload_missing"):
         read_serving(s3_root.canonical, {})
+
+
+def test_two_appliers_in_two_processes(s3, s3_root, tmp_path, launcher):
+    cluster = Cluster(tmp_path)
+    graphs = "{ library: { schema: library.pg, queries: reads.gq } }"
+    cluster.config(f"version: 1\nstorage: {s3_root.canonical}\ngraphs: {graphs}\n")
+    check_two_appliers(cluster, launcher, s3.environment())
+
+
+@pytest.mark.parametrize("point", POINTS)
+def test_a_delete_before_the_locks_of_a_write(s3_root, point):
+    uri = s3_root.canonical
+    make(uri)
+    with og.open(uri) as graph:
+        with failpoints.arm(point, delete_once(uri)), pytest.raises(NotAGraph):
+            write(graph, point)
+        assert open_store(s3_root).list() == []
+        with pytest.raises(NotAGraph):
+            graph.load([author(2)])
+        with pytest.raises(NotAGraph):
+            graph.export(io.BytesIO())
+        assert open_store(s3_root).list() == []
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "lock.json",
+        "recoveries",
+        "state.json",
+        "resources",
+        "approvals",
+        "deleted.json",
+        "_versions",
+    ],
+)
+def test_replies_that_are_lost_change_nothing(applied, s3, s3_root, lost):
+    """A store that did what it was asked for, and hung up: the command goes on, or the next one converges."""
+    place = str(applied.path)
+    config = (applied.path / "cluster.yaml").read_text()
+    applied.config(config.replace("  texts: { schema: library.pg, embedding_provider: e }\n", ""))
+    applied.write("library.pg", SCHEMA.replace("@key\n", "@key\n    born: I32?\n"))
+    applied.write("reads.gq", QUERIES.replace("authors", "writers"))
+
+    def which(environ):
+        return environ["REQUEST_METHOD"] in {"PUT", "DELETE"} and lost in environ["PATH_INFO"]
+
+    hung_up = s3.lose_replies(which, times=3)
+    assert approve(place, "graph.texts", "ada")["ok"]
+    done = apply(place, "ada")
+    assert (done["ok"], done["converged"]) == (True, True), done["diagnostics"]
+    assert hung_up
+    s3.disarm()
+    again = apply(place, "ada")
+    assert (again["converged"], again["state_written"]) == (True, False)
+    store = open_store(s3_root)
+    assert store.list("__cluster/recoveries") == []
+    assert not store.exists("__cluster/lock.json")
+    assert [name for name in store.list("graphs") if "texts" in name] == []
+    with og.open(f"{s3_root.canonical}/graphs/library.omni", mode="r") as graph:
+        assert len(graph.commits.list()) == 2
 
 
 @pytest.mark.parametrize("point", [DELETING[2], DELETING[3], DELETING[5]])
