@@ -11,7 +11,7 @@ from typing import ClassVar, Final, TypeAlias
 from omnigraph import settings
 from omnigraph.cli.command import SCOPE_FLAGS, Command, Flags, flag_text
 from omnigraph.cli.operator.config import NamedGraph, Operator, ScopeKind
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.service.graph_urls import GRAPH_ID_RULE, check_server_url, is_graph_id
 
 _OF_GRAPH: Final = re.compile(r"(?P<base>.*)/graphs/(?P<graph>[^/]+)/?", re.DOTALL)
@@ -55,11 +55,6 @@ class Cluster:
 
     root: str
     graph: str | None
-
-    @property
-    def uri(self) -> str:
-        """The storage of the graph."""
-        return f"{self.root.rstrip('/')}/graphs/{self.graph or '<id>'}.omni"
 
 
 Address: TypeAlias = Store | Server | Cluster
@@ -133,8 +128,23 @@ def _advice(
     if name == "server":
         return "it opens the storage of the graph itself", "pass --store URI"
     root = flags.cluster or "<root>"
-    graph = Cluster(operator().clusters.get(root, root), flags.graph)
-    return "it works on one graph, not on a cluster", f"pass --store {graph.uri}"
+    storage = _storage_of(operator().clusters.get(root, root))
+    return (
+        "it works on one graph, not on a cluster",
+        f"pass --store {storage}/graphs/{flags.graph or '<id>'}.omni",
+    )
+
+
+def _storage_of(root: str) -> str:
+    """Return where a cluster has its graphs: the place as it is spelled, or what its cluster.yaml says."""
+    from omnigraph.cluster.serving import cluster_root
+    from omnigraph.storage.uris import Root
+
+    with suppress(OmniGraphError):
+        found = cluster_root(root).canonical
+        if found != Root.parse(root).canonical:
+            return found
+    return root.rstrip("/")
 
 
 def _explicit(

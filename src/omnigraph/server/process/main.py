@@ -77,8 +77,6 @@ def _run(options: Options, signals: Signals) -> int:
     from omnigraph.server.tokens import tokens_from_environment
 
     tokens = tokens_from_environment()
-    if options.decides is not None:
-        check_access(options, tokens)
     check_access(options, tokens)
     data = read_boot_data(options, tokens)
     if data.cluster is not None:
