@@ -10,8 +10,9 @@ from omnigraph.graph import Graph
 from omnigraph.graph.access import Access
 from omnigraph.graph.graph import state_of
 from omnigraph.graph.writes import mutation_request
+from omnigraph.write.group_commit.preparing import Mutation
 from omnigraph.write.group_commit.queue import Member
-from omnigraph.write.group_commit.together import Mutation, mutate_together
+from omnigraph.write.group_commit.together import mutate_together
 from omnigraph.write.mutate import MutationResult
 
 Answer = MutationResult | OmniGraphError

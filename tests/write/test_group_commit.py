@@ -24,7 +24,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph.graph import state_of
 from omnigraph.policy.checker import Decision
-from omnigraph.write.group_commit import together
+from omnigraph.write.group_commit import preparing, together
 from tests.commit.synthetic import drifted
 from tests.write.grouped import ask, commits_of, member, run_together
 from tests.write.writing import ends, nodes, run
@@ -34,13 +34,14 @@ node Person { name: String @key  age: I64?  email: String? @unique }
 node Team { code: String @key }
 edge Knows: Person -> Person { @unique(src, dst) }
 edge In: Person -> Team @card(0..1)
+edge Guards: Team -> Person @card(2..3)
 """
 
 
 @pytest.fixture(autouse=True)
 def _unhurried(monkeypatch):
     """However busy the machine is, all who wait are in one group."""
-    monkeypatch.setattr(together, "LONGEST", 600.0)
+    monkeypatch.setattr(preparing, "LONGEST", 600.0)
 
 
 @pytest.fixture
@@ -159,6 +160,71 @@ class TestMembers:
         assert found == {made.replace(microsecond=made.microsecond // 1000 * 1000)}
 
 
+class TestPlainInserts:
+    """Inserts are prepared as one batch; what each is told must not depend on those behind it."""
+
+    def test_a_unique_value_that_is_given_up_later_is_taken_until_then(self, graph):
+        run(graph, 'insert Person { name: "Old", email: "e" }')
+        answers = run_together(
+            graph,
+            ask('insert Person { name: "New", email: "e" }'),
+            ask('insert Person { name: "Old", email: "f" }'),
+            ask('insert Person { name: "Newer", email: "e" }'),
+        )
+        assert answers[0].details["violation"] == "unique"
+        assert len(set(commits_of(answers[1:]))) == 1
+        emails = {name: row.get("email") for name, row in nodes(graph, "Person").items()}
+        assert emails == {"Zoe": None, "Old": "f", "Newer": "e"}
+
+    def test_the_same_with_a_value_of_the_group(self, graph):
+        answers = run_together(
+            graph,
+            ask('insert Person { name: "A", email: "e" }'),
+            ask('insert Person { name: "B", email: "e" }'),
+            ask('insert Person { name: "A", email: "f" }'),
+        )
+        assert isinstance(answers[1], ConstraintError)
+        assert nodes(graph, "Person")["A"]["email"] == "f"
+        assert "B" not in nodes(graph, "Person")
+
+    def test_of_one_key_the_last_row_stays_and_each_names_it(self, graph):
+        answers = run_together(graph, *[ask('insert Team { code: "same" }')] * 3)
+        assert len(set(commits_of(answers))) == 1
+        assert [one["ids"] for one in graph.snapshot().commit.members] == [{"node:Team": ["same"]}] * 3  # fmt: skip
+        assert sorted(nodes(graph, "Team")) == ["same", "t"]
+
+    def test_too_few_edges_are_too_few_although_more_come(self, graph):
+        for name in ("Ann", "Bob", "Cy"):
+            run(graph, f'insert Person {{ name: "{name}" }}')
+        guard = 'insert Guards { from: "t", to: "%s" }'
+        answers = run_together(graph, ask(guard % "Ann"), ask(guard % "Bob"), ask(f"{guard % 'Ann'} {guard % 'Cy'}"))  # fmt: skip
+        assert [isinstance(one, ConstraintError) for one in answers] == [True, True, False]
+        assert ends(graph, "Guards") == [("t", "Ann"), ("t", "Cy")]
+
+    def test_edges_of_a_batch_are_named_by_who_inserted_them(self, graph):
+        know = 'insert Knows { from: "Zoe", to: "%s" }'
+        run_together(graph, person("Ann"), person("Bob"))
+        run_together(graph, ask(know % "Ann", actor="a"), ask(know % "Bob", actor="b"))
+        ids = {row["to"]: row["id"] for row in graph.edges("Knows").to_arrow().to_pylist()}
+        named = [one["ids"]["edge:Knows"] for one in graph.snapshot().commit.members]
+        assert named == [[ids["Ann"]], [ids["Bob"]]]
+
+    def test_one_edge_too_many_is_refused_to_the_last_of_them(self, graph):
+        run(graph, 'insert Team { code: "u" }')
+        answers = run_together(graph, *(ask(f'insert In {{ from: "Zoe", to: "{one}" }}') for one in "tu"))  # fmt: skip
+        assert [isinstance(one, ConstraintError) for one in answers] == [False, True]
+        assert ends(graph, "In") == [("Zoe", "t")]
+
+    def test_those_who_come_while_others_are_prepared_are_taken_along(self, graph):
+        late = [member(graph, person("Bob")), member(graph, person("Cy"))]
+        first = member(graph, person("Ann"))
+        together.mutate_together(
+            state_of(graph).workspace, [first], lambda: [late.pop(0)] if late else []
+        )
+        assert len(graph.snapshot().commit.members) == 3
+        assert sorted(nodes(graph, "Person")) == ["Ann", "Bob", "Cy", "Zoe"]
+
+
 class TestMatches:
     def test_a_match_on_what_was_changed_waits_for_the_next_commit(self, graph):
         older = ask("match { $p: Person } update $p set { age: 5 }")
@@ -177,13 +243,13 @@ class TestMatches:
 
 class TestLimits:
     def test_rows_beyond_the_limit_wait_for_the_next_commit(self, graph, monkeypatch):
-        monkeypatch.setattr(together, "MOST_ROWS", 3)
+        monkeypatch.setattr(preparing, "MOST_ROWS", 3)
         answers = run_together(graph, *(person(f"p{at}") for at in range(8)))
         commits = commits_of(answers)
         assert [commits.count(one) for one in dict.fromkeys(commits)] == [3, 3, 2]
 
     def test_time_beyond_the_limit_ends_the_group(self, graph, monkeypatch):
-        monkeypatch.setattr(together, "LONGEST", 0.0)
+        monkeypatch.setattr(preparing, "LONGEST", 0.0)
         answers = run_together(graph, person("Ann"), person("Bob"))
         assert len(set(commits_of(answers))) == 2
 

@@ -10,12 +10,12 @@ import pytest
 from omnigraph.clock import new_ulid
 from omnigraph.errors import ConstraintError, OmniGraphError
 from omnigraph.graph import init
-from omnigraph.write.group_commit import together
+from omnigraph.write.group_commit import preparing
 from tests.commit.synthetic import drifted
 from tests.sampling import runs_all
 from tests.write.grouped import Asked, run_together
 from tests.write.model import Model, Refused
-from tests.write.random_model import Query, make_model, make_statements, schema_text
+from tests.write.random_model import Query, make_insert, make_model, make_statements, schema_text
 from tests.write.test_model import stored
 
 GROUPS = 30 if runs_all() else 12
@@ -36,13 +36,20 @@ class Group:
 
     def __init__(self, rnd, model, known):
         self.rnd, self.model, self.known = rnd, model, known
+        self.inserts = rnd.random() < 0.4
+        """Whether all members insert, so that they are prepared in batches."""
         self.asked, self.expected, self.made = [], [], {}
 
     def add(self):
         if self.known and self.rnd.random() < 0.1:
             self.repeat(*self.rnd.choice(sorted(self.known.items())))
             return
-        statements = make_statements(self.rnd, visible(self.model))
+        seen = visible(self.model)
+        statements = (
+            [make_insert(self.rnd, seen) for _ in range(self.rnd.choice([1, 1, 2]))]
+            if self.inserts
+            else make_statements(self.rnd, seen)
+        )
         query = Query()
         for statement in statements:
             query.add(self.model, statement)
@@ -124,7 +131,7 @@ def check_commit(graph, before, changed, shown):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_group_does_what_its_members_do_one_after_the_other(tmp_path, monkeypatch, seed):
-    monkeypatch.setattr(together, "LONGEST", 600.0)
+    monkeypatch.setattr(preparing, "LONGEST", 600.0)
     rnd = random.Random(seed)
     model = make_model(rnd)
     known = {}

@@ -58,8 +58,12 @@ class FileLock:
 
     def note(self, text: str) -> None:
         """Write into the file who holds it; information for people, nothing else."""
-        os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, text.encode(), 0)
+        data = text.encode()
+        os.pwrite(self._descriptor, data, 0)
+        # Only what is left of a longer text is cut off: to empty the file first would make the system write it to
+        # the disk at once, and the next holder wait for that.
+        if os.fstat(self._descriptor).st_size > len(data):
+            os.ftruncate(self._descriptor, len(data))
 
     def unlock(self) -> None:
         """Release the lock; does nothing in a forked child or when it is released already."""

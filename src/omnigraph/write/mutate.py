@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts, check_precondition
@@ -184,20 +184,31 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
     )
 
 
+class ChangedRows(Protocol):
+    """The rows of one table that a mutation changes."""
+
+    def changed_ids(self, limit: int) -> list[str]:
+        """Return the first ids of the rows that are written, and of those that are deleted."""
+
+
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A mutation that was run on one state of its branch and may be committed."""
+    """A mutation that was run on one state of its branch and may be committed.
+
+    ``changed`` are the rows that it changes, by table key.
+    """
 
     request: Request
     checked: CheckedMutation
-    graph: PendingGraph
+    state: BranchState
+    changed: Mapping[str, ChangedRows]
     result: MutationResult
-    returned: pa.Table | None
+    returned: pa.Table | None = None
 
     @property
     def is_changed(self) -> bool:
         """Whether there is anything to commit."""
-        return bool(self.graph.changed)
+        return bool(self.changed)
 
     def answer(self, commit: GraphCommit | None) -> MutationResult:
         """Return the result, with its commit and the rows of `return`."""
@@ -205,7 +216,7 @@ class Prepared:
         wanted = self.checked.plan.returned
         if self.returned is None or wanted is None:
             return result
-        head = self.graph.state.head.commit if commit is None else commit
+        head = self.state.head.commit if commit is None else commit
         types = {one.name: one.type_name for one in self.checked.plan.variables}
         returned = QueryResult(
             self.returned,
@@ -241,14 +252,13 @@ def prepare(
     from omnigraph.write.statements.rows import source_rows
     from omnigraph.write.statements.run import Statements
 
-    if checked.ir_hash != graph.state.head.ir_hash:
-        raise SchemaConflict("the schema changed while the mutation was checked; run it again")
+    refuse_other_schema(checked, graph.state)
 
     def view() -> View:
         return request.view(Snapshot.of(request.branch, graph.state.head), checked.catalog)
 
     graph.read |= matched_tables(checked)
-    params = {**checked.params, ir.NOW_PARAM: started // 1000}
+    params = params_at(checked, started)
     asked = Asked.of(checked.plan, params)
     rows = source_rows(asked, checked.catalog, params, view, request.embedder)
     scene = Scene(rows, graph.table, params, request.blobs)
@@ -268,10 +278,21 @@ def prepare(
     shown = None
     if asked.returned is not None:
         shown = returned(asked.returned, rows, graph.table, params)
-    prepared = Prepared(request, checked, graph, result, shown)
+    prepared = Prepared(request, checked, graph.state, graph.changed, result, shown)
     if prepared.is_changed:
-        _validate(graph, runner)
+        validate(graph, runner)
     return prepared
+
+
+def refuse_other_schema(checked: CheckedMutation, state: BranchState) -> None:
+    """Raise ``SchemaConflict`` if the mutation was checked against another schema than the state has."""
+    if checked.ir_hash != state.head.ir_hash:
+        raise SchemaConflict("the schema changed while the mutation was checked; run it again")
+
+
+def params_at(checked: CheckedMutation, started: int) -> dict[str, Any]:
+    """Return the parameters of a mutation, with the time that ``now()`` gives."""
+    return {**checked.params, ir.NOW_PARAM: started // 1000}
 
 
 def matched_tables(checked: CheckedMutation) -> set[str]:
@@ -283,7 +304,7 @@ def matched_tables(checked: CheckedMutation) -> set[str]:
     }
 
 
-def _validate(graph: PendingGraph, runner: LocalRunner) -> None:
+def validate(graph: PendingGraph, runner: LocalRunner) -> None:
     """Check the final rows, and note the tables that were read for it."""
     import pyarrow as pa
 

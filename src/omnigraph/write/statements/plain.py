@@ -1,41 +1,53 @@
-"""Plain inserts: neighbouring `insert` statements whose values are literals and parameters, run as one.
+"""Plain inserts: `insert` statements whose values are literals and parameters, run as one.
 
     insert Person { name: "Ann" }   insert Person { name: "Bob", age: 30 }   insert Knows { from: "Ann", to: "Bob" }
 
 are two rows of one table and one of another. They look at nothing that the others insert, so only the order within
 a table matters: of two nodes with one key the later replaces the earlier. If one of them is refused, the statements
-are run one by one instead, so that the first of them says why.
+are run one by one instead, so that the first of them says why. The statements are neighbours in one mutation, or
+belong to several that share a commit (``group_commit/inserts.py``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from omnigraph.errors import ConstraintError
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
+from omnigraph.storage.blob_policy import BlobPolicy
 from omnigraph.write.pending import PendingTable, last_of_each
-from omnigraph.write.statements.assign import Scene
 from omnigraph.write.statements.identity import Columns, keyed, new_ids
 from omnigraph.write.statements.spaces import column_of
 from omnigraph.write.statements.values import constant
 
-Inserts = list[ir.Insert]
+
+class PlainInsert(NamedTuple):
+    """One plain insert, with the parameters and the blob policy of its mutation."""
+
+    statement: ir.Insert
+    params: Mapping[str, Any]
+    blobs: BlobPolicy
+
+
+Inserts = Sequence[PlainInsert]
 
 
 def neighbours(statements: Iterable[ir.Mutation]) -> Iterator[list[ir.Mutation]]:
     """The statements in their order, plain inserts that follow each other together."""
-    for is_together, found in groupby(statements, _is_plain):
+    for is_together, found in groupby(statements, is_plain):
         if is_together:
             yield list(found)
         else:
             yield from ([one] for one in found)
 
 
-def _is_plain(statement: ir.Mutation) -> bool:
+def is_plain(statement: ir.Mutation) -> bool:
+    """Whether a statement is an insert that looks at nothing, and that no other statement looks at."""
     return (
         isinstance(statement, ir.Insert)
         and not statement.is_upsert
@@ -46,28 +58,35 @@ def _is_plain(statement: ir.Mutation) -> bool:
     )
 
 
-def inserted_together(scene: Scene, tables: Sequence[tuple[PendingTable, Inserts]]) -> bool:
-    """Insert one row for each statement; return False, with nothing changed, if one may be refused."""
+def inserted_together(
+    tables: Sequence[tuple[PendingTable, Inserts]],
+) -> list[pa.Array] | None:
+    """Insert one row for each statement; return the ids by table, in the order of the statements.
+
+    None, with nothing changed, if one of them may be refused.
+    """
     if any(pending.entity.embeds for pending, _ in tables):
-        return False
+        return None
     try:
-        columns = [_columns(scene, pending, inserts) for pending, inserts in tables]
-        ids = [
+        columns = [_columns(pending, inserts) for pending, inserts in tables]
+        keys = [
             _key_ids(pending, found) for (pending, _), found in zip(tables, columns, strict=True)
         ]
     except ConstraintError:
-        return False
-    for (pending, inserts), found, known in zip(tables, columns, ids, strict=True):
+        return None
+    ids = []
+    for (pending, inserts), found, known in zip(tables, columns, keys, strict=True):
         made = new_ids(pending, found, len(inserts)) if known is None else known
         rows = pa.Table.from_arrays(
             [made if one.name == "id" else found[one.name] for one in pending.schema],
             schema=pending.schema,
         )
         pending.put(rows if known is None else last_of_each(rows), fresh=known is None)
-    return True
+        ids.append(made)
+    return ids
 
 
-def _columns(scene: Scene, pending: PendingTable, inserts: Inserts) -> Columns:
+def _columns(pending: PendingTable, inserts: Inserts) -> Columns:
     """All columns but the ids: the values in the order of the statements, or defaults where they give none."""
     entity = pending.entity
     values: dict[str, list[object]] = {
@@ -75,10 +94,9 @@ def _columns(scene: Scene, pending: PendingTable, inserts: Inserts) -> Columns:
         for one in pending.schema
         if one.name != "id"
     }
-    for at, statement in enumerate(inserts):
+    for at, (statement, params, blobs) in enumerate(inserts):
         for one in statement.assignments:
-            stored = constant(entity, one, scene.params, scene.blobs)
-            values[column_of(entity, one.property)][at] = stored
+            values[column_of(entity, one.property)][at] = constant(entity, one, params, blobs)
     return {name: pa.array(one, pending.schema.field(name).type) for name, one in values.items()}
 
 

@@ -22,7 +22,7 @@ from omnigraph.write.statements.identity import (
     settle_ids,
 )
 from omnigraph.write.statements.pending_graph import PendingGraph
-from omnigraph.write.statements.plain import inserted_together, neighbours
+from omnigraph.write.statements.plain import PlainInsert, inserted_together, neighbours
 from omnigraph.write.statements.rows import Places
 from omnigraph.write.statements.spaces import TableSpace, column_of
 from omnigraph.write.statements.targets import Where
@@ -79,15 +79,16 @@ class Statements:
 
     def _insert_together(self, statements: Sequence[ir.Mutation]) -> bool:
         """Run plain inserts as one; return False, with nothing changed, if one may be refused."""
-        tables: dict[str, tuple[PendingTable, list[ir.Insert]]] = {}
+        tables: dict[str, tuple[PendingTable, list[PlainInsert]]] = {}
         for one in statements:
             assert isinstance(one, ir.Insert)
             pending = self.graph.table(self._entity(one))
-            tables.setdefault(pending.entity.table_key, (pending, []))[1].append(one)
-        if not inserted_together(self.scene, list(tables.values())):
+            plain = PlainInsert(one, self.scene.params, self.scene.blobs)
+            tables.setdefault(pending.entity.table_key, (pending, []))[1].append(plain)
+        if inserted_together(list(tables.values())) is None:
             return False
         for _, found in tables.values():
-            self._count(found[0], len(found))
+            self._count(found[0].statement, len(found))
         self.graph.check_size()
         return True
 
