@@ -85,6 +85,12 @@ class TableChange:
             if isinstance(step, InlineStep) or not step.best_effort
         )
 
+    @property
+    def opened(self) -> Table | None:
+        """The table at its pin, if whoever made the first step has it open."""
+        first = self.steps[0] if self.steps else None
+        return first.opened if isinstance(first, StagedStep) else None
+
     def staged_steps(self) -> Iterator[StagedStep]:
         """Return the staged steps, which are those that have a UUID."""
         return (step for step in self.steps if isinstance(step, StagedStep))

@@ -26,7 +26,7 @@ from omnigraph.errors import (
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.tables.table import Table, open_table
+from omnigraph.storage.tables.table import Table, opened_at
 
 
 class HealFirst(Exception):
@@ -34,10 +34,18 @@ class HealFirst(Exception):
 
 
 def open_undrifted(
-    workspace: Workspace, pin: TableState, graph_id: str, branch: str, held: HeldLocks
+    workspace: Workspace,
+    pin: TableState,
+    graph_id: str,
+    branch: str,
+    held: HeldLocks,
+    opened: Table | None = None,
 ) -> Table:
-    """Open the table at its pin, after checking that the pin is HEAD; otherwise raise."""
-    table = open_table(workspace.pinned(pin))
+    """Open the table at its pin, after checking that the pin is HEAD; otherwise raise.
+
+    ``opened``: a table that the writer has open already; it is taken if it is at the pin.
+    """
+    table = opened_at(workspace.pinned(pin), opened)
     if table.is_head():
         return table
     raise drift_error(workspace, pin, graph_id, branch, held, table.head_version())

@@ -210,7 +210,12 @@ class _Commit:
                 self.tables[base.location] = open_table(self.workspace.pinned(base))
             else:
                 self.tables[base.location] = open_undrifted(
-                    self.workspace, base, graph_id, self.write.branch, self.held
+                    self.workspace,
+                    base,
+                    graph_id,
+                    self.write.branch,
+                    self.held,
+                    change.opened,
                 )
         return state
 
@@ -425,7 +430,7 @@ class _Commit:
     def _phase_d(self, sidecar: Sidecar) -> None:
         """Delete the sidecar. The commit is durable, so a failure is only logged."""
         try:
-            delete_sidecar(self.workspace, sidecar)
+            delete_sidecar(self.workspace, sidecar, published=True)
         except OmniGraphError as error:
             logger.warning(
                 "the commit is durable; its sidecar %s is consumed by the next write or open: %s",

@@ -191,10 +191,17 @@ def _check_readable(sidecar: Sidecar, text: str) -> None:
         )
 
 
-def delete_sidecar(workspace: Workspace, sidecar: Sidecar) -> None:
-    """Do Phase D: delete the sidecar. It may be gone already."""
+def delete_sidecar(workspace: Workspace, sidecar: Sidecar, *, published: bool = False) -> None:
+    """Do Phase D: delete the sidecar. It may be gone already.
+
+    ``published``: its commit is there, and recovery would find that out if a loss of power brought the sidecar
+    back. So nobody waits until the disk has forgotten it.
+    """
     failpoints.hit(SIDECAR_DELETE)
-    workspace.store.delete(sidecar.name)
+    if published:
+        workspace.store.discard(sidecar.name)
+    else:
+        workspace.store.delete(sidecar.name)
 
 
 def is_pending(workspace: Workspace, sidecar: Sidecar) -> bool:

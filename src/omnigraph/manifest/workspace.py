@@ -13,6 +13,7 @@ from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.locks.locks import LockManager
 from omnigraph.storage.objects.object_store import ObjectStore
+from omnigraph.storage.tables.recent_ids import RecentIds
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
@@ -54,7 +55,7 @@ class Workspace:
     """The root, control objects, locks and manifest of one graph.
 
     ``after_commit`` is told of every commit that changes rows, after its last phase. ``operations``
-    remembers which ids of callers the newest commits hold.
+    remembers which ids of callers the newest commits hold, and ``recent_ids`` which rows tables have.
     """
 
     root: Root
@@ -64,6 +65,7 @@ class Workspace:
     after_commit: AfterCommit = lambda _workspace, _branch, _written: None
     operations: RecentOperations = field(default_factory=RecentOperations)
     tally: Tally = field(default_factory=Tally)
+    recent_ids: RecentIds = field(default_factory=RecentIds)
 
     def ref(self, location: str) -> TableRef:
         """Return the address of a table."""

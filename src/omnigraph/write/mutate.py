@@ -169,8 +169,9 @@ def mutate(workspace: Workspace, request: Request) -> MutationResult:
         with closing(LocalRunner()) as runner:
             prepared = prepare(request, checked, graph, started, vectors, runner)
         if prepared.is_changed:
-            write = write_of(graph, lone_intent(prepared, started))
-            return prepared.answer(attempt.commit(write))
+            commit = attempt.commit(write_of(graph, lone_intent(prepared, started)))
+            graph.note_committed(commit)
+            return prepared.answer(commit)
         # Without a publish nothing else checks ``if_commit`` at the end.
         check_precondition(workspace, workspace.manifest.state(request.branch), request.if_commit)
         return prepared.answer(None)
@@ -351,6 +352,7 @@ def lone_intent(prepared: Prepared, started: int) -> Intent:
 
 def write_of(graph: PendingGraph, intent: Intent) -> Write:
     """Return a write of the changed tables; the others that were read are relied on."""
+    graph.find_new()
     changed = graph.changed
     head = graph.state.head
     return Write(

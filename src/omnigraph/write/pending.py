@@ -64,8 +64,8 @@ class Beneath(Protocol):
 class PendingTable:
     """The pending rows and removed ids of one table.
 
-    ``fresh_only`` stays True while every pending row has a new id, so that they can be appended. ``beneath`` is by
-    default the table at its pin.
+    ``fresh_only`` stays True while every pending row has a new id, so that they can be appended, and ``inserted_only``
+    while every one was inserted, so that it probably has. ``beneath`` is by default the table at its pin.
     """
 
     def __init__(
@@ -76,6 +76,7 @@ class PendingTable:
         self.table = table
         self.beneath: Beneath = _Stored(pin, table) if beneath is None else beneath
         self.fresh_only = True
+        self.inserted_only = True
         self.unfilled: dict[str, set[str]] = {}
         """By vector property: the ids of rows whose vector is left to be made from a text."""
         self.made_ids: dict[str, None] = {}
@@ -125,12 +126,13 @@ class PendingTable:
         ids: list[str] = self.rows.column("id").slice(0, limit).to_pylist()
         return [*ids, *self.removed[: limit - len(ids)]]
 
-    def put(self, rows: pa.Table, *, fresh: bool = False) -> None:
+    def put(self, rows: pa.Table, *, fresh: bool = False, inserted: bool = False) -> None:
         """Add rows, in place of pending and committed rows with the same ids.
 
-        ``fresh``: no other row has these ids, neither committed nor pending.
+        ``fresh``: no other row has these ids, neither committed nor pending. ``inserted``: perhaps none has.
         """
         self.fresh_only = self.fresh_only and fresh
+        self.inserted_only = self.inserted_only and (fresh or inserted)
         self._recent.append(rows.select(self.schema.names))
         self._read = self.schema.empty_table()
         if self._gone:
@@ -139,7 +141,7 @@ class PendingTable:
                 if one in self._removed:
                     del self._removed[one]
                     self.put_again.add(one)
-                    self.fresh_only = False
+                    self.fresh_only = self.inserted_only = False
 
     def set_column(self, name: str, column: pa.Array) -> None:
         """Set the values of one column, in the order of ``rows``."""
@@ -173,7 +175,7 @@ class PendingTable:
         if later.removed:
             self.remove(pa.array(later.removed, pa.string()))
         if later.rows.num_rows:
-            self.put(later.rows, fresh=later.fresh_only)
+            self.put(later.rows, fresh=later.fresh_only, inserted=later.inserted_only)
 
     @property
     def hidden(self) -> pa.Array:

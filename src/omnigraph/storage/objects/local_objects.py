@@ -155,11 +155,14 @@ class LocalObjectStore(ObjectStore):
         _sync(self._path(source).parent)
 
     def _delete(self, name: str) -> None:
+        self._discard(name)
+        _sync(self._path(name).parent)
+
+    def _discard(self, name: str) -> None:
         # Checked first, so that deleting nothing also works on a read-only disk.
         self._head(name)
         with self._changing():
             self._path(name).unlink()
-        _sync(self._path(name).parent)
 
     def _delete_prefix(self, prefix: str) -> None:
         path = self._path(prefix)

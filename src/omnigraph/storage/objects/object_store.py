@@ -173,6 +173,11 @@ class ObjectStore:
         with contextlib.suppress(NotFound), self._translated("delete", check_name(name)):
             self._delete(name)
 
+    def discard(self, name: str) -> None:
+        """Remove an object that does no harm if it is there again after a loss of power."""
+        with contextlib.suppress(NotFound), self._translated("delete", check_name(name)):
+            self._discard(name)
+
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object below a prefix; an object of that very name stays."""
         name = check_name(prefix.removesuffix("/"))
@@ -315,6 +320,9 @@ class ObjectStore:
 
     def _delete(self, name: str) -> None:
         obstore.delete(self._backend, name)
+
+    def _discard(self, name: str) -> None:
+        self._delete(name)
 
     def _delete_prefix(self, prefix: str) -> None:
         names = list(self._names(prefix))

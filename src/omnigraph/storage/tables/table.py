@@ -382,6 +382,14 @@ def open_table(ref: TableRef) -> Table:
     return table
 
 
+def opened_at(ref: TableRef, opened: Table | None) -> Table:
+    """Return a table at an address: the one that is open if it is that, and still there; else opened anew."""
+    if opened is None or opened.ref != ref or not opened.has_version(opened.version):
+        return open_table(ref)
+    refuse_replaced(ref)
+    return opened
+
+
 def table_of(ref: TableRef, dataset: Any) -> Table:
     """The table of a handle that Lance gave, opened anew if what Lance caches belongs to another one."""
     for _ in range(_OPEN_ATTEMPTS):

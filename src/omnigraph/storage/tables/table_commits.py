@@ -15,10 +15,15 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.store_kinds.known import shown_cause
-from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import Staged
-from omnigraph.storage.tables.table import PRIMARY_KEY, Table, open_table, table_of
+from omnigraph.storage.tables.table import (
+    PRIMARY_KEY,
+    Table,
+    open_table,
+    opened_at,
+    table_of,
+)
 from omnigraph.storage.tables.table_errors import (
     CommitMisplaced,
     RowCollision,
@@ -27,7 +32,6 @@ from omnigraph.storage.tables.table_errors import (
     is_panic,
     lance_errors,
 )
-from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import transaction_uuid
 
 if TYPE_CHECKING:
@@ -44,7 +48,7 @@ def commit_staged(staged: Staged, opened: Table | None = None) -> Table:
     ``TableMoved``: another writer was first, and nothing was committed. ``CommitMisplaced``: the
     transaction was committed, but later than it should be. Other failures change nothing.
     """
-    base = _opened_at(staged.ref.at(staged.read_version), opened)
+    base = opened_at(staged.ref.at(staged.read_version), opened)
     expected = staged.read_version + 1
     if base.has_version(expected):
         raise _moved(base, expected)
@@ -59,13 +63,6 @@ def commit_staged(staged: Staged, opened: Table | None = None) -> Table:
     with lance_errors(f"opening what was written to {staged.ref}"):
         table = table_of(staged.ref, dataset)
     return _checked(table, staged)
-
-
-def _opened_at(ref: TableRef, opened: Table | None) -> Table:
-    if opened is None or opened.ref != ref:
-        return open_table(ref)
-    refuse_replaced(ref)
-    return opened
 
 
 def _checked(table: Table, staged: Staged) -> Table:

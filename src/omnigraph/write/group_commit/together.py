@@ -123,6 +123,7 @@ class _Group:
                 for one in changed:
                     one.at_stake = None
                 raise
+            prepared.graph.note_committed(commit)
         prepared.answer(commit)
 
 

@@ -126,7 +126,12 @@ class Assigning:
         )
         if self.replaces:
             note_inserted(self.pending, rows)
-        self.pending.put(rows, fresh=self.fresh)
+        is_insert = isinstance(self.statement, ir.Insert)
+        # Of an upsert it is known by now whether it found anything.
+        is_new = self.fresh or (
+            is_insert and not self.replaces and not pc.any(is_there, min_count=0).as_py()
+        )
+        self.pending.put(rows, fresh=is_new, inserted=is_insert and self.replaces)
 
     def _before(self, ids: pa.Array) -> tuple[pa.Table, pa.ChunkedArray | pa.Array]:
         """The entities as the statement finds them, and which of them are there."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from omnigraph import settings
+from omnigraph.commit.stage_tables import needs_fork
 from omnigraph.errors import ResourceLimit, SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog, Entity, NodeType
 from omnigraph.manifest.manifest import BranchState
+from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.table import open_table
 from omnigraph.write.pending import PendingTable
@@ -60,6 +63,31 @@ class PendingGraph:
         """Add the changes of a mutation that was run over these."""
         for table in later.changed.values():
             self.table(table.entity).take_over(table)
+
+    def find_new(self) -> None:
+        """Find out of inserted rows whether all of them are new: then they can be appended."""
+        for key, table in self.changed.items():
+            if table.inserted_only and not table.fresh_only and not table.removed:
+                ids = table.rows.column("id").to_pylist()
+                table.fresh_only = self.workspace.recent_ids.lacks_all(
+                    self._place(table), self._state(key), table.table, ids
+                )
+
+    def note_committed(self, commit: GraphCommit) -> None:
+        """Note which rows a commit of these changes added."""
+        for key, table in self.changed.items():
+            if needs_fork(table.pin, self.state.name):
+                continue
+            after = commit.graph_commit_id, table.pin.incarnation
+            ids = table.rows.column("id").to_pylist()
+            self.workspace.recent_ids.note(self._place(table), self._state(key), after, ids)
+
+    def _place(self, table: PendingTable) -> Hashable:
+        return table.pin.incarnation, table.pin.table_branch, table.pin.table_branch_id
+
+    def _state(self, key: str) -> Hashable:
+        # Commits are never made twice, whatever is put back from a backup: version numbers are.
+        return self.state.head.commit.graph_commit_id, self.state.head.tables[key].incarnation
 
     def cascade(self, node: NodeType, ids: pa.Array) -> int:
         """Remove the edges that begin or end at these nodes; return how many there were."""

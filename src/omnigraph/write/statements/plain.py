@@ -81,7 +81,8 @@ def inserted_together(
             [made if one.name == "id" else found[one.name] for one in pending.schema],
             schema=pending.schema,
         )
-        pending.put(rows if known is None else last_of_each(rows), fresh=known is None)
+        rows = rows if known is None else last_of_each(rows)
+        pending.put(rows, fresh=known is None, inserted=True)
         ids.append(made)
     return ids
 
