@@ -129,6 +129,7 @@ class ObjectsContract:
             lambda: store.rename("a", name),
             lambda: store.rename(name, "a"),
             lambda: store.delete(name),
+            lambda: store.discard(name),
         ]
         for call in calls:
             with pytest.raises(BadRequest):
@@ -159,6 +160,12 @@ class ObjectsContract:
         store.write_text_if_absent("claim", "same")
         with pytest.raises(AlreadyExists):
             store.write_text_if_absent("claim", "same")
+
+    def test_what_is_discarded_is_gone_and_may_be_discarded_again(self, store):
+        store.write_text("dir/object", "x")
+        for _ in range(2):
+            store.discard("dir/object")
+            assert not store.exists("dir/object")
 
     def test_a_deleted_claim_can_be_made_again(self, store):
         store.write_text_if_absent("claim", "first")

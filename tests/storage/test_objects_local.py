@@ -158,6 +158,23 @@ def test_a_write_is_on_disk_before_it_is_visible_and_before_it_returns(
     assert [visible for _, visible in files] == [False]
 
 
+def test_only_what_is_discarded_may_come_back_after_a_loss_of_power(store, directory, monkeypatch):
+    synced = []
+    for name in ("one", "two"):
+        store.write_text(f"dir/{name}", "x")
+    real_fsync = os.fsync
+
+    def fsync(descriptor):
+        synced.append(os.path.relpath(Path(f"/proc/self/fd/{descriptor}").readlink(), directory))
+        real_fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    store.discard("dir/one")
+    assert synced == []
+    store.delete("dir/two")
+    assert synced == ["dir"]
+
+
 @pytest.fixture
 def open_to_all():
     """A directory where everybody may go: pytest closes its own to others at any start."""
