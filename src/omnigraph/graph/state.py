@@ -85,13 +85,14 @@ class GraphState:
     @property
     def mutations(self) -> GroupQueue[Request, MutationResult]:
         """Where mutations wait that may share a commit."""
+        from omnigraph.commit.heal import heal
         from omnigraph.write.group_commit.queue import GroupQueue
         from omnigraph.write.group_commit.together import mutate_together
-        from omnigraph.write.mutate import mutate
+        from omnigraph.write.mutate import mutate_alone
 
         def alone(request: Request) -> MutationResult:
             with TURNS.writing():
-                return mutate(self.workspace, request)
+                return mutate_alone(self.workspace, request)
 
         def together(
             members: Sequence[Member[Request, MutationResult]],
@@ -102,7 +103,7 @@ class GraphState:
 
         with self._lock:
             if self._mutations is None:
-                self._mutations = GroupQueue(alone, together)
+                self._mutations = GroupQueue(lambda: heal(self.workspace), alone, together)
             return self._mutations
 
     @property

@@ -152,13 +152,17 @@ class Request:
 
 
 def mutate(workspace: Workspace, request: Request) -> MutationResult:
-    """Run a mutation, after finishing what dead writers left; one whose operation id is known is not
-    repeated.
+    """Run a mutation, after finishing what dead writers left."""
+    heal(workspace)
+    return mutate_alone(workspace, request)
+
+
+def mutate_alone(workspace: Workspace, request: Request) -> MutationResult:
+    """Run a mutation; one whose operation id is known is not repeated.
 
     A mutation that lost a race is run again on the new head. ``now()`` keeps the time of the first
     try.
     """
-    heal(workspace)
     started = stamp_us()
     attempts = Attempts(workspace, request.branch, request.retries, request.if_commit)
     vectors = TextVectors(request.embedder)

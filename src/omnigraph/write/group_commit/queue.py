@@ -8,8 +8,9 @@ On each branch one mutation or one group of them runs at a time, in the thread o
     Dee                waits ..................................................
     Eve                                          waits ............................... leads, alone
 
-Nobody waits for company. A mutation that finds nobody at work runs by itself, as it would without a queue.
-Whoever ends hands over to the first who waits, and that one takes along all others who wait when it begins to prepare.
+Nobody waits for company. A mutation that finds nobody at work begins at once. Whoever ends hands over to the first who
+waits. Who begins looks for what dead writers left, as every writer does; then it takes along all others who have come
+by then, and runs alone if nobody has.
 """
 
 from __future__ import annotations
@@ -80,16 +81,18 @@ class _Line(Generic[Request, Result]):
 class GroupQueue(Generic[Request, Result]):
     """The mutations of one handle, branch by branch.
 
-    ``alone`` runs one request. ``together`` runs several as one commit and answers them, in their order; it may take
-    those along who came since, and leave out the last ones, which then wait for the next commit. It must not leave out
-    the first.
+    ``begin`` is what every writer does first. ``alone`` runs one request. ``together`` runs several as one commit and
+    answers them, in their order; it may take those along who came since, and leave out the last ones, which then wait
+    for the next commit. It must not leave out the first.
     """
 
     def __init__(
         self,
+        begin: Callable[[], object],
         alone: Callable[[Request], Result],
         together: Callable[[Sequence[Member[Request, Result]], More[Request, Result]], None],
     ) -> None:
+        self._begin = begin
         self._alone = alone
         self._together = together
         self._lock = threading.Lock()
@@ -98,23 +101,22 @@ class GroupQueue(Generic[Request, Result]):
     def run(self, branch: str, request: Request) -> Result:
         """Run a request alone or with others, and return its result."""
         me = threading.get_ident()
+        member = Member[Request, Result](request)
         with self._lock:
             line = self._lines.get(branch)
             if line is None:
                 self._lines[branch] = _Line(me)
             elif line.leader != me:
-                member = Member[Request, Result](request)
                 line.waiting.append(member)
-        if line is None:
-            try:
-                return self._alone(request)
-            finally:
-                self._hand_over(branch)
-        if line.leader == me:
+        if line is not None and line.leader == me:
             # Something that its own mutation calls, such as an embedder: waiting for itself would never end.
+            self._begin()
             return self._alone(request)
-        self._wait(branch, line, member)
-        return self._lead(branch, member) if member.leads else member.outcome()
+        if line is not None:
+            self._wait(branch, line, member)
+            if not member.leads:
+                return member.outcome()
+        return self._lead(branch, member)
 
     def _wait(
         self, branch: str, line: _Line[Request, Result], member: Member[Request, Result]
@@ -148,6 +150,7 @@ class GroupQueue(Generic[Request, Result]):
             return taken
 
         try:
+            self._begin()
             if not take_more():
                 return self._alone(me.request)
             self._run_together(members, take_more)

@@ -17,7 +17,6 @@ from typing import Any
 
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.commit.attempts import Attempt, Attempts
-from omnigraph.commit.heal import heal
 from omnigraph.commit.replays import REQUESTS, Replayed
 from omnigraph.errors import (
     Contention,
@@ -56,9 +55,9 @@ def mutate_together(
 ) -> None:
     """Run mutations of one branch as one commit, and answer them; the last ones may be left out.
 
-    ``take_more`` gives those who came since, and is asked until the members are prepared.
+    The caller has finished what dead writers left. ``take_more`` gives those who came since, and is asked until the
+    members are prepared.
     """
-    heal(workspace)
     group = _Group(workspace, take_more)
     group.add(members)
     attempts = Attempts(workspace, members[0].request.branch)
