@@ -43,8 +43,10 @@ def open_undrifted(
 ) -> Table:
     """Open the table at its pin, after checking that the pin is HEAD; otherwise raise.
 
-    ``opened``: a table that the writer has open already; it is taken if it is at the pin.
+    ``opened``: a table that the writer has open already; it is taken if it is at the pin, and that is still there.
     """
+    if opened is not None and not opened.has_version(opened.version):
+        opened = None
     table = opened_at(workspace.pinned(pin), opened)
     if table.is_head():
         return table

@@ -20,7 +20,8 @@ OBJECT_CALLS = {
     "reads": ("read_text", "read_versioned", "exists", "fingerprint"),
     "lists": ("list", "total_size"),
     "writes": (
-        "write_text", "write_text_if_absent", "write_text_if_match", "rename", "delete", "delete_prefix",
+        "write_text", "write_text_if_absent", "write_text_if_match", "rename", "delete", "discard",
+        "delete_prefix",
     ),
 }  # fmt: skip
 

@@ -32,6 +32,7 @@ Fault = Literal[
 STORE_EFFECTS = (
     "delete",
     "delete_prefix",
+    "discard",
     "rename",
     "replace_bytes",
     "touch",

@@ -383,8 +383,8 @@ def open_table(ref: TableRef) -> Table:
 
 
 def opened_at(ref: TableRef, opened: Table | None) -> Table:
-    """Return a table at an address: the one that is open if it is that, and still there; else opened anew."""
-    if opened is None or opened.ref != ref or not opened.has_version(opened.version):
+    """Return a table at an address: the one that is open already if it is there, else opened anew."""
+    if opened is None or opened.ref != ref:
         return open_table(ref)
     refuse_replaced(ref)
     return opened
