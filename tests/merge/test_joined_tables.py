@@ -47,3 +47,30 @@ def test_a_type_that_two_branches_added_is_merged_on(graph, target):
     graph.branches.merge("one", "two")
     graph.branches.merge("two", target)
     assert codes(graph, target) == ["BGO", "OSL"]
+
+
+@pytest.mark.parametrize("codes_there", [[], ["BGO"]])
+@pytest.mark.parametrize(
+    ("given", "value"), [("since: I32?", None), ("since: I32 @default(7)", 7), ("", None)]
+)
+def test_a_new_type_gets_what_its_interface_has_in_the_target(tmp_path, codes_there, given, value):
+    """The table of the source has other columns, and stays as it is: the target makes one of its own."""
+    before = "interface Named { name: String? }\nnode Ship implements Named { imo: String @key }\n"
+    after = before + "node Port implements Named { code: String @key }\n"
+    with og.init(tmp_path / "g", before) as graph:
+        graph.branches.create("one")
+        graph.schema.apply(after, branch="one")
+        for code in codes_there:
+            load(graph, "one", code)
+        graph.schema.apply(before.replace("name: String?", given))
+        graph.branches.merge("one", "main")
+        names = [] if not given else ["since"]
+        assert list(graph.schema.catalog.nodes["Port"].properties) == ["code", *names]
+        text = "query q() { match { $p: Port } return { $p.* } }"
+        assert graph.query(text).rows == [
+            {f"p.{name}": code if name == "code" else value for name in ("code", *names)}
+            for code in codes_there
+        ]
+        load(graph, "one", "OSL")
+        assert codes(graph, "main") == codes_there
+        assert codes(graph, "one") == [*codes_there, "OSL"]

@@ -70,7 +70,8 @@ def merge_schemas(
 
     ``resolve`` are the words of `resolve_schema`; one that cannot be followed is a BadRequest. New ids
     come from ``numbering``, without which they are provisional. ``own_table`` tells for which types
-    that only the source has the target makes a table of its own; without it, for none.
+    that only the source has the target makes a table of its own; without it, only for those that get
+    other columns.
     """
     words = Words(resolve)
     if source.ir == target.ir:

@@ -48,7 +48,9 @@ def numbered(
         found = by_name[numbered_type.kind, numbered_type.name]
         there = _there(schemas, found)
         table = there.ir.table_incarnation_id
-        if table is not None and found.number not in schemas.target.types and own_table(there.ir):
+        is_new = found.number not in schemas.target.types
+        needs_own = is_new and (own_table(there.ir) or _has_other_columns(there.ir, numbered_type))
+        if table is not None and needs_own:
             joins.join(table, next_id)
             table, next_id = next_id, next_id + 1
         types[at] = replace(numbered_type, table_incarnation_id=table)
@@ -61,6 +63,18 @@ def numbered(
         tuple(named["edge", each.name] for each in shape.edges),
     )
     return _with_history(ir, schemas, next_id > numbering.next_id)
+
+
+def _has_other_columns(source: TypeIr, merged: TypeIr) -> bool:
+    """Whether an interface of the target gives a type of the source something else than that of the source."""
+    before, after = (
+        {
+            prop.name: (each.property_ids[prop.name], prop.type, prop.embed)
+            for prop in each.shape.properties
+        }
+        for each in (source, merged)
+    )
+    return before != after
 
 
 def _there(schemas: Joined, decided: DecidedType) -> TypeView:
