@@ -56,7 +56,8 @@ def test_a_type_that_two_branches_added_is_merged_on(graph, target):
 def test_a_new_type_gets_what_its_interface_has_in_the_target(tmp_path, codes_there, given, value):
     """The table of the source has other columns, and stays as it is: the target makes one of its own."""
     before = "interface Named { name: String? }\nnode Ship implements Named { imo: String @key }\n"
-    after = before + "node Port implements Named { code: String @key }\n"
+    after = before + "interface Flagged { flag: String? }\n"
+    after += "node Port implements Named { code: String @key }\n"
     with og.init(tmp_path / "g", before) as graph:
         graph.branches.create("one")
         graph.schema.apply(after, branch="one")

@@ -49,8 +49,11 @@ def numbered(
         there = _there(schemas, found)
         table = there.ir.table_incarnation_id
         is_new = found.number not in schemas.target.types
-        needs_own = is_new and (own_table(there.ir) or _has_other_columns(there.ir, numbered_type))
-        if table is not None and needs_own:
+        if (
+            table is not None
+            and is_new
+            and (own_table(there.ir) or _has_other_columns(there.ir, numbered_type))
+        ):
             joins.join(table, next_id)
             table, next_id = next_id, next_id + 1
         types[at] = replace(numbered_type, table_incarnation_id=table)
