@@ -8,7 +8,7 @@ from typing import Any
 from omnigraph.errors import SchemaConflict
 from tests.histories.model import Branch, Commit
 from tests.histories.schemas.edits import Edit, add_type, after_edit, try_edit
-from tests.histories.schemas.plain_merge import one_of_each
+from tests.histories.schemas.plain_joins import one_of_each
 from tests.histories.schemas.plain_schema import Schema, State, text_of, violations
 from tests.histories.schemas.steps import SchemaSteps
 

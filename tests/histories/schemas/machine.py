@@ -36,8 +36,9 @@ from tests.histories.schemas.edits import (
     without_node,
 )
 from tests.histories.schemas.hard_drops import HardDrops
+from tests.histories.schemas.plain_changes import one_way
 from tests.histories.schemas.plain_diff import changes_between
-from tests.histories.schemas.plain_merge import Refused, Unsure, merge_states, one_way
+from tests.histories.schemas.plain_merge import merge_states
 from tests.histories.schemas.plain_schema import (
     NUMBERS,
     Prop,
@@ -47,6 +48,7 @@ from tests.histories.schemas.plain_schema import (
     text_of,
     violations,
 )
+from tests.histories.schemas.plain_schemas import Refused, Unsure
 from tests.histories.schemas.steps import conflicts_of, mirrored
 
 MAX_BRANCHES = 5

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tests.histories.schemas.plain_merge import joins, one_of_each, renumbered
+from tests.histories.schemas.plain_joins import joins, one_of_each, renumbered
 from tests.histories.schemas.plain_schema import Row, Schema, State, Type
 
 NOTHING = Schema({})

@@ -24,7 +24,7 @@ from tests.histories.plain import as_record, read_content
 from tests.histories.rules import SharedRules
 from tests.histories.schemas.edits import Edit, after_edit, random_edit, random_rows
 from tests.histories.schemas.plain_diff import Changes, changes_between, under_names
-from tests.histories.schemas.plain_merge import Merged, Refused, Unsure, merge_states
+from tests.histories.schemas.plain_merge import Merged, merge_states
 from tests.histories.schemas.plain_schema import (
     NUMBERS,
     VECTOR,
@@ -38,6 +38,7 @@ from tests.histories.schemas.plain_schema import (
     text_of,
     violations,
 )
+from tests.histories.schemas.plain_schemas import Refused, Unsure
 from tests.histories.steps import RAN
 
 SHAPES = {
