@@ -192,6 +192,19 @@ def test_what_becomes_of_a_move_that_was_begun(operation, seen, step, code):
     assert decide(record(operation), "old", seen) == Outcome(step, code)
 
 
+def test_a_delete_that_used_its_approval_was_done_whatever_lies_there_now():
+    seen = Seen("complete", "old")
+    assert decide(record("graph_delete"), "old", seen, is_used=True) == Outcome("drop")
+
+
+def test_a_failed_delete_blocks_everything_that_would_have_gone_with_it():
+    empty = desired_of()
+    found = find_changes(empty, ledger_of(**WHOLE), [approval_for(empty)])
+    assert shown(fail(found, "a", "graph_delete_failed", empty)) == dict.fromkeys(
+        ("graph.a", "query.a.q", "schema.a"), ("delete", "blocked", "graph_delete_failed")
+    )
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
