@@ -119,7 +119,7 @@ def unchanged() -> None:
             print(f"plan without changes of {BOOTED} graphs: {len(asked)} requests")
             asked.clear()
             assert not apply(str(place))["state_written"]
-            writes = [one for one in asked if one != "GET" and one != "HEAD"]
+            writes = [one for one in asked if one not in {"GET", "HEAD"}]
             print(f"converged apply: {len(asked)} requests, {len(writes)} of them for the lock")
             server.disarm()
             server.before(lambda _: time.sleep(DELAY_SECONDS))
