@@ -30,7 +30,7 @@ from omnigraph.cluster.stored.records import read_recoveries
 from omnigraph.embeddings.embedding_settings import EmbeddingSettings
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.registry import StoredSource
-from omnigraph.policy.bundle import Bundle, parse_bundle
+from omnigraph.policy.bundle import Bundle, BundleKind, parse_bundle
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
@@ -208,12 +208,8 @@ class _Reading:
             if text is None:
                 continue
             try:
-                kind = "server" if CLUSTER_SCOPE in scopes else "graph"
-                bundle = parse_bundle(
-                    text.removeprefix("\ufeff"),
-                    Path(f"{name}.yaml"),
-                    "server" if kind == "server" else "graph",
-                )
+                kind: BundleKind = "server" if CLUSTER_SCOPE in scopes else "graph"
+                bundle = parse_bundle(text.removeprefix("\ufeff"), Path(f"{name}.yaml"), kind)
             except BadRequest as error:
                 self.faults.append(f"{address}: {error.message} (policy_invalid)")
                 continue

@@ -36,6 +36,7 @@ from omnigraph.yaml_nodes import Node
 if TYPE_CHECKING:
     from omnigraph.lang.query.syntax import ast
     from omnigraph.lang.schema.catalog import Catalog
+    from omnigraph.policy.bundle import BundleKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,11 +332,9 @@ class _Resources:
         content = self._content(policy.file, file, Code.POLICY_FILE_MISSING, Code.POLICY_INVALID)
         if content is None:
             return
-        kind = "server" if CLUSTER_SCOPE in policy.applies_to else "graph"
+        kind: BundleKind = "server" if CLUSTER_SCOPE in policy.applies_to else "graph"
         try:
-            parse_bundle(
-                content.decode("utf-8-sig"), Path(file), "server" if kind == "server" else "graph"
-            )
+            parse_bundle(content.decode("utf-8-sig"), Path(file), kind)
         except BadRequest as error:
             say(policy.file, Code.POLICY_INVALID, error.message)
         scopes = [scope for scope in policy.applies_to if scope in self.config.graphs]
