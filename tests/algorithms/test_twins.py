@@ -19,7 +19,6 @@ from omnigraph.algorithms.kernels import (
     votes,
     votes_numba,
 )
-from omnigraph.algorithms.node_graph import without_loops
 from omnigraph.read.kernels.csr import csr_of
 from omnigraph.read.kernels.twins import in_numpy
 
@@ -39,7 +38,7 @@ def random_neighbours(size):
     csr = random_csr(size)
     rows = np.repeat(np.arange(csr.shape[0], dtype=np.int32), csr.degrees)
     ends = np.concatenate([rows, csr.indices]), np.concatenate([csr.indices, rows])
-    return without_loops(csr_of(*ends, csr.shape))
+    return csr_of(*ends, csr.shape).without_loops()
 
 
 def test_weighted_sums(size):
@@ -57,8 +56,10 @@ def test_components(size, name):
 
 @pytest.mark.parametrize("is_directed", [False, True])
 def test_triangles(size, is_directed):
-    near = random_neighbours(size)
-    forward = triangles.forward_of(near, random_csr(size) if is_directed else None)
+    near, out = random_neighbours(size), random_csr(size)
+    rows = np.repeat(np.arange(size[0], dtype=np.int32), out.degrees)
+    into = csr_of(out.indices, rows, out.shape)
+    forward = triangles.forward_of(near, out, into if is_directed else None)
     given = forward.csr, forward.worth
     assert np.array_equal(in_numpy(triangles.triangles)(*given), triangles_numba.triangles(*given))
 

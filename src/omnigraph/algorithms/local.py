@@ -13,7 +13,7 @@ from omnigraph.algorithms.kernels.shortest import between
 from omnigraph.algorithms.kernels.sums import weighted_sums
 from omnigraph.algorithms.kernels.triangles import forward_of, triangles
 from omnigraph.algorithms.kernels.votes import vote
-from omnigraph.algorithms.node_graph import NodeGraph, without_loops
+from omnigraph.algorithms.node_graph import NodeGraph
 from omnigraph.algorithms.parameters import EdgeDirection
 from omnigraph.algorithms.rounds import ONE_PASS, OnRound, Ran, run_rounds
 from omnigraph.read.kernels.arrays import Codes, Counts, Floats
@@ -91,13 +91,13 @@ def connected_components(graph: NodeGraph, *, is_strong: bool) -> Codes:
 
 def triangle_count(graph: NodeGraph) -> Counts:
     """How many triangles lead through each node."""
-    forward = forward_of(graph.neighbours, None)
+    forward = forward_of(graph.neighbours, graph.out, None)
     return triangles(forward.csr, forward.worth).take(forward.rank)
 
 
 def clustering(graph: NodeGraph, *, directed: bool) -> Floats:
     """How many of the edges there may be among the neighbours of a node there are."""
-    forward = forward_of(graph.neighbours, graph.out if directed else None)
+    forward = forward_of(graph.neighbours, graph.out, graph.into if directed else None)
     edges = triangles(forward.csr, forward.worth).take(forward.rank)
     if not directed:
         edges = 2 * edges
@@ -109,8 +109,8 @@ def clustering(graph: NodeGraph, *, directed: bool) -> Floats:
 
 def label_propagation(graph: NodeGraph, most: int, on_round: OnRound, *, directed: bool) -> Found:
     """The label that each node has taken over from its neighbours, as the number of the node it comes from."""
-    near = without_loops(graph.out) if directed else graph.neighbours
-    more = without_loops(graph.into) if directed else None
+    near = graph.out.without_loops() if directed else graph.neighbours
+    more = graph.into.without_loops() if directed else None
     labels: Codes = np.arange(graph.size, dtype=np.int32)
     if not graph.size:
         return Found(labels, Ran(0, True))

@@ -97,8 +97,7 @@ class NodeGraph:
     @cached_property
     def neighbours(self) -> Csr:
         """Either way along an edge, without loops."""
-        csr = self._within(self._topology.both())
-        return without_loops(csr) if self._topology.loops().any() else csr
+        return self._within(self._topology.neighbours())
 
     def _within(self, csr: Csr) -> Csr:
         if self._chosen is None or self._numbers is None:
@@ -147,12 +146,6 @@ def check_weights(name: str, weights: Floats) -> None:
             f"{weights[wrong[0]]}; weights are finite and not negative",
             property=name,
         )
-
-
-def without_loops(csr: Csr) -> Csr:
-    """The same pairs without those of a node with itself."""
-    rows = np.repeat(np.arange(csr.shape[0], dtype=np.int32), csr.degrees)
-    return _kept(rows, csr.indices, rows != csr.indices, csr.shape[0])
 
 
 def _kept(rows: Codes | Index, columns: Codes, which: Mask, size: int) -> Csr:

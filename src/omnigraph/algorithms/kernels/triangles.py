@@ -16,7 +16,7 @@ import numpy.typing as npt
 from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Codes, Counts, Index
 from omnigraph.read.kernels.csr import Csr
-from omnigraph.read.kernels.frontier import CHUNK, cut, expand
+from omnigraph.read.kernels.frontier import CHUNK, cut, entries_of, expand
 from omnigraph.read.kernels.twins import with_twin
 
 Worth = npt.NDArray[np.uint8]
@@ -24,34 +24,48 @@ Worth = npt.NDArray[np.uint8]
 
 
 class Forward(NamedTuple):
-    """Every undirected edge once, between nodes numbered by ``rank``; ``worth`` by entry."""
+    """Every undirected edge once, between nodes numbered by ``rank``; ``worth`` by entry.
+
+    The entries of a row are in no order.
+    """
 
     csr: Csr
     worth: Worth
     rank: Codes
 
 
-def forward_of(neighbours: Csr, directed: Csr | None) -> Forward:
+def forward_of(neighbours: Csr, out: Csr, into: Csr | None) -> Forward:
     """The edges of an undirected graph without loops, from the end with fewer neighbours to the other.
 
-    With ``directed``, the stored directions, an edge counts for as many as it has; otherwise for one.
+    With ``into``, the stored directions both ways, an edge counts for as many as it has; otherwise for one.
     """
     size = neighbours.shape[0]
     order = np.argsort(neighbours.degrees, kind="stable").astype(np.int32)
     rank = np.empty(size, np.int32)
     rank[order] = np.arange(size, dtype=np.int32)
-    rows = np.repeat(rank, neighbours.degrees)
-    columns = rank.take(neighbours.indices)
-    keys = _keys(rows, columns)[rows < columns]
-    keys.sort()
-    indptr = np.searchsorted(keys, np.arange(size + 1, dtype=np.int64) << 32)
-    csr = Csr(indptr.astype(np.int64), (keys & 0xFFFFFFFF).astype(np.int32), (size, size))
-    if directed is None:
-        return Forward(csr, np.ones(len(keys), np.uint8), rank)
-    ends = np.repeat(rank, directed.degrees), rank.take(directed.indices)
-    either = _keys(np.minimum(*ends), np.maximum(*ends))[ends[0] != ends[1]]
-    worth = np.bincount(np.searchsorted(keys, either), minlength=len(keys))
-    return Forward(csr, worth.astype(np.uint8), rank)
+    rows, entries = entries_of(neighbours, order)
+    columns = rank.take(neighbours.indices.take(entries))
+    kept = np.flatnonzero(rows < columns)
+    indptr = np.searchsorted(rows.take(kept), np.arange(size + 1))
+    csr = Csr(indptr, columns.take(kept), (size, size))
+    if into is None:
+        return Forward(csr, np.ones(len(kept), np.uint8), rank)
+    worth = _directions(neighbours, out, into).take(entries.take(kept))
+    return Forward(csr, worth, rank)
+
+
+def _directions(neighbours: Csr, out: Csr, into: Csr) -> Worth:
+    """For every entry in how many directions there is a stored edge."""
+    keys, worth = _keys_of(neighbours), np.zeros(len(neighbours.indices), np.uint8)
+    for side in (out.without_loops(), into.without_loops()):
+        # Both are in order and without repeats.
+        worth[np.searchsorted(keys, _keys_of(side))] += 1
+    return worth
+
+
+def _keys_of(csr: Csr) -> Index:
+    rows = np.repeat(np.arange(csr.shape[0], dtype=np.int32), csr.degrees)
+    return _keys(rows, csr.indices)
 
 
 def _keys(rows: Codes, columns: Codes) -> Index:
@@ -63,8 +77,12 @@ def triangles(csr: Csr, worth: Worth, /) -> Counts:
     """For every node the worth of the edges opposite to it, over all triangles through it."""
     size = csr.shape[0]
     counts = np.zeros(size, np.int64)
-    rows = np.repeat(np.arange(size, dtype=np.int32), csr.degrees)
-    keys = _keys(rows, csr.indices)
+    keys = _keys_of(csr)
+    # The entries of a row are in no order; here they are looked up.
+    order = np.argsort(keys)
+    keys, worth = keys.take(order), worth.take(order)
+    csr = Csr(csr.indptr, (keys & 0xFFFFFFFF).astype(np.int32), csr.shape)
+    rows = (keys >> 32).astype(np.int32)
     for first, last in cut(csr.degrees.take(csr.indices), CHUNK):
         look()
         # The edge from u to v, with every edge from v to w: is there one from u to w?

@@ -114,6 +114,12 @@ class Csr(_Rows):
         self.__dict__["_bits"] = bits
         return bits
 
+    def without_loops(self) -> Csr:
+        """The same pairs but those of a row and a column with the same number."""
+        rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), self.degrees)
+        places = np.flatnonzero(rows != self.indices)
+        return Csr(np.searchsorted(places, self.indptr), self.indices.take(places), self.shape)
+
     def where_equal(self, of_rows: Codes, of_columns: Codes) -> Csr:
         """The pairs of a row and a column with the same number, where -1 is none."""
         numbers = np.repeat(of_rows, self.degrees)

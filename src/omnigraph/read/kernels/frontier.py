@@ -161,7 +161,7 @@ def starts_of_runs(ordered: npt.NDArray[np.integer]) -> Index:
 
 def expand(csr: Adjacency, rows: Codes) -> tuple[Index, Codes]:
     """Every target of every given row, beside the place of the row in ``rows``."""
-    index, entries = _entries(csr, rows)
+    index, entries = entries_of(csr, rows)
     return index, csr.indices.take(entries)
 
 
@@ -211,11 +211,12 @@ def expand_merged(
 
 def expand_multi(multi: MultiAdjacency, rows: Codes) -> tuple[Index, Codes, Codes]:
     """Every stored edge of every given row: the row's place in ``rows``, target, edge position."""
-    index, entries = _entries(multi, rows)
+    index, entries = entries_of(multi, rows)
     return index, multi.indices.take(entries), multi.positions.take(entries)
 
 
-def _entries(csr: Adjacency, rows: Codes) -> tuple[Index, Index]:
+def entries_of(csr: Adjacency, rows: Codes) -> tuple[Index, Index]:
+    """The place in ``rows`` and the place among all entries, for every entry of the given rows."""
     starts = csr.indptr.take(rows)
     lengths = csr.indptr[1:].take(rows) - starts
     index = np.repeat(np.arange(len(rows)), lengths)

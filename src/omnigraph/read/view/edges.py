@@ -198,6 +198,11 @@ class EdgeList:
 
         return self._once("both", build)
 
+    def neighbours(self) -> Csr:
+        """Either way along an edge to another node."""
+        both = self.both()
+        return self._once("neighbours", both.without_loops) if self.loops().any() else both
+
     def multi(self, direction: Direction) -> MultiCsr:
         """Adjacency by stored edge; both ways a self-loop counts once."""
         return self._once(f"multi-{direction.value}", lambda: self._multi(direction))

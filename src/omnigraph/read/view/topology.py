@@ -147,6 +147,11 @@ class Topology:
         assert self.edge.from_type == self.edge.to_type
         return self._list.both()
 
+    def neighbours(self) -> Csr:
+        """Both directions of such an edge type without self-loops."""
+        assert self.edge.from_type == self.edge.to_type
+        return self._list.neighbours()
+
     def csr(self, direction: Direction) -> Csr:
         """The neighbours of a node in a direction."""
         if direction is Direction.BOTH:
