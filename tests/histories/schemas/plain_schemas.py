@@ -332,11 +332,13 @@ class Schemas:
             ("schema_name_clash", each) for each in elements if elements.count(each) > 1
         }
         for number, type_ in types.items():
-            names = [p.name for n, p in type_.props.items() if n not in self.undecided]
+            props = [p for n, p in type_.props.items() if n not in self.undecided]
+            names = [p.name for p in props]
+            own = {p.name for p in props if p.follows is None}  # of the others the interface tells
             known = self.base.schema.types.get(number) or self.target.schema.types.get(number)
             owner = (known or self.source.schema.types[number]).element
             self.conflicts |= {
-                ("schema_name_clash", f"{owner}.{name}") for name in names if names.count(name) > 1
+                ("schema_name_clash", f"{owner}.{name}") for name in own if names.count(name) > 1
             }
 
     def with_own_numbers(self, state: State) -> State:
