@@ -3,7 +3,8 @@
     ./dev bench group [--threads N] [--seconds S] [--rows N]
 
 One thread runs with and without `group_commit` in turns, so that a busy machine disturbs both alike. What raw Lance
-takes for the tables of one such commit is an append and a merge-insert of a row each: `lone / raw`.
+takes for the tables of one such commit is an append and a merge-insert of a row each: `lone / raw`. The same inserts come
+over HTTP from 32 connections, each under an operation id, to servers of one worker and of two, in turns.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path
@@ -22,6 +24,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from benchmarks.contest.peers import peers_directory
+from benchmarks.serving.processes import Server, child, serving
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 
@@ -117,6 +120,28 @@ def many_threads(graph: Graph, threads: int, seconds: float) -> tuple[float, lis
     return len(took) / (time.perf_counter() - begun), sorted(took), len(commits)
 
 
+def served(place: Path, seconds: float) -> tuple[dict[int, float], dict[str, int]]:
+    """Inserts a second over HTTP by the number of workers, and how often each status came."""
+    graphs, statuses = {"g": place}, Counter[str]()
+    rates: dict[int, list[float]] = {1: [], 2: []}
+
+    def ask(workers: int, server: Server, turn: int, spent: float) -> float:
+        words = (server.host, str(server.port), INSERT, f"w{workers} {turn}", str(spent))
+        found = child("inserting", *words)
+        statuses.update(found["statuses"])
+        return float(found["rate"])
+
+    # All connections are those of one actor here.
+    env = {"OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": "64"}
+    with serving(graphs, env) as one, serving(graphs, env, flags=["--workers", "2"]) as two:
+        for workers, server in ((1, one), (2, two)):
+            ask(workers, server, 0, 1.0)
+        for turn in range(1, 4):
+            for workers, server in ((1, one), (2, two)):
+                rates[workers].append(ask(workers, server, turn, seconds / 3))
+    return {workers: statistics.median(found) for workers, found in rates.items()}, dict(statuses)
+
+
 def kuzu_rate(seconds: float) -> float | None:
     """Inserts of one row a second by Kùzu, one connection, each its own transaction; None without it."""
     peers = peers_directory()
@@ -160,6 +185,7 @@ def main() -> None:
                 rate, each, commits = many_threads(grouped, given.threads, given.seconds)
                 # Again, so that what the machine did meanwhile disturbs both alike.
                 later = one_thread(ways, given.turns, numbers)
+        http, statuses = served(place / "g", given.seconds)
         raw = raw_ms(place, given.rows, 2 * TURN)
         kuzu = kuzu_rate(min(5.0, given.seconds))
     alone = [*took["alone"], *later["alone"]]
@@ -176,6 +202,10 @@ def main() -> None:
     line("mutations a commit", len(each) / max(1, commits))
     line("p50 / lone", each[len(each) // 2] / lone)
     line("p99 / lone", each[int(0.99 * len(each))] / lone, 4)
+    line("over HTTP, one worker, mutations a second", http[1])
+    line("over HTTP, one worker / threads", http[1] / rate, 0.8, least=True)
+    line("over HTTP, two workers / one", http[2] / http[1], 1.2, least=True)
+    print(f"statuses over HTTP: {statuses}")
     if kuzu is not None:
         line("Kùzu, inserts a second", kuzu)
         line(f"{given.threads} threads / Kùzu", rate / kuzu)

@@ -14,7 +14,7 @@ from typing import Any
 
 import omnigraph
 from benchmarks.serving.graphs import POINT, RAISE, ROWS
-from benchmarks.serving.http import many, query_body
+from benchmarks.serving.http import Connection, many, query_body
 from benchmarks.serving.processes import Watched
 
 WARM = 200
@@ -108,9 +108,26 @@ def flooded(host: str, port: str, persons: str, kind: str, seconds: str) -> dict
     return flood(host, int(port), CONNECTIONS, float(seconds), asked)
 
 
+def inserting(host: str, port: str, query: str, prefix: str, seconds: str) -> dict[str, Any]:
+    """Inserts of one row each over many connections of a server, in a process of their own."""
+    from benchmarks.serving.flood import flood
+    from benchmarks.serving.workers import CONNECTIONS
+    from omnigraph.clock import new_ulid
+
+    connection = Connection(host, int(port))
+    asked = []
+    for number in range(int(1000 * float(seconds))):
+        body = query_body(query, name=f"{prefix} {number:09}", n=number)
+        plain = connection.request("POST", "/graphs/g/mutate", body)
+        field = f"\r\nOmnigraph-Operation-Id: {new_ulid()}\r\nContent-Length".encode()
+        asked.append(plain.replace(b"\r\nContent-Length", field, 1))
+    connection.close()
+    return flood(host, int(port), CONNECTIONS, float(seconds), asked)
+
+
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {
     function.__name__: function
-    for function in (point, rows, export, mutations, opening, clients, flooded)
+    for function in (point, rows, export, mutations, opening, clients, flooded, inserting)
 }
 
 if __name__ == "__main__":
