@@ -272,7 +272,8 @@ class SchemaSteps(SharedRules):
         except Unsure:
             return None
         except Refused:
-            self.check_refused(source, into, options)
+            if base.id not in self.emptied:
+                self.check_refused(source, into, options)
             return None
         try:
             planned = self.graph.branches.merge(source.name, into.name, dry_run=True, **options)
