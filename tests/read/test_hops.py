@@ -105,6 +105,12 @@ def test_hops_reach_what_the_oracle_reaches(case, data, told_loops, chunk):
         )
         assert found.tolist() == counts.tolist()
         assert nodes.tolist() == [y for some in reached for y in some]
+        found, nodes = in_numpy(hops.emitted)(
+            case.csr, starts, case.least, most, case.loops, case.inverse, hops.CHUNK, listed=20
+        )
+        assert len(found) > 0 or not len(starts)
+        assert found.tolist() == counts.tolist()[: len(found)]
+        assert nodes.tolist() == [y for some in reached[: len(found)] for y in some]
 
 
 @pytest.mark.parametrize("inverse", [False, True])
@@ -229,3 +235,26 @@ def test_searches_look_at_some_neighbours_at_a_time():
     assert counts.tolist() == [size] * size
     # All neighbours of the second step at once would be 15.6 million, of 28 bytes each.
     assert peak < 100 << 20
+
+
+def test_the_few_nodes_of_each_of_many_searches_are_listed():
+    # Trees of comments: 1,000 posts, and 99,000 comments each on one of what came before it.
+    rng = np.random.default_rng(1)
+    size, posts = 100_000, 1_000
+    on = np.concatenate(
+        [np.full(posts, -1), rng.integers(0, np.arange(posts, size), dtype=np.int64)]
+    )
+    csr = csr_of(np.arange(posts, size, dtype=np.int32), on[posts:].astype(np.int32), (size, size))
+    starts = rng.integers(0, size, 300).astype(np.int32)
+    expected = []
+    for at, start in enumerate(starts.tolist()):
+        node = start
+        while node >= 0:
+            expected.append((at, node))
+            node = int(on[node])
+    loops = np.zeros(size, np.bool_)
+    counts, nodes = in_numpy(hops.emitted)(csr, starts, 0, size, loops, False, hops.CHUNK)
+    # With a mark for each node of each search, ten of them would be searched from at a time.
+    assert len(counts) == len(starts)
+    found = zip(np.repeat(np.arange(len(starts)), counts).tolist(), nodes.tolist(), strict=True)
+    assert list(found) == sorted(expected)

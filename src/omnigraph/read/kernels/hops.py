@@ -28,6 +28,9 @@ CHUNK = 1 << 20
 # Pairs of start and node to hold marks for.
 MARKS = 1 << 22
 _SAMPLE = 4096
+# Nodes that searches may find together to be listed instead of marked, and the steps they may take.
+LISTED = 1 << 16
+_LISTED_STEPS = 64
 
 
 def reach(
@@ -118,13 +121,17 @@ def emitted(
     /,
     *,
     targets: int = frontier.CHUNK,
+    listed: int = LISTED,
 ) -> tuple[Counts, Codes]:
     """What the first starts emit, as many starts as make about ``chunk`` nodes, at least one.
 
     Answers how many nodes each of them emits, and the nodes. ``targets`` bounds the neighbours looked at
-    together.
+    together, ``listed`` the nodes that are listed instead of marked.
     """
     size = csr.shape[0]
+    near = _near(csr, starts, least, most, loops, inverse, min(chunk, listed))
+    if near is not None:
+        return near
     starts = starts[: max(1, min(MARKS, chunk) // max(size, 1))]
     visited = np.zeros(len(starts) * size, np.bool_)
     marked = np.zeros(len(starts) * size, np.bool_)
@@ -144,6 +151,45 @@ def emitted(
         if distance < most:
             search, node = _split(_following(csr, search, node, visited, targets), size)
     search, node = _split(np.flatnonzero(marked), size)
+    return np.bincount(search, minlength=len(starts)), node
+
+
+def _near(
+    csr: Adjacency, starts: Codes, least: int, most: int, loops: Mask, inverse: bool, listed: int
+) -> tuple[Counts, Codes] | None:
+    """The same where searches find few nodes, such as the parents of a comment: these are listed, not marked.
+
+    None where marks of all nodes are cheap, or where a search goes on and on.
+    """
+    size = csr.shape[0]
+    if len(starts) * size <= listed:
+        return None
+    starts = starts[: int(listed / (1 + _followed(csr, most)))]
+    if len(starts) * size <= listed:
+        return None
+    search, node = np.arange(len(starts)), starts
+    visited, marked = np.zeros(0, np.int64), [np.zeros(0, np.int64)]
+    for distance in range(most + 1):
+        look()
+        if not len(node):
+            break
+        if distance > _LISTED_STEPS or len(visited) > listed:
+            return None
+        keys = search * size + node
+        # Both are in order, so that they are merged.
+        visited = np.sort(np.concatenate([visited, keys]), kind="stable")
+        if distance >= least:
+            marked.append(keys)
+        elif distance == least - 1:
+            marked.append(keys[loops[starts[search] if inverse else node]])
+        if distance < most:
+            if int(row_lengths(csr, node).sum()) > listed:
+                return None
+            place, found = frontier.expand(csr, node)
+            following = np.unique(search.take(place) * size + found)
+            at = np.minimum(np.searchsorted(visited, following), len(visited) - 1)
+            search, node = _split(following[visited.take(at) != following], size)
+    search, node = _split(np.sort(np.concatenate(marked)), size)
     return np.bincount(search, minlength=len(starts)), node
 
 
