@@ -45,6 +45,17 @@ def test_an_optional_block_inside_another(graph):
     assert rows == [("ann", "bob", "ann"), ("bob", "cy", None), ("cy", None, None)]
 
 
+def test_a_path_of_an_inner_block_that_found_none_is_nothing(graph):
+    # Only a loop leads from someone back to the same person.
+    text = (
+        "match { $a: Person  optional { $a knows $b  optional { $a $w:knows|likes{3,} $a } } "
+        "  length($w) = 0 } return { $a.name as a }"
+    )
+    assert not graph.query(text).rows
+    everyone = text.replace("length($w) = 0", "length($w) is null")
+    assert len(graph.query(everyone).rows) == 3
+
+
 def test_what_an_inner_block_did_not_find_is_not_counted(graph):
     text = f"match {{ {NESTED} }} return {{ $a.name as a, count($b) as b, count($c) as c }} order {{ a }}"
     rows = [tuple(row.values()) for row in graph.query(text)]

@@ -78,5 +78,9 @@ def _rewritten(tree: T, guards: Mapping[str, str]) -> T:
     if isinstance(made, ir.LeftJoin):
         names = sorted({guards[path] for path in _paths_between(made) if path in guards})
         rows = tuple(ir.Elements(name, _ONE_ROW) for name in names)
-        return replace(made, inner=(*rows, *made.inner), introduced=(*made.introduced, *names))
+        # What a block inside introduces is handed on, as its other variables are.
+        inside = [name for one in _left_joins(made.inner) for name in one.introduced]
+        names += [name for name in inside if name.startswith(HERE)]
+        introduced = tuple(dict.fromkeys((*made.introduced, *names)))
+        return replace(made, inner=(*rows, *made.inner), introduced=introduced)
     return made
