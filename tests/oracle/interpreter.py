@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from omnigraph.lang.query import ir
@@ -24,7 +25,7 @@ from tests.oracle.analysis import (
 )
 from tests.oracle.bound import Bound, Entity, Path, Place, Record, Row
 from tests.oracle.graph import Embed, Graph
-from tests.oracle.searches import RefusedError, reached
+from tests.oracle.searches import RefusedError, reached, refuse_weights, weighed_steps
 
 __all__ = ["Entity", "RefusedError", "run", "to_json_rows"]
 
@@ -84,6 +85,8 @@ class Run:
 
     def answer(self) -> list[dict[str, Any]]:
         """All of it: match, output, order, limit."""
+        for step in weighed_steps(self.plan):
+            refuse_weights(self.graph, step, partial(self.passes, step, {}))
         rows = self.match(self.plan.steps, [{}])
         assert self.plan.ranking is None or not self.plan.is_aggregate
         if self.plan.is_aggregate or self.plan.distinct:
@@ -161,17 +164,18 @@ class Run:
             return
         assert isinstance(start, Entity)
 
-        def passes(edge: Entity) -> bool:
-            here = Place({**row, ir.EDGE: edge})
-            return step.edge_filter is None or self.satisfied(step.edge_filter, here)
-
-        for node, by in reached(self.graph, step, start.id, passes):
+        for node, by in reached(self.graph, step, start.id, partial(self.passes, step, row)):
             new: dict[str, Bound] = {step.dst: node}
             if step.edge_var is not None:
                 new[step.edge_var] = by
             if step.path_var is not None:
                 new[step.path_var] = by
             yield from self.bound(row, new, step.dst_filters)
+
+    def passes(self, step: ir.Expand, row: Row, edge: Entity) -> bool:
+        """Whether an edge satisfies the condition of an expansion."""
+        here = Place({**row, ir.EDGE: edge})
+        return step.edge_filter is None or self.satisfied(step.edge_filter, here)
 
     def bound(
         self, row: Row, new: Mapping[str, Bound], filters: Iterable[ir.Condition]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import Direction
@@ -23,8 +23,6 @@ def reached(
     graph: Graph, step: ir.Expand, start: str, passes: Passes
 ) -> list[tuple[Entity, Entity | Path | None]]:
     """The nodes that an expansion reaches from a node, each with its edge or its path where one is asked for."""
-    if step.weight is not None:
-        _refuse_weights(graph, step, passes)
     if step.inverse:
         forth = replace(step, inverse=False, direction=FLIPPED[step.direction])
         forth = replace(forth, src_type=step.dst_type, dst_type=step.src_type)
@@ -100,7 +98,19 @@ def _weights(graph: Graph, step: ir.Expand, passes: Passes) -> Iterator[tuple[st
                 yield edge, float(weight)
 
 
-def _refuse_weights(graph: Graph, step: ir.Expand, passes: Passes) -> None:
+def weighed_steps(tree: object) -> Iterator[ir.Expand]:
+    """The expansions by a weight in a plan and its blocks; those of sources are refused with their own plans."""
+    if isinstance(tree, ir.Expand) and tree.weight is not None:
+        yield tree
+    if isinstance(tree, tuple):
+        for part in tree:
+            yield from weighed_steps(part)
+    elif is_dataclass(tree) and not isinstance(tree, ir.Rows):
+        for one in fields(tree):
+            yield from weighed_steps(getattr(tree, one.name))
+
+
+def refuse_weights(graph: Graph, step: ir.Expand, passes: Passes) -> None:
     for edge, weight in _weights(graph, step, passes):
         if math.isnan(weight) or weight < 0:
             raise RefusedError(f"negative: {step.weight} of {edge} is {weight}")

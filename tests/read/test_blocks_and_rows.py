@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import ParamError, TypeCheckError
+from omnigraph.errors import BadRequest, ParamError, TypeCheckError
 
 SCHEMA = """
 node Person { name: String @key  tags: [String]? }
@@ -230,3 +230,13 @@ def test_what_a_block_joins_row_by_row_is_not_called_summed_away(rated, monkeypa
     counted = "match { $a rated $b  optional { $b knows $c } } return { $a.name as name }"
     rated.query(counted)
     assert rated.explain(counted).summed_away == ("b",)
+
+
+def test_a_negative_weight_is_refused_also_where_nothing_starts(graph):
+    graph.load([{"edge": "Rated", "from": "ann", "to": "bob", "data": {"stars": -1}}])
+    text = (
+        'match { $a: Person { name: "nobody" }  $a $w:rated by stars $b } return { cost($w) as c }'
+    )
+    with pytest.raises(BadRequest, match="negative"):
+        graph.query(text)
+    assert not graph.query(text.replace("rated by", "rated[stars > 0] by")).rows

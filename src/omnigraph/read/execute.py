@@ -111,6 +111,9 @@ class _Run:
         self.data.rows_of = self._rows_of
         if profile is not None:
             self.data.trace = Trace()
+        for traversal in outline.weighed:
+            # Refuses weights below zero, also where no row would come so far.
+            self.data.edges_of(traversal)
 
     def answer(self) -> pa.Table:
         if not self.plan.is_aggregate and not self.plan.distinct:

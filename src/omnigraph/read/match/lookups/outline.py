@@ -13,7 +13,7 @@ from typing import cast
 
 from omnigraph.lang.query import ir
 from omnigraph.read.match.blocks.optional_paths import guarded
-from omnigraph.read.match.pattern import Pattern, inner_blocks, pattern_of
+from omnigraph.read.match.pattern import Pattern, Traversal, inner_blocks, pattern_of
 from omnigraph.read.match.trees import has_block
 
 
@@ -31,6 +31,8 @@ class Outline:
     """Whether it ranks, or searches in texts."""
     node_types: frozenset[str]
     edge_types: frozenset[str]
+    weighed: tuple[Traversal, ...]
+    """The traversals that go by a weight, which no edge may have below zero, whether or not it is looked at."""
 
 
 def outline_of(plan: ir.ReadPlan) -> Outline:
@@ -55,7 +57,9 @@ def _outlined(plan: ir.ReadPlan) -> Outline:
     searches = plan.ranking is not None or any(map(_searches, patterns))
     # Not the plan itself: what is kept must not keep it.
     rewritten = None if run is plan else run
-    return Outline(rewritten, pattern, looked_at, searches, frozenset(nodes), frozenset(edges))
+    weighed = tuple(hop for one in patterns for hop in one.traversals if hop.weight is not None)
+    types = frozenset(nodes), frozenset(edges)
+    return Outline(rewritten, pattern, looked_at, searches, *types, weighed)
 
 
 def _with_output(plan: ir.ReadPlan, pattern: Pattern) -> Pattern:
