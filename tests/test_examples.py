@@ -4,6 +4,7 @@
 """
 
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -42,6 +43,32 @@ def ran(tmp_path):
     return run
 
 
+class Even:
+    """An embedder without a network, to which all texts are the same."""
+
+    model = "even"
+
+    def embed(self, texts, dimension):
+        return [[1.0] * dimension for _ in texts]
+
+
+def draw_every_query(place, name, params):
+    """Draw what every read query of an example matches; the rows are those that the picture belongs to."""
+    text = (EXAMPLES / name / "queries.gq").read_text("utf-8")
+    declared = dict(re.findall(r"^query (\w+)\(([^)]*)\).*?\{\n(?=  match)", text, re.MULTILINE))
+    with og.open(place, mode="r", embedder=Even()) as graph:
+        for query, declaration in declared.items():
+            wanted = {one: params[one] for one in re.findall(r"\$(\w+):", declaration)}
+            rows = graph.query(text, query, wanted)
+            picture = graph.subgraph(query=text, name=query, params=wanted)
+            assert bool(picture["nodes"]) == bool(rows.rows), query
+            assert picture["total_nodes"] == len(picture["nodes"]), query
+            drawn = {(node["type"], node["id"]) for node in picture["nodes"]}
+            for edge in picture["edges"]:
+                assert all(tuple(edge[end].values()) in drawn for end in ("from", "to")), query
+    return list(declared)
+
+
 def test_the_memory_takes_in_only_what_has_a_source(ran):
     printed, place = ran("agent_memory")
     assert {path.name for path in (place / "plots").iterdir()} == {"facts.svg", "memory.svg"}
@@ -55,6 +82,9 @@ def test_the_memory_takes_in_only_what_has_a_source(ran):
         queries = EXAMPLES / "agent_memory" / "queries.gq"
         assert graph.query(queries, "unfounded").rows == []
     assert "The review of project Tern is on 19 March" in printed
+    params = {"question": "When is the review?", "fact": "review-19", "name": "Tern"}
+    drawn = draw_every_query(place / "memory.omni", "agent_memory", params)
+    assert len(drawn) == 7
 
 
 def test_the_chain_names_the_products_that_a_supplier_is_built_into(ran):
@@ -78,6 +108,8 @@ def test_the_chain_names_the_products_that_a_supplier_is_built_into(ran):
         assert graph.branches.list() == ["main"]
         assert len(graph.commits.list()) == 7
     assert "nobody supplies" in printed
+    params = {"supplier": supplies[0][0], "part": supplies[0][1]}
+    assert len(draw_every_query(place / "chain.omni", "supply_chain", params)) == 7
 
 
 def test_the_library_finds_by_words_and_by_vectors(ran):
@@ -90,4 +122,19 @@ def test_the_library_finds_by_words_and_by_vectors(ran):
         influence = graph.query(EXAMPLES / "research_library" / "queries.gq", "influence")
         for row in influence:
             assert row["citations"] == sum(to == row["paper"] for _, to in cites)
+        author, topic = (
+            graph.nodes(each).to_arrow()["id"][0].as_py() for each in ("Author", "Topic")
+        )
     assert "1 change, update of w0" in printed
+    params = {"text": "graph", "author": author, "topic": topic}
+    assert len(draw_every_query(place / "library.omni", "research_library", params)) == 9
+
+
+def test_the_queries_of_the_others_have_pictures_too(tmp_path):
+    for name in ("social", "daily_orders"):
+        og.init(tmp_path / name, EXAMPLES / name / "schema.pg", embedder=Even()).close()
+    with og.open(tmp_path / "social", embedder=Even()) as graph:
+        graph.load(EXAMPLES / "social" / "people.jsonl")
+    params = {"handle": "ada", "text": "engines", "since": "2020-01-01", "sku": "s1"}
+    assert len(draw_every_query(tmp_path / "social", "social", params)) == 4
+    assert len(draw_every_query(tmp_path / "daily_orders", "daily_orders", params)) == 5

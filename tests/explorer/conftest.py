@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
+import sys
+import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
 import omnigraph as og
-from tests.explorer.running import Explorer, start_explorer
+from tests.explorer.running import Explorer, start_explorer, terminal
 
+ROOT = Path(__file__).parents[2]
 CHROMIUM = shutil.which("chromium")
-DRAWN = ".scene[data-settled=true]:not([data-nodes='0'])"
 MARKUP = '<img src=x onerror="alert(1)">'
 """A text that would run if it were taken for markup."""
 
@@ -70,11 +73,29 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def explorer(place: Path) -> Iterator[Explorer]:
-    """`omnigraph ui` on that graph, signed in to."""
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the wheel of this source installs."""
+    place = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(place)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = place.glob("*.whl")
+    with zipfile.ZipFile(wheel) as files:
+        files.extractall(place / "unpacked")
+    return place / "unpacked"
+
+
+@pytest.fixture(scope="session")
+def explorer(place: Path, installed: Path) -> Iterator[Explorer]:
+    """`omnigraph ui` of the wheel on that graph, signed in to, at a terminal whose Enter makes new links."""
     flags = "--as", "ines", "--queries", place / "queries"
-    with start_explorer(place / "g.omni", *flags, home=place) as running:
+    with (
+        terminal() as (press_enter, stdin),
+        start_explorer(
+            place / "g.omni", *flags, home=place, stdin=stdin, package=installed
+        ) as running,
+    ):
         running.told["token"] = running.token()
+        running.press_enter = press_enter
         yield running
 
 
@@ -92,18 +113,26 @@ def browser() -> Iterator[Any]:
         started.close()
 
 
+class Server(Protocol):
+    """Whatever serves the explorer."""
+
+    @property
+    def base(self) -> str:
+        """Its address, without a slash at the end."""
+
+
 @dataclass
 class Visits:
     """Pages of one test, and everything they complained about."""
 
     browser: Any
-    explorer: Explorer
+    explorer: Server
     complaints: list[str] = field(default_factory=list)
     expected: tuple[str, ...] = ()
     contexts: list[Any] = field(default_factory=list)
 
     def context(self, *, signed_in: bool = True, **more: Any) -> Any:
-        """A browser that has never been here."""
+        """A browser that has never been here; signed in, it keeps the token of ``explorer`` in its tabs."""
         options = {"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce"}
         made = self.browser.new_context(
             **{**options, "locale": "en-GB", "timezone_id": "UTC", **more}
@@ -112,7 +141,7 @@ class Visits:
             "document.addEventListener('securitypolicyviolation', "
             "e => console.error('CSP', e.violatedDirective, e.sample, e.target?.outerHTML?.slice(0, 300)))"
         )
-        if signed_in:
+        if signed_in and isinstance(self.explorer, Explorer):
             session = {
                 "token": self.explorer.told["token"],
                 "actor": "ines",
@@ -160,4 +189,4 @@ def visits(browser: Any, explorer: Explorer) -> Iterator[Visits]:
     yield made
     for context in made.contexts:
         context.close()
-    assert made.unexpected() == [], "\n".join(made.unexpected())
+    assert made.unexpected() == []

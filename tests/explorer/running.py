@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ class Explorer:
 
     process: subprocess.Popen[str]
     told: dict[str, Any]
+    press_enter: Callable[[], object] = lambda: None
+    """Press Enter in its terminal, if it has one."""
 
     @property
     def url(self) -> str:
@@ -39,6 +42,11 @@ class Explorer:
     def code(self) -> str:
         """The code of the first link."""
         return self.url.partition("#code=")[2]
+
+    def fresh_code(self) -> str:
+        """Press Enter, and return the code of the link that is printed then."""
+        self.press_enter()
+        return str(read_document(self.process)["url"]).partition("#code=")[2]
 
     def request(self, method: str, path: str, **more: Any) -> httpx2.Response:
         """Send a request."""
@@ -57,18 +65,35 @@ class Explorer:
 
 @contextmanager
 def start_explorer(
-    graph: Path, *flags: str | os.PathLike[str], home: Path, stdin: int = subprocess.DEVNULL
+    graph: Path,
+    *flags: str | os.PathLike[str],
+    home: Path,
+    stdin: int = subprocess.DEVNULL,
+    package: Path | None = None,
+    log: Path | None = None,
 ) -> Iterator[Explorer]:
-    """Start `omnigraph ui` with a link on stdout; end it afterwards, and expect that it ends well."""
+    """Start `omnigraph ui` with a link on stdout; end it afterwards, and expect that it ends well.
+
+    With ``package`` it is the one in that directory, and finds no other program, such as Node; with ``log`` it
+    writes all it has to say there.
+    """
     command = [sys.executable, "-m", "omnigraph", "ui", os.fspath(graph), "--no-open", "--json"]
+    port = [] if "--port" in flags else ["--port", "0"]
     environ = clean_environment(HOME=str(home), OMNIGRAPH_HOME=str(home / ".omnigraph"))
-    process = subprocess.Popen(
-        [*command, "--port", "0", *map(os.fspath, flags)],
-        stdout=subprocess.PIPE,
-        stdin=stdin,
-        text=True,
-        env=environ,
-    )
+    if package is not None:
+        environ |= {"PYTHONPATH": str(package), "PATH": str(package)}
+    if log is not None:
+        environ["OMNIGRAPH_LOG"] = "debug"
+    with ExitStack() as stack:
+        stderr = None if log is None else stack.enter_context(log.open("w"))
+        process = subprocess.Popen(
+            [*command, *port, *map(os.fspath, flags)],
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            stdin=stdin,
+            text=True,
+            env=environ,
+        )
     try:
         yield Explorer(process, read_document(process))
         process.send_signal(signal.SIGTERM)
@@ -78,6 +103,17 @@ def start_explorer(
         process.wait(LONG)
         assert process.stdout is not None
         process.stdout.close()
+
+
+@contextmanager
+def terminal() -> Iterator[tuple[Callable[[], object], int]]:
+    """A terminal to start a process at: what presses Enter in it, and its descriptor for the process."""
+    controller, stdin = pty.openpty()
+    try:
+        yield lambda: os.write(controller, b"\n"), stdin
+    finally:
+        os.close(controller)
+        os.close(stdin)
 
 
 def read_document(process: subprocess.Popen[str]) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """`omnigraph ui` as a process: links, hosts, origins, reading only, and its end."""
 
-import os
-import pty
 import re
 import signal
 import stat
@@ -14,7 +12,7 @@ import pytest
 from omnigraph.explorer.forwarding import ForwardingPage, why_no_browser
 from omnigraph.explorer.running import ReadOnly, port_of
 from omnigraph.policy import Action, Question
-from tests.explorer.running import read_document, start_explorer
+from tests.explorer.running import start_explorer, terminal
 from tests.server.running import LONG, clean_environment
 from tests.server.small import ADD, make_graph
 
@@ -28,8 +26,10 @@ def graph(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def explorer(graph):
-    with start_explorer(graph, "--as", "ines", home=graph.parent) as running:
+    log = graph.parent / "log"
+    with start_explorer(graph, "--as", "ines", home=graph.parent, log=log) as running:
         running.told["token"] = running.token()
+        running.told["log"] = log
         yield running
 
 
@@ -94,6 +94,14 @@ def test_neither_code_nor_token_is_an_argument_of_a_process(explorer):
     assert explorer.told["token"] not in listed
 
 
+def test_neither_code_nor_token_is_in_the_log(explorer):
+    mine = {"authorization": f"Bearer {explorer.told['token']}"}
+    assert explorer.request("GET", "/graphs/default/status", headers=mine).status_code == 200
+    logged = explorer.told["log"].read_text("utf-8")
+    assert explorer.code not in logged
+    assert explorer.told["token"] not in logged
+
+
 def test_reading_only_refuses_writes_and_says_why(graph):
     with start_explorer(graph, "--read-only", home=graph.parent) as running:
         assert running.told["mode"] == "read-only"
@@ -110,19 +118,17 @@ def test_reading_only_refuses_writes_and_says_why(graph):
 
 
 def test_enter_prints_a_link_with_a_fresh_code(graph):
-    controller, terminal = pty.openpty()
-    try:
-        with start_explorer(graph, home=graph.parent, stdin=terminal) as running:
-            for _ in range(5):
-                assert running.sign_in("wrong" * 4).status_code == 401
-            assert running.sign_in().status_code == 401
-            os.write(controller, b"\n")
-            fresh = read_document(running.process)["url"]
-            assert fresh != running.url
-            assert running.sign_in(fresh.partition("#code=")[2]).status_code == 200
-    finally:
-        os.close(controller)
-        os.close(terminal)
+    with (
+        terminal() as (press_enter, stdin),
+        start_explorer(graph, home=graph.parent, stdin=stdin) as running,
+    ):
+        running.press_enter = press_enter
+        for _ in range(5):
+            assert running.sign_in("wrong" * 4).status_code == 401
+        assert running.sign_in().status_code == 401
+        fresh = running.fresh_code()
+        assert fresh != running.code
+        assert running.sign_in(fresh).status_code == 200
 
 
 def test_a_person_sees_the_link_on_stderr_and_ctrl_c_ends_it_well(graph):
@@ -151,9 +157,9 @@ def test_a_graph_has_the_same_port_every_time():
     assert all(20_000 <= port_of(f"/data/{name}") < 30_000 for name in range(500))
 
 
-def test_reading_only_allows_what_changes_nothing():
+def test_reading_only_allows_reading_and_exporting():
     allowed = {each for each in Action if ReadOnly().check(Question("ines", each)).allowed}
-    assert allowed == {Action.READ, Action.EXPORT, Action.INVOKE_QUERY}
+    assert allowed == {Action.READ, Action.EXPORT}
 
 
 def test_the_forwarding_page_is_for_its_owner_alone_and_goes(tmp_path, monkeypatch):

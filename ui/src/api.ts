@@ -139,6 +139,8 @@ export interface PlanStep {
 export interface Phase {
   name: string;
   rows: number | null;
+  /** The step of the plan that it is; null for what every query does. */
+  op: string | null;
   milliseconds: number;
   phases: Phase[];
 }
@@ -223,18 +225,18 @@ export async function send<T>(
   method: "GET" | "POST",
   path: string,
   body?: unknown,
-  options: { signal?: AbortSignal; headers?: Record<string, string> } = {},
+  options: { signal?: AbortSignal; headers?: Record<string, string>; exact?: boolean } = {},
 ): Promise<T> {
   const headers: Record<string, string> = { ...options.headers };
   if (access.token !== null) headers["Authorization"] = `Bearer ${access.token}`;
-  if (body !== undefined) headers["Content-Type"] = "application/json";
+  if (body !== undefined) headers["Content-Type"] ??= "application/json";
   let answer: Response;
   try {
     answer = await fetch(BASE + path, {
       method,
       headers,
       signal: options.signal ?? null,
-      body: body === undefined ? null : JSON.stringify(body),
+      body: body === undefined ? null : body instanceof Blob ? body : JSON.stringify(body),
       credentials: "omit",
       cache: "no-store",
     });
@@ -244,7 +246,7 @@ export async function send<T>(
   }
   if (answer.ok) {
     try {
-      return (await answer.json()) as T;
+      return (options.exact ? readExactly(await answer.text()) : await answer.json()) as T;
     } catch (error) {
       if ((error as Error).name === "AbortError") throw error;
       throw new ApiError(0, "broken", "The answer of the server broke off.");
@@ -253,6 +255,13 @@ export async function send<T>(
   const failure = await refusal(answer);
   if (failure.status === 401 && access.token !== null) refused();
   throw failure;
+}
+
+/** Read JSON whose whole numbers may have 64 bits: those that a number here would change become texts. */
+function readExactly(text: string): unknown {
+  const exact = (_: string, value: unknown, context?: { source?: string }) =>
+    typeof value === "number" && Math.abs(value) > Number.MAX_SAFE_INTEGER && /^-?\d+$/.test(context?.source ?? "") ? context!.source : value;
+  return JSON.parse(text, exact as (key: string, value: unknown) => unknown);
 }
 
 async function refusal(answer: Response): Promise<ApiError> {
@@ -282,6 +291,9 @@ export interface Ask {
   params?: Record<string, unknown>;
 }
 
+/** Names of properties, by type. */
+export type Properties = Record<string, string[]>;
+
 /** The most rows that the page asks for. */
 export const MOST_ROWS = 10_000;
 
@@ -300,13 +312,13 @@ export const api = {
   commit: (id: string) => get<Commit>(`commits/${encodeURIComponent(id)}`),
   queries: () => get<{ queries: StoredQuery[] }>("queries"),
   entity: (kind: "node" | "edge", type: string, id: string, target: Target) =>
-    get<Entity>(`entity${query({ kind, type, id, ...target })}`),
+    send<Entity>("GET", graphPath(`entity${query({ kind, type, id, ...target })}`), undefined, { exact: true }),
   neighbors: (
     node: NodeName,
     target: Target,
-    more: { edges?: string[]; direction?: "out" | "in"; after?: string; limit?: number } = {},
+    more: { edges?: string[]; direction?: "out" | "in"; properties?: Properties; after?: string; limit?: number } = {},
   ) => post<Neighbors>("neighbors", { type: node.type, id: node.id, ...more, ...target }),
-  subgraph: (ask: Partial<Ask> & { nodes?: NodeName[]; edges?: string[] }, target: Target, signal?: AbortSignal) =>
+  subgraph: (ask: Partial<Ask> & { nodes?: NodeName[]; edges?: string[]; properties?: Properties; limit?: number }, target: Target, signal?: AbortSignal) =>
     post<Subgraph>("subgraph", { ...ask, ...target }, signal),
   query: (ask: Ask, target: Target, signal?: AbortSignal) =>
     post<QueryAnswer>("query", { ...ask, ...target, max_rows: MOST_ROWS }, signal),
@@ -316,6 +328,9 @@ export const api = {
       ...(signal ? { signal } : {}),
       headers: head === null ? {} : { "Omnigraph-If-Graph-Commit": head },
     }),
+  /** Load a file of JSON lines into a branch. */
+  load: (file: Blob, branch: string) =>
+    send<MutationAnswer>("POST", graphPath(`load/ndjson${query({ branch })}`), file, { headers: { "Content-Type": "application/x-ndjson" } }),
   invoke: (name: string, params: Record<string, unknown>, target: Target, expect_mutation: boolean) =>
     post<QueryAnswer | MutationAnswer>(`queries/${encodeURIComponent(name)}`, {
       params,

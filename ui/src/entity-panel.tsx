@@ -1,12 +1,12 @@
-// The panel of one node: its properties, and its edges, which can be followed.
+// The panel of one node or edge: its properties, and what it is joined to.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type EdgeCount, type Entity, type GraphNode } from "./api";
-import { expand, keyOf, type GraphModel } from "./drawing/model";
-import { Failure, Icon, Mark, number } from "./parts";
+import { api, type EdgeCount, type Entity, type GraphEdge, type GraphNode, type NodeName } from "./api";
+import { keyOf, type EdgeKind, type GraphModel } from "./drawing/model";
+import { counted, Failure, Icon, Mark, number, tell } from "./parts";
 import { askAbout } from "./query/made";
 import { openText } from "./query/tabs";
-import { catalog, go, target } from "./state";
+import { catalog, go } from "./state";
 import { Value } from "./values";
 
 export function EntityPanel({ node, model }: { node: GraphNode; model: GraphModel }) {
@@ -17,7 +17,7 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
   useEffect(() => {
     let gone = false;
     error.value = null;
-    Promise.all([api.entity("node", node.type, node.id, target.value), api.neighbors(node, target.value, { limit: 1 })]).then(
+    Promise.all([api.entity("node", node.type, node.id, model.at()), api.neighbors(node, model.at(), { limit: 1 })]).then(
       ([found, near]) => {
         if (gone) return;
         entity.value = found;
@@ -30,32 +30,21 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
     return () => {
       gone = true;
     };
-  }, [node.type, node.id, target.value, tried.value]);
+  }, [node.type, node.id, model, tried.value]);
   const key = keyOf(node);
   return (
     <aside class="inspect" aria-label={`${node.type} ${node.caption}`}>
       <header>
         <Mark type={node.type} large />
         <h2 dir="auto">{node.caption}</h2>
-        <button class="tool" aria-label="Close" title="Close" onClick={() => (model.selected.value = null)}>
-          <Icon name="close" />
-        </button>
+        <Close model={model} />
         <p class="small">
           {node.type} · <span dir="auto">{node.id}</span>
         </p>
       </header>
       <div class="scroll" tabIndex={0} role="region" aria-label="Properties and edges">
         {error.value !== null && <Failure error={error.value} retry={() => tried.value++} />}
-        <dl class="props">
-          {Object.entries(entity.value?.properties ?? {}).map(([name, value]) => (
-            <div key={name}>
-              <dt title={name}>{name}</dt>
-              <dd>
-                <Value value={value} />
-              </dd>
-            </div>
-          ))}
-        </dl>
+        <Properties entity={entity.value} />
         {counts.value.length > 0 && <h3>Edges</h3>}
         <ul class="near">
           {counts.value.map((count) => (
@@ -65,7 +54,7 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
         {entity.value !== null && counts.value.length === 0 && <p class="soft pad">No edge begins or ends here.</p>}
       </div>
       <div class="acts">
-        <button class="button small" onClick={() => void expandAll(model, node)}>
+        <button class="button small" onClick={() => void follow(model, node)}>
           Expand
         </button>
         {model.expanded(key) && (
@@ -84,9 +73,81 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
   );
 }
 
-async function expandAll(model: GraphModel, node: GraphNode): Promise<void> {
+const Close = ({ model }: { model: GraphModel }) => (
+  <button class="tool" aria-label="Close" title="Close" onClick={() => model.select(null)}>
+    <Icon name="close" />
+  </button>
+);
+
+const Properties = ({ entity }: { entity: Entity | null }) => (
+  <dl class="props">
+    {Object.entries(entity?.properties ?? {}).map(([name, value]) => (
+      <div key={name}>
+        <dt title={name}>{name}</dt>
+        <dd>
+          <Value value={value} />
+        </dd>
+      </div>
+    ))}
+  </dl>
+);
+
+/** The panel of an edge, with both its ends. */
+export function EdgePanel({ edge, model }: { edge: GraphEdge; model: GraphModel }) {
+  const entity = useSignal<Entity | null>(null);
+  const error = useSignal<unknown>(null);
+  const tried = useSignal(0);
+  useEffect(() => {
+    let gone = false;
+    error.value = null;
+    api.entity("edge", edge.type, edge.id, model.at()).then(
+      (found) => {
+        if (!gone) entity.value = found;
+      },
+      (failed: unknown) => {
+        if (!gone) error.value = failed;
+      },
+    );
+    return () => {
+      gone = true;
+    };
+  }, [edge.type, edge.id, model, tried.value]);
+  const word = catalog.value?.edges.find((each) => each.name === edge.type)?.word ?? edge.type;
+  return (
+    <aside class="inspect" aria-label={`${edge.type} ${edge.id}`}>
+      <header>
+        <Icon name="link" />
+        <h2>{word}</h2>
+        <Close model={model} />
+        <p class="small">
+          {edge.type} · <span dir="auto">{edge.id}</span>
+        </p>
+      </header>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Properties and ends">
+        {error.value !== null && <Failure error={error.value} retry={() => tried.value++} />}
+        <Properties entity={entity.value} />
+        <h3>Ends</h3>
+        <ul class="near">
+          {(["from", "to"] as const).map((end) => (
+            <li key={end}>
+              <span class="soft">{end}</span>
+              <button class="bare row" onClick={() => model.select(keyOf(edge[end]))}>
+                <Mark type={edge[end].type} /> <span dir="auto">{model.node(keyOf(edge[end]))?.caption ?? edge[end].id}</span>
+              </button>
+            </li>
+          ))}
+        </ul>
+      </div>
+    </aside>
+  );
+}
+
+/** Follow edges of a node one page further, and say how that went. */
+export async function follow(model: GraphModel, node: NodeName, kind: EdgeKind = null): Promise<void> {
   try {
-    await expand(model, node, target.value);
+    const added = await model.expand(node, kind);
+    const isLast = model.nextPage(keyOf(node), kind) === null;
+    if (added >= 0) tell(`${counted(added, "more node")}${isLast ? "" : "; there are still more"}`);
   } catch (error) {
     model.refused.value = (error as Error).message;
   }
@@ -101,29 +162,16 @@ function query(node: GraphNode): void {
 
 /** One kind of edge of the node: how many there are, and a button that shows the next of them. */
 function EdgeRow({ count, node, model }: { count: EdgeCount; node: GraphNode; model: GraphModel }) {
-  const next = useSignal<string | undefined>(undefined);
-  const shown = useSignal(0);
-  const done = shown.value > 0 && next.value === undefined;
+  const next = model.nextPage(keyOf(node), count);
   const type = catalog.value?.edges.find((each) => each.name === count.edge);
   const other = count.direction === "out" ? type?.to : type?.from;
-  const show = async () => {
-    try {
-      const wanted = { edges: [count.edge], direction: count.direction, ...(next.value === undefined ? {} : { after: next.value }) };
-      const found = await expand(model, node, target.value, wanted);
-      if (found.added < 0) return;
-      next.value = found.next;
-      shown.value += Math.min(100, count.total - shown.value);
-    } catch (error) {
-      model.refused.value = (error as Error).message;
-    }
-  };
   return (
     <li>
       <b class="edge-word">{type?.word ?? count.edge}</b>
-      <span class="soft">{count.direction === "out" ? other : `from ${other}`}</span>
+      <span class="soft">{other === undefined ? count.direction : count.direction === "out" ? other : `from ${other}`}</span>
       <span class="r">{number(count.total)}</span>
-      <button class="button small" disabled={done} onClick={() => void show()}>
-        {done ? "Shown" : shown.value > 0 ? "More" : "Show"}
+      <button class="button small" disabled={next === null} onClick={() => void follow(model, node, count)}>
+        {next === null ? "Shown" : next === undefined ? "Show" : "More"}
       </button>
     </li>
   );

@@ -1,15 +1,20 @@
 // Find anything by typing: views, types, branches, tags, commits, stored queries, and nodes.
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type GraphNode } from "./api";
+import { api, type Commit, type GraphNode } from "./api";
 import { Dialog, Icon, Mark } from "./parts";
 import { askAbout, captionOf, lookAtType } from "./query/made";
 import { openText, runSoon } from "./query/tabs";
-import { branches, catalog, commits, go, lookAt, stored, tags, target, VIEWS } from "./state";
-import { chosenStored } from "./views/stored";
+import { branch, branches, catalog, chosenType, commits, go, isPast, lookAt, refresh, setTheme, stored, tags, target, theme, VIEWS } from "./state";
+import { openStored } from "./views/stored";
 import { ask } from "./views/overview";
 
 export const finding = signal(false);
+/** Whether the list of keys is shown. */
+export const helping = signal(false);
+
+const COMMIT_ID = /^[0-9A-HJKMNP-TV-Z]{4,26}$/i;
+const SEARCHED_COMMITS = 1000;
 
 interface Found {
   key: string;
@@ -20,12 +25,24 @@ interface Found {
   act: () => void;
 }
 
+/** Things to do that have no place of their own. */
+const commands = (): Found[] => {
+  const act = (text: string, icon: string, does: () => void): Found => ({ key: `command ${text}`, icon, text, about: "command", act: does });
+  return [
+    act("Read everything again", "check", refresh),
+    ...(isPast.value ? [act("Back to now", "branch", () => lookAt({}))] : []),
+    ...(["light", "dark", "system"] as const).filter((each) => each !== theme.value).map((each) => act(`Theme: ${each}`, each === "dark" ? "moon" : "sun", () => setTheme(each))),
+    act("Keys", "list", () => (helping.value = true)),
+  ];
+};
+
 const VIEW_NAMES: Record<string, string> = { overview: "Overview", query: "Query", stored: "Stored queries", schema: "Schema" };
 
 export function FindDialog() {
   const typed = useSignal("");
   const at = useSignal(0);
   const nodes = useSignal<GraphNode[]>([]);
+  const older = useSignal<readonly Commit[]>(commits.value);
   useEffect(() => {
     const text = typed.value.trim();
     if (text.length < 2) {
@@ -34,6 +51,7 @@ export function FindDialog() {
     }
     let gone = false;
     const timer = setTimeout(() => {
+      if (COMMIT_ID.test(text)) void findCommits(text).then((found) => (older.value = found));
       void findNodes(text).then((found) => {
         if (!gone) nodes.value = found;
       });
@@ -44,7 +62,7 @@ export function FindDialog() {
     };
   }, [typed.value]);
   const close = () => (finding.value = false);
-  const all = [...known(typed.value.trim().toLowerCase()), ...nodes.value.map(nodeFound)].slice(0, 40);
+  const all = [...known(typed.value.trim().toLowerCase(), older.value), ...nodes.value.map(nodeFound)].slice(0, 40);
   const take = (found: Found | undefined) => {
     if (found === undefined) return;
     close();
@@ -89,17 +107,35 @@ export function FindDialog() {
   );
 }
 
-function known(wanted: string): Found[] {
+function known(wanted: string, older: readonly Commit[]): Found[] {
   const types = catalog.value!;
   const everything: Found[] = [
     ...VIEWS.map((name) => ({ key: `view ${name}`, icon: "home", text: VIEW_NAMES[name] ?? name, about: "view", act: () => go(name) })),
     ...types.nodes.map((type) => ({ key: `type ${type.name}`, icon: "", type: type.name, text: type.name, about: "type", act: () => ask(lookAtType(type)) })),
+    ...types.edges.map((type) => ({ key: `edge ${type.name}`, icon: "schema", text: type.name, about: `edge type, ${type.from} → ${type.to}`, act: () => { chosenType.value = type.name; go("schema"); } })),
     ...branches.value.map((name) => ({ key: `branch ${name}`, icon: "branch", text: name, about: "branch", act: () => lookAt(name === "main" ? {} : { branch: name }) })),
     ...tags.value.map((name) => ({ key: `tag ${name}`, icon: "bookmark", text: name, about: "tag", act: () => lookAt({ tag: name }) })),
-    ...stored.value.map((each) => ({ key: `stored ${each.name}`, icon: "bookmark", text: each.name, about: "stored query", act: () => { chosenStored.value = each.name; go("stored"); } })),
-    ...commits.value.map((each) => ({ key: `commit ${each.graph_commit_id}`, icon: "check", text: each.graph_commit_id, about: "commit", act: () => lookAt({ snapshot: each.graph_commit_id }) })),
+    ...stored.value.map((each) => ({ key: `stored ${each.name}`, icon: "bookmark", text: each.name, about: "stored query", act: () => openStored(each) })),
+    ...commands(),
   ];
-  return everything.filter((each) => each.text.toLowerCase().includes(wanted));
+  const found = everything.filter((each) => each.text.toLowerCase().includes(wanted));
+  return [...found, ...older.filter((each) => each.graph_commit_id.toLowerCase().startsWith(wanted)).slice(0, 8).map(commitFound)];
+}
+
+const commitFound = (commit: Commit): Found => ({
+  key: `commit ${commit.graph_commit_id}`,
+  icon: "check",
+  text: commit.graph_commit_id,
+  about: `commit, ${commit.operation}`,
+  act: () => lookAt({ snapshot: commit.graph_commit_id }),
+});
+
+/** The newest commits of the branch in force, and the one with this id wherever it is. */
+async function findCommits(text: string): Promise<readonly Commit[]> {
+  const whole = text.length === 26 ? [await api.commit(text.toUpperCase()).catch(() => null)] : [];
+  const newest = await api.commits(branch.value, SEARCHED_COMMITS).catch(() => ({ commits: [...commits.value] }));
+  const others = newest.commits.filter((each) => each.graph_commit_id !== whole[0]?.graph_commit_id);
+  return [...whole.filter((each) => each !== null), ...others];
 }
 
 const nodeFound = (node: GraphNode): Found => ({

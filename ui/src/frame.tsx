@@ -2,23 +2,23 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import type { Target } from "./api";
-import { finding, FindDialog } from "./find";
-import { forgetAll } from "./keep";
-import { Dialog, Failure, Icon, Key, Menu, Time, Toast } from "./parts";
-import { begin, enter, graphs, leave, session, signInReason, way } from "./session";
+import { finding, FindDialog, helping } from "./find";
+import { forgetAll, keep } from "./keep";
+import { Dialog, Failure, Icon, Key, Menu, tell, Time, Toast } from "./parts";
+import { begin, enter, enterWith, graphs, leave, namedGraph, session, signInReason, way } from "./session";
 import {
-  branches, catalog, commits, failure, fragment, go, isDark, isPast, letterKeys, lookAt, moved, refresh, said, setTheme, snapshot, stored, tags, target, theme, unknownView, view,
+  actor, branches, catalog, commits, failure, fragment, go, isDark, isPartial, isPast, letterKeys, lookAt, moved, refresh, said, setTheme, snapshot, stored, tags, target, theme, unknownView, view,
   type View,
 } from "./state";
-import { keep } from "./keep";
 
 const NAVIGATION: readonly [string, readonly [View, string, string][]][] = [
   ["Look", [["overview", "Overview", "home"], ["query", "Query", "code"], ["stored", "Stored queries", "bookmark"]]],
   ["Data", [["schema", "Schema", "schema"]]],
 ];
 
-export function Bar({ help }: { help: { value: boolean } }) {
+export function Bar() {
   const now = session.value;
+  const name = now?.actor ?? actor.value;
   return (
     <header class={`bar${isPast.value ? " past" : ""}`}>
       <a class="brand" href={fragment("overview")} onClick={(event) => { event.preventDefault(); go("overview"); }}>
@@ -51,11 +51,11 @@ export function Bar({ help }: { help: { value: boolean } }) {
           <Icon name="find" /> <span>Find a node, type, branch …</span> <Key>Ctrl K</Key>
         </button>
       )}
-      <ThemeMenu help={help} />
+      <ThemeMenu />
       {now !== null && (
-        <span class="who" title={now.actor ?? "nobody in particular"}>
-          <span class="face" aria-hidden="true">{(now.actor ?? "–").slice(0, 2).toUpperCase()}</span>
-          <span>{now.actor ?? (way === "open" ? "everybody" : "you")}</span>
+        <span class="who" title={name ?? "nobody in particular"}>
+          <span class="face" aria-hidden="true">{[...(name ?? "–")].slice(0, 2).join("").toUpperCase()}</span>
+          <span>{name ?? (way === "open" ? "everybody" : "you")}</span>
         </span>
       )}
     </header>
@@ -123,12 +123,12 @@ function TargetMenu() {
             ))}
             <form onSubmit={(event) => {
               event.preventDefault();
-              const text = typed.value.trim();
-              if (text === "") return;
-              look(/^[0-9A-HJKMNP-TV-Z]{26}$/.test(text) ? { snapshot: text } : { branch: at.branch ?? "main", time: /[zZ]|[+-]\d\d:\d\d$/.test(text) ? text : new Date(text).toISOString() });
+              const found = targetOf(typed.value.trim(), at.branch ?? "main");
+              if (found === null) tell("That is no time: write 2026-05-01T12:00.");
+              else if (typed.value.trim() !== "") look(found);
             }}>
               <label>
-                A commit, or a time
+                A branch, commit or time
                 <input class="field" value={typed.value} placeholder="2026-05-01T12:00" onInput={(event) => (typed.value = event.currentTarget.value)} />
               </label>
             </form>
@@ -139,7 +139,15 @@ function TargetMenu() {
   );
 }
 
-const ThemeMenu = ({ help }: { help: { value: boolean } }) => (
+/** What somebody means who types the name of a state: a commit, a time of this branch, or another branch. */
+function targetOf(text: string, ofBranch: string): Target | null {
+  if (/^[0-9A-HJKMNP-TV-Z]{26}$/.test(text)) return { snapshot: text };
+  if (!/^\d{4}-\d\d-\d\d/.test(text)) return text === "main" ? {} : { branch: text };
+  const time = new Date(text);
+  return Number.isNaN(time.getTime()) ? null : { branch: ofBranch, time: /[zZ]$|[+-]\d\d:\d\d$/.test(text) ? text : time.toISOString() };
+}
+
+const ThemeMenu = () => (
   <Menu label="Theme, keys and what is kept" button={<span class="tool"><Icon name={isDark.value ? "moon" : "sun"} /></span>}>
     {(close) => (
       <>
@@ -150,7 +158,7 @@ const ThemeMenu = ({ help }: { help: { value: boolean } }) => (
           </button>
         ))}
         <p>More</p>
-        <button onClick={() => { close(); help.value = true; }}>Keys <Key>?</Key></button>
+        <button onClick={() => { close(); helping.value = true; }}>Keys <Key>?</Key></button>
         <button onClick={() => { letterKeys.value = !letterKeys.value; keep("letters", letterKeys.value, true); close(); }}>
           {letterKeys.value ? "Switch single-letter keys off" : "Switch single-letter keys on"}
         </button>
@@ -182,19 +190,24 @@ export const Navigation = () => (
 
 export function SignIn() {
   const token = useSignal("");
-  const graph = useSignal("default");
+  const graph = useSignal(namedGraph() ?? "default");
+  const asksGraph = useSignal(false);
   const inTab = useSignal(true);
-  const code = way === "code";
+  const busy = useSignal(false);
+  const sign = async () => {
+    const text = token.value.trim();
+    if (text === "" || busy.value) return;
+    busy.value = true;
+    asksGraph.value = await enterWith(text, asksGraph.value ? graph.value.trim() || "default" : null, inTab.value);
+    busy.value = false;
+  };
   return (
     <main id="main" class="sign-in">
-      <form class="card" onSubmit={(event) => {
-        event.preventDefault();
-        const text = token.value.trim();
-        if (text !== "") enter({ token: text, actor: null, graph: graph.value.trim() || "default", mode: "token" }, inTab.value);
-      }}>
-        <h1>{code ? "Open the link of the terminal" : "Sign in"}</h1>
+      <form class="card" onSubmit={(event) => { event.preventDefault(); void sign(); }}>
+        <h1>{way === "code" ? "Open the link of the terminal" : way === "open" ? "OmniGraph" : "Sign in"}</h1>
         {signInReason.value !== "" && <p class="wrong" role="alert">{signInReason.value}</p>}
-        {code ? (
+        {failure.value !== null && <Failure error={failure.value} retry={() => location.reload()} byItself />}
+        {way === "open" ? null : way === "code" ? (
           <>
             <p class="soft">This explorer belongs to whoever started it. Press Enter in the terminal of <code>omnigraph ui</code>: it prints a new link.</p>
             <button class="button" type="button" onClick={() => void begin(null)}>Look again</button>
@@ -202,9 +215,14 @@ export function SignIn() {
         ) : (
           <>
             <label>Token <input class="field" type="password" autocomplete="off" value={token.value} onInput={(event) => (token.value = event.currentTarget.value)} /></label>
-            <label>Graph <input class="field" autocomplete="off" value={graph.value} onInput={(event) => (graph.value = event.currentTarget.value)} /></label>
+            {asksGraph.value && (
+              <>
+                <p class="soft">You may not list the graphs of this server: name one.</p>
+                <label>Graph <input class="field" autocomplete="off" value={graph.value} onInput={(event) => (graph.value = event.currentTarget.value)} /></label>
+              </>
+            )}
             <label class="check"><input type="checkbox" checked={inTab.value} onChange={(event) => (inTab.value = event.currentTarget.checked)} /> Keep it in this tab</label>
-            <button class="button main" type="submit">Sign in</button>
+            <button class="button main" type="submit" disabled={busy.value}>Sign in</button>
           </>
         )}
       </form>
@@ -234,7 +252,8 @@ export function Notices() {
   return (
     <>
       {way === "open" && session.value !== null && <p class="banner" role="note">This server asks for no token: anyone who reaches this port can write.</p>}
-      {failure.value !== null && <Failure error={failure.value} />}
+      {failure.value !== null && <Failure error={failure.value} byItself />}
+      {isPartial.value && failure.value === null && <p class="banner" role="note">You may read some branches only, so types are shown without their properties. Choose a branch by its name in the blue field.</p>}
       {unknownView.value !== "" && <p class="banner" role="alert">There is no view “{unknownView.value}”; this is the overview.</p>}
       <Toast />
       <p class="hidden" role="status" aria-live="polite">{said.value}</p>

@@ -1,32 +1,40 @@
 // The page: sign in, read what all views need, and show the one that the fragment names.
 import "./style.css";
-import { effect, useSignal } from "@preact/signals";
+import { effect } from "@preact/signals";
 import { render } from "preact";
 import { lazy, Suspense } from "preact/compat";
 import { useEffect } from "preact/hooks";
-import { api } from "./api";
-import { finding } from "./find";
+import { api, ApiError } from "./api";
+import { finding, helping } from "./find";
 import { Bar, Help, Navigation, Notices, SignIn, useTitle } from "./frame";
+import { keepFor } from "./keep";
+import { Failure } from "./parts";
 import { readKept, ready } from "./query/tabs";
 import { way as resultWay, WAYS } from "./results/results";
-import { begin, session } from "./session";
-import { failure, go, keepFor, letterKeys, readFragment, readGraph, round, target, view, watchHead, type View } from "./state";
+import { begin, enter, namedGraph, session } from "./session";
+import { failure, go, letterKeys, readFragment, readGraph, round, target, view, watchHead, type View } from "./state";
 import { OverviewView } from "./views/overview";
 import { StoredView } from "./views/stored";
 
-const SchemaView = lazy(() => import("./views/schema").then((module) => module.SchemaView));
-const QueryView = lazy(() => import("./views/query").then((module) => module.QueryView));
+const SchemaView = lazy(() => import("./views/schema").then((module) => module.SchemaView).catch(() => MissingView));
+const QueryView = lazy(() => import("./views/query").then((module) => module.QueryView).catch(() => MissingView));
+
+/** What stands for a view whose code the server did not give. */
+const MissingView = () => (
+  <main id="main">
+    <Failure error={new ApiError(0, "unreachable", "This view could not be loaded.")} retry={() => location.reload()} />
+  </main>
+);
 
 function App() {
-  const help = useSignal(false);
   useTitle();
-  useEffect(() => keys(help), []);
+  useEffect(keys, []);
   return (
     <>
       <a class="skip" href="#main" onClick={(event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>
         Skip to the view
       </a>
-      <Bar help={help} />
+      <Bar />
       {session.value === null ? (
         <SignIn />
       ) : (
@@ -38,7 +46,7 @@ function App() {
           </div>
         </>
       )}
-      {help.value && <Help close={() => (help.value = false)} />}
+      {helping.value && <Help close={() => (helping.value = false)} />}
     </>
   );
 }
@@ -52,7 +60,7 @@ function ViewOf({ name }: { name: View }) {
 
 const LETTERS: Record<string, View> = { o: "overview", q: "query", s: "schema", t: "stored" };
 
-function keys(help: { value: boolean }): () => void {
+function keys(): () => void {
   let leading = 0;
   const pressed = (event: KeyboardEvent) => {
     const modified = event.ctrlKey || event.metaKey;
@@ -69,7 +77,7 @@ function keys(help: { value: boolean }): () => void {
     }
     const element = event.target as HTMLElement;
     if (modified || event.altKey || !letterKeys.value || element.closest("input, textarea, select, [contenteditable]")) return;
-    if (event.key === "?") help.value = true;
+    if (event.key === "?") helping.value = true;
     else if (event.key === "g") leading = Date.now();
     else if (Date.now() - leading < 1500 && LETTERS[event.key] !== undefined) {
       leading = 0;
@@ -80,13 +88,20 @@ function keys(help: { value: boolean }): () => void {
   return () => document.removeEventListener("keydown", pressed);
 }
 
+/** Follow the address after it changed, to another graph, too. */
+function arrived(): void {
+  const now = session.value, graph = namedGraph();
+  if (now !== null && graph !== null && graph !== now.graph) enter({ ...now, graph }, now.token !== null);
+  readFragment();
+}
+
 async function start(): Promise<void> {
   // The code is taken out of the address before anything is asked.
   const code = /^#code=([\w-]+)$/.exec(location.hash)?.[1] ?? null;
   if (code !== null) history.replaceState(null, "", location.pathname);
   readFragment();
-  addEventListener("popstate", readFragment);
-  addEventListener("hashchange", readFragment);
+  addEventListener("popstate", arrived);
+  addEventListener("hashchange", arrived);
   const place = document.getElementById("app")!;
   try {
     await begin(code);

@@ -28,6 +28,7 @@ const PATHS: Record<string, string> = {
   pencil: "M3 13l.7-3L11 2.7l2.3 2.3L6 12.3z",
   alert: "M8 2l6.5 11.5h-13zM8 6.5v3.5M8 12v.1",
   link: "M6.5 9.5l3-3M7 4.5l1.5-1.5a3 3 0 014.5 4.5L11.5 9M9 11.5L7.5 13A3 3 0 013 8.5L4.5 7",
+  folder: "M2 4h4l1.5 2H14v7H2z",
   load: "M8 2v8M5 7l3 3 3-3M3 13h10",
   list: "M5.5 4h8M5.5 8h8M5.5 12h8M2.5 4h.1M2.5 8h.1M2.5 12h.1",
 };
@@ -71,9 +72,29 @@ export const Time = ({ micros }: { micros: number }) => (
   </time>
 );
 
-/** An error: what it says, what to do next, and the id of the request. */
-export function Failure({ error, retry = refresh }: { error: unknown; retry?: () => void }) {
+/** Seconds until a server that is gone is asked again. */
+const RETRY_SECONDS = 5;
+
+/**
+ * An error: what it says, what to do next, and the id of the request. Where the server is gone or busy, it is
+ * tried again by itself after a while if that is asked for.
+ */
+export function Failure({ error, retry = refresh, byItself = false }: { error: unknown; retry?: () => void; byItself?: boolean }) {
   const known = error instanceof ApiError ? error : null;
+  const [left, setLeft] = useState(0);
+  useEffect(() => {
+    const passes = known !== null && (known.status === 0 || known.status === 429 || known.status === 503);
+    if (!byItself || !passes) return setLeft(0);
+    let seconds = known.retryAfter || RETRY_SECONDS;
+    setLeft(seconds);
+    const timer = setInterval(() => {
+      setLeft(--seconds);
+      if (seconds > 0) return;
+      clearInterval(timer);
+      retry();
+    }, 1000);
+    return () => clearInterval(timer);
+  }, [error]);
   return (
     <div class="failure" role="alert">
       <Icon name="alert" />
@@ -88,6 +109,7 @@ export function Failure({ error, retry = refresh }: { error: unknown; retry?: ()
         <button class="button small" onClick={retry}>
           Try again
         </button>
+        {left > 0 && <span class="small faint" aria-hidden="true"> by itself in {left} s</span>}
       </div>
     </div>
   );
@@ -102,6 +124,7 @@ function nextStep(error: ApiError): string {
   if (error.status === 410) return "That state was reclaimed; choose a newer one.";
   if (error.status === 413) return "Ask for less.";
   if (error.status === 429) return `The server is busy; try again in ${error.retryAfter || 1} s.`;
+  if (error.status === 503) return `The server takes no requests now; try again in ${error.retryAfter || RETRY_SECONDS} s.`;
   if (error.status >= 500) return "The log of the server says more under this id.";
   return "Mend the request.";
 }
@@ -121,7 +144,7 @@ export function Menu({ label, button, children, disabled }: { label?: string; bu
       if (!box.current?.contains(event.target as Node)) setOpen(false);
     };
     document.addEventListener("pointerdown", outside);
-    box.current?.querySelector<HTMLElement>(".menu input, .menu button")?.focus();
+    box.current?.querySelector<HTMLElement>(".menu input, .menu select, .menu button")?.focus();
     return () => document.removeEventListener("pointerdown", outside);
   }, [open]);
   const move = (event: KeyboardEvent) => {
@@ -129,9 +152,9 @@ export function Menu({ label, button, children, disabled }: { label?: string; bu
       event.stopPropagation();
       close();
     }
-    if (event.key !== "ArrowDown" && event.key !== "ArrowUp") return;
+    if ((event.key !== "ArrowDown" && event.key !== "ArrowUp") || event.target instanceof HTMLSelectElement) return;
     event.preventDefault();
-    const items = [...(box.current?.querySelectorAll<HTMLElement>(".menu button, .menu input") ?? [])];
+    const items = [...(box.current?.querySelectorAll<HTMLElement>(".menu button, .menu input, .menu select") ?? [])];
     const at = items.indexOf(document.activeElement as HTMLElement);
     items[(at + (event.key === "ArrowDown" ? 1 : items.length - 1)) % items.length]?.focus();
   };

@@ -28,6 +28,8 @@ export const graphs = signal<string[]>([]);
 const channel = "BroadcastChannel" in globalThis ? new BroadcastChannel("omnigraph-session") : null;
 channel?.addEventListener("message", (event: MessageEvent<{ ask?: true; session?: Session }>) => {
   if (event.data.ask && session.value?.token) channel.postMessage({ session: session.value });
+  // A tab that waits for a link goes on as soon as another one has used it.
+  if (event.data.session && session.value === null && way === "code") enter(event.data.session, true);
 });
 
 export function enter(next: Session, keepInTab: boolean): void {
@@ -35,6 +37,29 @@ export function enter(next: Session, keepInTab: boolean): void {
   if (keepInTab && next.token !== null) sessionStorage.setItem(KEPT, JSON.stringify(next));
   signInReason.value = "";
   session.value = next;
+}
+
+/** Sign in with a typed token; return whether the name of a graph has to be typed, too. */
+export async function enterWith(token: string, graph: string | null, keepInTab: boolean): Promise<boolean> {
+  use({ token, graph: graph ?? "default" }, () => undefined);
+  try {
+    graphs.value = (await api.graphs()).graphs.map((each) => each.graph_id);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 403)) {
+      signInReason.value = error instanceof ApiError && error.status === 401 ? "The server does not know this token." : (error as Error).message;
+      return false;
+    }
+    if (graph === null) return true;
+  }
+  enter({ token, actor: null, graph: graph ?? chosenGraph(graphs.value), mode: "token" }, keepInTab);
+  return false;
+}
+
+/** Learn which graphs there are, if the reader may know. */
+export async function listGraphs(): Promise<void> {
+  if (graphs.value.length > 0 || way === "code") return;
+  const listed = await api.graphs().catch(() => null);
+  if (listed !== null) graphs.value = listed.graphs.map((each) => each.graph_id);
 }
 
 export function leave(reason = ""): void {
@@ -55,6 +80,7 @@ export async function begin(code: string | null): Promise<void> {
     try {
       const given = await api.session(code);
       enter({ token: given.token, actor: given.actor_id, graph: given.graph_id, mode: given.mode }, true);
+      channel?.postMessage({ session: session.value });
       return;
     } catch (error) {
       signInReason.value = error instanceof ApiError ? error.message : String(error);
@@ -69,11 +95,16 @@ export async function begin(code: string | null): Promise<void> {
   }
   const own = sessionStorage.getItem(KEPT);
   const found = own === null ? await askTabs() : (JSON.parse(own) as Session);
-  if (found !== null) enter(found, true);
+  if (found === null) return;
+  enter({ ...found, graph: namedGraph() ?? found.graph }, true);
+  void listGraphs();
 }
 
+/** The graph that the address names. */
+export const namedGraph = (): string | null => new URLSearchParams(location.hash.split("?")[1] ?? "").get("graph");
+
 function chosenGraph(listed: string[]): string {
-  const asked = new URLSearchParams(location.hash.split("?")[1] ?? "").get("graph");
+  const asked = namedGraph();
   return asked !== null && listed.includes(asked) ? asked : (listed[0] ?? "default");
 }
 

@@ -1,8 +1,8 @@
 // What every view shares: the view and the target (both in the fragment), the catalog, and what may be done.
 import { batch, computed, effect, signal } from "@preact/signals";
 import { api, ApiError, type Catalog, type Commit, type Snapshot, type StoredQuery, type Target } from "./api";
-import { keep, keepFor, kept } from "./keep";
-import { session } from "./session";
+import { keep, kept } from "./keep";
+import { namedGraph, session } from "./session";
 
 export type View = "overview" | "query" | "stored" | "schema";
 export const VIEWS: readonly View[] = ["overview", "query", "stored", "schema"];
@@ -50,8 +50,8 @@ export function readFragment(): void {
 
 export function fragment(to: View, at: Target = target.value, link: Link = {}): string {
   const parts = new URLSearchParams();
-  const name = session.value?.graph;
-  if (name !== undefined && name !== "default") parts.set("graph", name);
+  const name = session.value?.graph ?? namedGraph();
+  if (name !== null && name !== "default") parts.set("graph", name);
   for (const [key, value] of Object.entries(at)) if (value) parts.set(key, value as string);
   if (link.text) parts.set("text", link.text);
   if (link.params) parts.set("params", link.params);
@@ -83,6 +83,12 @@ export const failure = signal<unknown>(null);
 export const noWriting = signal("");
 /** The head has moved since what is shown was read. */
 export const moved = signal(false);
+/** The name that the server knows the reader by, once it has said so. */
+export const actor = signal<string | null>(null);
+/** Whether the reader may see some branches only: then types are known by their tables alone. */
+export const isPartial = signal(false);
+/** The type whose details the schema view shows. */
+export const chosenType = signal<string | null>(null);
 /** Counts up whenever everything is to be read again. */
 export const round = signal(0);
 
@@ -98,18 +104,22 @@ export async function readGraph(): Promise<void> {
   const now = ++reading;
   const at = target.value;
   try {
+    // First, because everybody may ask this: who one is, is known then also where nothing else may be read.
+    const may = await api.permissions([{ action: "change", branch: at.branch ?? "main" }]);
+    if (now !== reading) return;
+    actor.value = may.actor_id;
     const [types, tables, names, marks, newest, queries] = await Promise.all([
-      api.catalog(),
+      api.catalog().catch(none(null)),
       api.snapshot(at),
-      api.branches(),
-      api.tags(),
+      api.branches().catch(none({ branches: [at.branch ?? "main"] })),
+      api.tags().catch(none({ tags: [] })),
       api.commits(at.branch ?? "main", 8).catch(none({ commits: [] as Commit[] })),
       api.queries().catch(none({ queries: [] as StoredQuery[] })),
     ]);
-    const may = await api.permissions([{ action: "change", branch: at.branch ?? "main" }]);
     if (now !== reading) return;
     batch(() => {
-      catalog.value = types;
+      catalog.value = types ?? typesOf(tables);
+      isPartial.value = types === null;
       snapshot.value = tables;
       branches.value = names.branches;
       tags.value = marks.tags.map((each) => each.name);
@@ -124,6 +134,12 @@ export async function readGraph(): Promise<void> {
   }
 }
 
+/** What the names of tables tell of a schema, for a reader who may not see it. */
+function typesOf(tables: Snapshot): Catalog {
+  const names = tables.tables.filter((each) => each.table_key.startsWith("node:")).map((each) => each.table_key.slice(5));
+  return { schema_hash: "", nodes: names.map((name) => ({ name, key: [], implements: [], properties: [] })), edges: [], interfaces: [] };
+}
+
 const none = <T>(otherwise: T) => (error: unknown): T => {
   if (error instanceof ApiError && (error.status === 403 || error.status === 404)) return otherwise;
   throw error;
@@ -132,7 +148,7 @@ const none = <T>(otherwise: T) => (error: unknown): T => {
 function whyNotWriting(result: { allowed: boolean; message: string } | undefined): string {
   if (isPast.value) return "You are looking at the past, which nobody can change.";
   if (result === undefined || result.allowed) return "";
-  return result.message || "You may not change this branch.";
+  return `You may not change this branch${result.message === "" ? "" : `: ${result.message}`}.`;
 }
 
 export function refresh(): void {
@@ -142,7 +158,7 @@ export function refresh(): void {
 /** Look every few seconds whether somebody wrote; what is shown stays until the reader wants it. */
 export function watchHead(): void {
   setInterval(() => {
-    if (document.visibilityState !== "visible" || session.value === null || isPast.value) return;
+    if (document.visibilityState !== "visible" || session.value === null || isPast.value || failure.value !== null) return;
     const known = snapshot.value?.graph_commit_id;
     if (known === undefined) return;
     void api.commits(branch.value, 1).then(
@@ -150,7 +166,9 @@ export function watchHead(): void {
         const head = newest.commits[0]?.graph_commit_id;
         if (head !== undefined && snapshot.value?.graph_commit_id === known) moved.value = head !== known;
       },
-      () => undefined,
+      (error: unknown) => {
+        if (error instanceof ApiError && error.status === 0) failure.value = error;
+      },
     );
   }, 5000);
 }
@@ -174,5 +192,3 @@ export function setTheme(next: Theme): void {
   theme.value = next;
   keep("theme", next, true);
 }
-
-export { keepFor };

@@ -55,11 +55,14 @@ class Told:
 
 
 class ReadOnly:
-    """A policy under which everybody reads, and nobody writes."""
+    """A policy under which everybody reads and exports, and nobody does anything else.
+
+    Stored queries may write, so they are not run, either: their texts can be.
+    """
 
     def check(self, question: Question) -> Decision:
-        """Allow what changes nothing."""
-        allowed = question.action in {Action.READ, Action.EXPORT, Action.INVOKE_QUERY}
+        """Allow reading and exporting."""
+        allowed = question.action in {Action.READ, Action.EXPORT}
         return Decision(
             allowed=allowed,
             message="" if allowed else "the explorer was started for reading only",
@@ -78,6 +81,8 @@ def explore(wanted: Wanted, told: Told) -> int:
     options = _options(wanted)
     data = read_boot_data(options, None)
     checker: Checker | None = ReadOnly() if wanted.mode == "read-only" else None
+    if checker is not None and wanted.queries is not None:
+        told.note("stored queries are not run for reading only; leave out --queries, or write")
     signals = Signals()
     with signals.handled(), _listener(wanted, told) as listener:
         bound = authority_of(*listener.getsockname()[:2])

@@ -69,6 +69,12 @@ class Picture {
       for (let i = 0; i < scene.from.length; i++)
         if (scene.from[i] !== chosen && scene.to[i] !== chosen) this.edge(i);
     c.globalAlpha = 1;
+    if (paint.selectedEdge >= 0 && paint.selectedEdge < scene.from.length) {
+      c.strokeStyle = c.fillStyle = paint.colours.accent;
+      c.lineWidth = 2.5;
+      const [mx, my] = this.edge(paint.selectedEdge);
+      this.labels.push({ word: scene.words[scene.word[paint.selectedEdge]!] ?? "", x: mx, y: my });
+    }
     if (chosen < 0) return;
     c.strokeStyle = c.fillStyle = paint.colours.strong;
     c.lineWidth = 1.7;
@@ -156,7 +162,7 @@ class Picture {
   captions(): void {
     const { c, scene, paint } = this;
     const { colours, selected } = paint;
-    const taken = new Taken(paint.width, paint.height);
+    const taken = new Taken(paint.width);
     for (const i of this.seen) {
       const r = this.radius(i);
       taken.add([this.x[i]! - r, this.y[i]! - r, this.x[i]! + r, this.y[i]! + r]);
@@ -166,7 +172,7 @@ class Picture {
     // What is seen ends here; a caption lies inside it, or outside with its node.
     const left = paint.margin[0] + 4, edge = paint.width - paint.margin[0], right = edge - paint.covered - 4;
     const isCut = (box: Box) => (box[0] < left && box[2] > left) || (box[2] > right && box[0] < edge);
-    let shown: { word: string; x: number; y: number }[] | null = selected < 0 ? [] : null;
+    let shown: { word: string; x: number; y: number }[] | null = this.labels.length === 0 ? [] : null;
     c.lineJoin = "round";
     c.textAlign = "center";
     c.textBaseline = "top";
@@ -248,7 +254,7 @@ class Taken {
   private readonly cells = new Map<number, Box[]>();
   private readonly columns: number;
 
-  constructor(width: number, _height: number) {
+  constructor(width: number) {
     this.columns = Math.ceil(width / 64) + 4;
   }
 

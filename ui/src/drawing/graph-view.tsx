@@ -1,10 +1,11 @@
 // A picture with everything around it: legend, tools, the list of the same nodes, and the panel of one of them.
 import { effect, useComputed, useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { EntityPanel } from "../entity-panel";
-import { Icon, Mark, number, save, tell } from "../parts";
-import { calm, catalog, isDark, target } from "../state";
-import { expand, keyOf, type GraphModel } from "./model";
+import { EdgePanel, EntityPanel, follow } from "../entity-panel";
+import { number } from "../parts";
+import { calm, catalog, isDark } from "../state";
+import { Legend, NodeList, Tools } from "./graph-tools";
+import { edgeKey, keyOf, type GraphModel } from "./model";
 import { coloursOf, Surface } from "./surface";
 
 const PANEL = 320;
@@ -52,13 +53,14 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
         shown.show(scene, way.value === "layers" && scene.x.length <= 300 ? "layers" : "force", pinned, !calm.matches, known > 0);
       }),
       effect(() => {
-        const { index } = model.shown.value;
+        const { edges, index } = model.shown.value;
         const at = (key: string) => index.get(key) ?? -1;
-        const chosen = model.selected.value;
+        const chosen = model.selected.value, edge = model.selectedEdge.value;
         shown.wish({
           selected: chosen === null ? -1 : at(chosen),
+          selectedEdge: edge === null ? -1 : edges.findIndex((each) => edgeKey(each) === edge),
           marked: marks.value.map(at).filter((i) => i >= 0),
-          covered: chosen !== null && box.current!.clientWidth > 700 ? PANEL : 0,
+          covered: (chosen ?? edge) !== null && box.current!.clientWidth > 700 ? PANEL : 0,
         });
       }),
       effect(() => {
@@ -77,6 +79,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
 
   const chosen = model.selected.value;
   const node = chosen === null ? undefined : model.node(chosen);
+  const edge = model.selectedEdge.value === null ? undefined : model.edge(model.selectedEdge.value);
   return (
     <div class="picture">
       <div class="scene" ref={box} data-nodes={model.shown.value.nodes.length} data-edges={model.shown.value.edges.length}>
@@ -91,6 +94,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
         <Tools model={model} surface={surface} way={way} asList={asList} />
       </div>
       {node !== undefined && <EntityPanel key={chosen} node={node} model={model} />}
+      {edge !== undefined && <EdgePanel key={edgeKey(edge)} edge={edge} model={model} />}
     </div>
   );
 }
@@ -115,18 +119,6 @@ function placesText(model: GraphModel, surface: Surface): string {
       Math.round(surface.scene!.y[i]! * surface.view.k + surface.view.y),
     ]),
   );
-}
-
-/** Follow the edges of a node, all that fit on one page. */
-export async function follow(model: GraphModel, key: string): Promise<void> {
-  const node = model.node(key);
-  if (node === undefined) return;
-  try {
-    const { added, next } = await expand(model, node, target.peek());
-    if (added >= 0) tell(`${number(added)} more nodes${next === undefined ? "" : "; there are still more"}`);
-  } catch (error) {
-    model.refused.value = (error as Error).message;
-  }
 }
 
 function attach(box: HTMLElement, canvas: HTMLCanvasElement, surface: Surface, model: GraphModel): () => void {
@@ -165,7 +157,10 @@ function attach(box: HTMLElement, canvas: HTMLCanvasElement, surface: Surface, m
   const up = (event: PointerEvent) => {
     if (!fingers.delete(event.pointerId)) return;
     const node = grabbed >= 0 ? model.shown.peek().nodes[grabbed] : undefined;
-    if (walked <= 4) model.selected.value = node === undefined ? null : keyOf(node);
+    if (walked <= 4) {
+      const edge = node === undefined ? model.shown.peek().edges[surface.pickEdge(...place(event))] : undefined;
+      model.select(node === undefined ? null : keyOf(node), edge === undefined ? null : edgeKey(edge));
+    }
     else if (node !== undefined) {
       model.pinned.add(keyOf(node));
       model.places.set(keyOf(node), [surface.scene!.x[grabbed]!, surface.scene!.y[grabbed]!]);
@@ -175,7 +170,7 @@ function attach(box: HTMLElement, canvas: HTMLCanvasElement, surface: Surface, m
   const twice = (event: MouseEvent) => {
     const at = surface.pick(...place(event));
     const node = model.shown.peek().nodes[at];
-    if (node !== undefined) void follow(model, keyOf(node));
+    if (node !== undefined) void follow(model, node);
   };
   const wheel = (event: WheelEvent) => {
     event.preventDefault();
@@ -200,16 +195,17 @@ function attach(box: HTMLElement, canvas: HTMLCanvasElement, surface: Surface, m
 function onKey(event: KeyboardEvent, model: GraphModel, surface: Surface | null): void {
   if (surface === null || surface.scene === null) return;
   const chosen = model.selected.value;
+  const node = chosen === null ? undefined : model.node(chosen);
   const { key } = event;
   if (key.startsWith("Arrow")) walk(key, model, surface);
-  else if (key === "Enter" && chosen !== null) void follow(model, chosen);
+  else if (key === "Enter" && node !== undefined) void follow(model, node);
   else if ((key === "Delete" || key === "Backspace") && chosen !== null) model.hide(chosen);
   else if (key.toLowerCase() === "z" && (event.ctrlKey || event.metaKey)) model.undo();
   else if (event.ctrlKey || event.metaKey || event.altKey) return;
   else if (key === "f") surface.fit();
   else if (key === "+" || key === "=") surface.zoom(1.25);
   else if (key === "-") surface.zoom(0.8);
-  else if (key === "Escape" && chosen !== null) model.selected.value = null;
+  else if (key === "Escape" && (chosen ?? model.selectedEdge.value) !== null) model.select(null);
   else return;
   event.preventDefault();
   event.stopPropagation();
@@ -246,110 +242,6 @@ function walk(key: string, model: GraphModel, surface: Surface): void {
   }
   const node = nodes[next];
   if (node === undefined) return;
-  model.selected.value = keyOf(node);
+  model.select(keyOf(node));
   surface.reveal(next);
 }
-
-const Legend = ({ model }: { model: GraphModel }) => (
-  <ul class="legend" aria-label="Types in the picture">
-    {[...model.types.value].map(([type, count]) => {
-      const off = model.hiddenTypes.value.has(type);
-      return (
-        <li key={type}>
-          <button class={`chip${off ? " off" : ""}`} aria-pressed={!off} title={off ? `Show ${type} again` : `Hide ${type}`} onClick={() => model.toggleType(type)}>
-            <Mark type={type} />
-            {type} <span class="faint">{number(count)}</span>
-          </button>
-        </li>
-      );
-    })}
-  </ul>
-);
-
-interface ToolsProps {
-  model: GraphModel;
-  surface: { current: Surface | null };
-  way: { value: "force" | "layers" };
-  asList: { value: boolean };
-}
-
-function Tools({ model, surface, way, asList }: ToolsProps) {
-  const few = model.shown.value.nodes.length <= 300;
-  return (
-    <div class="zoom" role="toolbar" aria-label="Picture">
-      <button class="tool" title="Zoom in (+)" aria-label="Zoom in" onClick={() => surface.current?.zoom(1.25)}>
-        <Icon name="plus" />
-      </button>
-      <button class="tool" title="Zoom out (-)" aria-label="Zoom out" onClick={() => surface.current?.zoom(0.8)}>
-        <Icon name="minus" />
-      </button>
-      <button class="tool" title="Fit (f)" aria-label="Fit" onClick={() => surface.current?.fit()}>
-        <Icon name="fit" />
-      </button>
-      <button
-        class="tool"
-        title={few ? "Layers, or by forces" : "Layers are for up to 300 nodes"}
-        aria-label="Layers"
-        aria-pressed={way.value === "layers"}
-        disabled={!few}
-        onClick={() => {
-          model.places.clear();
-          way.value = way.value === "layers" ? "force" : "layers";
-        }}
-      >
-        <Icon name="layers" />
-      </button>
-      <button class="tool" title="Undo (Ctrl-Z)" aria-label="Undo" disabled={!model.canUndo.value} onClick={() => model.undo()}>
-        <Icon name="undo" />
-      </button>
-      <button class="tool" title="The same as a list" aria-label="List" aria-pressed={asList.value} onClick={() => (asList.value = !asList.value)}>
-        <Icon name="list" />
-      </button>
-      <button
-        class="tool"
-        title="Download the picture"
-        aria-label="Download the picture"
-        onClick={() => void surface.current?.download().then((blob) => blob && save("graph.png", blob))}
-      >
-        <Icon name="load" />
-      </button>
-      <input class="field filter" type="search" placeholder="Filter" aria-label="Filter the picture" value={model.filter.value} onInput={(event) => (model.filter.value = event.currentTarget.value)} />
-    </div>
-  );
-}
-
-const NodeList = ({ model }: { model: GraphModel }) => {
-  const { nodes, edges } = model.shown.value;
-  return (
-    <div class="nodes">
-      <h2>{number(nodes.length)} nodes</h2>
-      <ul>
-        {nodes.slice(0, 500).map((node) => {
-          const key = keyOf(node);
-          return (
-            <li key={key}>
-              <button class="bare row" aria-pressed={model.selected.value === key} onClick={() => (model.selected.value = key)}>
-                <Mark type={node.type} /> {node.caption} <span class="faint">{node.type}</span>
-              </button>
-              <button class="button small" onClick={() => void follow(model, key)}>
-                Expand
-              </button>
-              <button class="button small" onClick={() => model.hide(key)}>
-                Hide
-              </button>
-            </li>
-          );
-        })}
-      </ul>
-      {nodes.length > 500 && <p class="soft">The first 500 are listed; filter for others.</p>}
-      <h2>{number(edges.length)} edges</h2>
-      <ul>
-        {edges.slice(0, 500).map((edge) => (
-          <li key={edge.type + edge.id}>
-            {model.node(keyOf(edge.from))?.caption ?? edge.from.id} <b class="edge-word">{edge.type}</b> {model.node(keyOf(edge.to))?.caption ?? edge.to.id}
-          </li>
-        ))}
-      </ul>
-    </div>
-  );
-};

@@ -51,6 +51,7 @@ export interface Paint {
   ratio: number;
   colours: Colours;
   selected: number;
+  selectedEdge: number;
   /** Nodes of rows that are chosen elsewhere. */
   marked: number[];
   /** Pixels at the right that a panel covers. */
@@ -97,6 +98,43 @@ export function pickNode(scene: Scene, view: ViewBox, px: number, py: number): n
     }
   }
   return best;
+}
+
+const REACH = 5;
+
+/** Return the edge under a point of the screen, the nearest one, or -1; loops are found where they leave their node. */
+export function pickEdge(scene: Scene, view: ViewBox, px: number, py: number): number {
+  let best = -1, nearest = REACH;
+  for (let i = 0; i < scene.from.length; i++) {
+    const a = scene.from[i]!, b = scene.to[i]!;
+    const ax = scene.x[a]! * view.k + view.x, ay = scene.y[a]! * view.k + view.y;
+    if (a === b) {
+      const far = Math.abs(Math.hypot(px - ax, py - ay + 2 * scene.radius[a]! * sizeAt(view.k)) - scene.radius[a]! * sizeAt(view.k));
+      if (far < nearest) [best, nearest] = [i, far];
+      continue;
+    }
+    const bx = scene.x[b]! * view.k + view.x, by = scene.y[b]! * view.k + view.y;
+    const slack = Math.abs(scene.bend[i]!) * (Math.abs(bx - ax) + Math.abs(by - ay)) + REACH;
+    if (px < Math.min(ax, bx) - slack || px > Math.max(ax, bx) + slack || py < Math.min(ay, by) - slack || py > Math.max(ay, by) + slack) continue;
+    const mx = (ax + bx) / 2 - (by - ay) * scene.bend[i]!, my = (ay + by) / 2 + (bx - ax) * scene.bend[i]!;
+    const far = farFromCurve(ax, ay, mx, my, bx, by, px, py);
+    if (far < nearest) [best, nearest] = [i, far];
+  }
+  return best;
+}
+
+/** How far a point lies from a curve with one control point, taken as eight straight pieces. */
+function farFromCurve(ax: number, ay: number, mx: number, my: number, bx: number, by: number, px: number, py: number): number {
+  let least = Infinity, x = ax, y = ay;
+  for (let step = 1; step <= 8; step++) {
+    const t = step / 8, u = 1 - t;
+    const nx = u * u * ax + 2 * u * t * mx + t * t * bx, ny = u * u * ay + 2 * u * t * my + t * t * by;
+    const length = (nx - x) ** 2 + (ny - y) ** 2 || 1;
+    const along = Math.min(1, Math.max(0, ((px - x) * (nx - x) + (py - y) * (ny - y)) / length));
+    least = Math.min(least, Math.hypot(px - x - along * (nx - x), py - y - along * (ny - y)));
+    [x, y] = [nx, ny];
+  }
+  return least;
 }
 
 /** How far parallel edges bend, so that each is seen: 0.1, 0.22, … of their length, to both sides. */

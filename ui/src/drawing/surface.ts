@@ -3,7 +3,7 @@
 import { draw } from "./draw";
 import type { FromLayout, ToLayout } from "./layout.worker";
 import type { FromPainter, ToPainter } from "./paint.worker";
-import { fitted, pickNode, type Colours, type Paint, type Scene, type ViewBox } from "./scene";
+import { fitted, pickEdge, pickNode, type Colours, type Paint, type Scene, type ViewBox } from "./scene";
 import { newLayout, newPainter } from "./workers";
 
 /** The picture is so much larger than what is seen of it, so that it can be moved before the next one. */
@@ -11,6 +11,7 @@ const LARGER = 1.5;
 
 export interface Wishes {
   selected: number;
+  selectedEdge: number;
   marked: number[];
   covered: number;
 }
@@ -21,7 +22,6 @@ export class Surface {
   settled = true;
   /** Called when places have changed, with whether they are final. */
   onPlaces: (done: boolean) => void = () => undefined;
-  pictures = 0;
 
   private readonly painter: Worker | null;
   private readonly layout: Worker;
@@ -31,7 +31,7 @@ export class Surface {
   private stale = false;
   private follow = true;
   private run = 0;
-  private wishes: Wishes = { selected: -1, marked: [], covered: 0 };
+  private wishes: Wishes = { selected: -1, selectedEdge: -1, marked: [], covered: 0 };
   private readonly observer: ResizeObserver;
 
   constructor(
@@ -151,6 +151,10 @@ export class Surface {
     return this.scene === null ? -1 : pickNode(this.scene, this.view, px, py);
   }
 
+  pickEdge(px: number, py: number): number {
+    return this.scene === null ? -1 : pickEdge(this.scene, this.view, px, py);
+  }
+
   move(node: number, dx: number, dy: number): void {
     if (this.scene === null) return;
     this.follow = false;
@@ -186,7 +190,6 @@ export class Surface {
     this.canvas.height = Math.round(paint.height * paint.ratio);
     draw(context, this.scene, paint);
     this.painted = paint.view;
-    this.pictures++;
     this.transform();
   }
 
@@ -207,7 +210,6 @@ export class Surface {
     // In one task: the new picture and the transform that fits it.
     this.bitmap?.transferFromImageBitmap(bitmap);
     this.painted = view;
-    this.pictures++;
     this.transform();
     this.busy = false;
     if (this.stale) this.request();

@@ -91,11 +91,26 @@ function extensions(props: () => EditorProps): Extension[] {
       indentWithTab,
       ...defaultKeymap,
     ]),
+    EditorView.domEventHandlers({ beforeinput: replaceSelection }),
     EditorView.updateListener.of((update) => {
       if (update.docChanged) props().onChange(update.state.doc.toString());
       if (update.docChanged || update.selectionSet) props().onCursor(update.state.selection.main.head);
     }),
   ];
+}
+
+/**
+ * Replace a selection by typed text without the browser's help: Chromium would give the new text the style of the
+ * old one in a `style` attribute, which the policy of the page refuses. Composed text cannot be taken over.
+ */
+function replaceSelection(event: InputEvent, view: EditorView): boolean {
+  const text = event.data ?? "";
+  const { main } = view.state.selection;
+  if (event.inputType !== "insertText" || !event.cancelable || text === "" || main.empty) return false;
+  const insert = () => view.state.update(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+  const taken = view.state.facet(EditorView.inputHandler).some((handle) => handle(view, main.from, main.to, text, insert));
+  if (!taken) view.dispatch(insert());
+  return true;
 }
 
 /** Ask the server what is wrong with the text. */

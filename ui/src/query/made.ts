@@ -33,7 +33,7 @@ function ends(edge: EdgeType): [string, string] {
   return from === to ? [from, `other_${to}`] : [from, to];
 }
 
-export function sampleOf(edge: EdgeType, limit = 40): string {
+export function sampleOf(edge: EdgeType, limit: number): string {
   return `query sample() {\n  match {\n    $a: ${edge.from}\n    $a ${edge.word} $b\n  }\n  return { $a, $b }\n  limit ${limit}\n}`;
 }
 

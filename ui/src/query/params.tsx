@@ -7,9 +7,15 @@ export interface Field {
   /** A type of the query language (`I32`, `[String]`), or the kind of a stored query's parameter. */
   type: string;
   nullable: boolean;
+  /** The values to choose from, where they are known. */
+  choices?: readonly string[];
 }
 
-export const ofDeclaration = (params: readonly Parameter[]): Field[] => params.map((each) => ({ ...each }));
+export const ofDeclaration = (params: readonly Parameter[], choices: ReadonlyMap<string, string[]>): Field[] =>
+  params.map((each) => {
+    const values = each.type === "String" ? choices.get(each.name) : undefined;
+    return values === undefined ? { ...each } : { ...each, choices: values };
+  });
 
 const KINDS: Record<string, string> = { string: "String", bool: "Bool", int: "I32", bigint: "I64", float: "F64", date: "Date", datetime: "DateTime", blob: "String" };
 
@@ -50,6 +56,7 @@ export function valueOf(field: Field, typed: string | undefined): unknown {
     if (text !== "true" && text !== "false") throw new NoValue(`${field.name} is true or false`);
     return text === "true";
   }
+  if (field.choices !== undefined && text === "") throw new NoValue(`${field.name} is one of ${field.choices.join(", ")}`);
   if (type === "Date" && !/^\d{4}-\d{2}-\d{2}$/.test(text)) throw new NoValue(`${field.name} is a date such as 2026-01-31`);
   if (type === "DateTime") {
     if (!/^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}/.test(text)) throw new NoValue(`${field.name} is a time such as 2026-01-31T08:00:00Z`);
@@ -99,16 +106,21 @@ export const ParameterForm = ({ fields, typed, wrong, onType, onEnter }: FormPro
     {fields.map((field) => {
       const bad = wrong?.field === field.name;
       const id = `param-${field.name}`;
+      const value = typed[field.name] ?? "";
+      const listed = field.type === "Bool" ? ["true", "false"] : field.choices;
+      // What a link or an earlier run brought stays to be seen, also if it is no choice.
+      const choices = listed === undefined || value === "" || listed.includes(value) ? listed : [...listed, value];
       return (
         <div class="param" key={field.name}>
           <label for={id}>
             ${field.name} <span class="faint">{field.type + (field.nullable ? "?" : "")}</span>
           </label>
-          {field.type === "Bool" ? (
-            <select id={id} class="field" value={typed[field.name] ?? ""} onChange={(event) => onType(field.name, event.currentTarget.value)}>
+          {choices !== undefined ? (
+            <select id={id} class="field" value={value} aria-invalid={bad} aria-describedby={bad ? `${id}-why` : undefined} onChange={(event) => onType(field.name, event.currentTarget.value)}>
               <option value="">{field.nullable ? "null" : "choose"}</option>
-              <option value="true">true</option>
-              <option value="false">false</option>
+              {choices.map((each) => (
+                <option key={each} value={each}>{each}</option>
+              ))}
             </select>
           ) : (
             <input
@@ -116,7 +128,7 @@ export const ParameterForm = ({ fields, typed, wrong, onType, onEnter }: FormPro
               class="field"
               type="text"
               inputMode={/^[IUF]\d+$/.test(field.type) ? "decimal" : undefined}
-              value={typed[field.name] ?? ""}
+              value={value}
               aria-invalid={bad}
               aria-describedby={bad ? `${id}-why` : undefined}
               placeholder={field.nullable ? "null" : field.type === "Date" ? "2026-01-31" : ""}

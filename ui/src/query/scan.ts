@@ -108,6 +108,26 @@ export function variableTypes(text: string, catalog: Catalog): Map<string, strin
   return found;
 }
 
+/** The values that parameters can have because they are compared with an enum: `{ level: $l }`, `$x.level = $l`. */
+export function choicesOf(text: string, catalog: Catalog): Map<string, string[]> {
+  const all = tokens(text).filter((token) => token.kind !== "comment");
+  const types = variableTypes(text, catalog);
+  const known = new Map([...catalog.nodes, ...catalog.interfaces].map((each) => [each.name, each.properties]));
+  const found = new Map<string, string[]>();
+  let bound = "";
+  for (let i = 0; i + 2 < all.length; i++) {
+    const [a, b, c, d, e] = [all[i]!, all[i + 1]!, all[i + 2]!, all[i + 3], all[i + 4]];
+    if (a.kind === "variable" && b.text === ":" && known.has(c.text)) bound = c.text;
+    const inline = a.kind === "word" && b.text === ":" && c.kind === "variable";
+    const compared = a.kind === "variable" && b.text === "." && d?.text === "=" && e?.kind === "variable";
+    if (!inline && !compared) continue;
+    const properties = known.get(inline ? bound : (types.get(a.text) ?? "")) ?? [];
+    const values = properties.find((each) => each.name === (inline ? a.text : c.text))?.enum;
+    if (values !== undefined) found.set((inline ? c : e!).text.slice(1), values);
+  }
+  return found;
+}
+
 /** Turn a place that counts code points, as the server does, into one that counts UTF-16 units. */
 export function unitsAt(text: string, points: number): number {
   let units = 0;

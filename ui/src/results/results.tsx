@@ -1,7 +1,7 @@
 // The answer of a query, four ways: picture, table, JSON and plan. Rows and nodes point at each other.
 import { signal, useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { api, MOST_ROWS, type Ask, type QueryAnswer, type Row, type Target } from "../api";
+import { api, MOST_ROWS, type Ask, type Phase, type QueryAnswer, type Row, type Target } from "../api";
 import { GraphView } from "../drawing/graph-view";
 import { GraphModel, keyOf } from "../drawing/model";
 import { counted, Failure, number, Tabs } from "../parts";
@@ -31,7 +31,7 @@ function nodesOf(answer: QueryAnswer, row: Row): { type: string; id: string }[] 
 
 export function Results({ result, right }: { result: Result; right?: preact.ComponentChildren }) {
   const { answer, ask, target } = result;
-  const model = useMemo(() => new GraphModel(), [result]);
+  const model = useMemo(() => new GraphModel(() => target), [result]);
   const error = useSignal<unknown>(null);
   const drawn = useSignal("");
   const row = useSignal<number | null>(null);
@@ -90,6 +90,7 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
           The first {number(MOST_ROWS)} of {number(answer.total_rows ?? 0)} rows are here; a `limit` or a narrower match shows the others.
         </p>
       )}
+      {answer.row_count === 0 && ask !== null && shown !== "plan" && <WhyNothing ask={ask} target={target} />}
       {shown === "graph" &&
         (error.value !== null ? (
           <Failure error={error.value} retry={() => again.value++} />
@@ -101,4 +102,35 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
       {shown === "plan" && ask !== null && <ResultPlan ask={ask} target={target} />}
     </section>
   );
+}
+
+/** Which clause matches nothing: the first step of a profile that has no rows. */
+function WhyNothing({ ask, target }: { ask: Ask; target: Target }) {
+  const step = useSignal("");
+  useEffect(() => {
+    let gone = false;
+    step.value = "";
+    api.explain(ask, target, true).then(
+      (found) => {
+        if (!gone) step.value = firstEmpty(found.profile ?? [])?.name ?? "";
+      },
+      () => undefined,
+    );
+    return () => {
+      gone = true;
+    };
+  }, [ask]);
+  return step.value === "" ? null : (
+    <p class="cut" role="status">
+      Nothing is left after <code>{step.value}</code>
+    </p>
+  );
+}
+
+function firstEmpty(phases: readonly Phase[]): Phase | undefined {
+  for (const phase of phases) {
+    const found = firstEmpty(phase.phases) ?? (phase.rows === 0 && phase.op !== null ? phase : undefined);
+    if (found !== undefined) return found;
+  }
+  return undefined;
 }

@@ -1,8 +1,10 @@
 // A table of rows of one height, of which only those in sight are in the page.
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
+import type { TargetedPointerEvent } from "preact";
 import type { QueryAnswer, Row } from "../api";
 import { copy, Dialog, Icon, Mark, number, save } from "../parts";
+import { letterKeys } from "../state";
 import { textOf, Value } from "../values";
 
 const HIGH = 28;
@@ -20,7 +22,8 @@ export function ResultTable({ answer, chosen, choose }: Props) {
   const high = useSignal(400);
   const order = useSignal<{ column: string; down: boolean } | null>(null);
   const filter = useSignal("");
-  const cell = useSignal<unknown>(undefined);
+  const opened = useSignal<{ title: string; value: unknown } | null>(null);
+  const widths = useSignal<ReadonlyMap<string, number>>(new Map());
   useEffect(() => {
     const seen = new ResizeObserver(() => (high.value = box.current?.clientHeight ?? 400));
     seen.observe(box.current!);
@@ -29,7 +32,23 @@ export function ResultTable({ answer, chosen, choose }: Props) {
   const rows = useMemo(() => arranged(answer, order.value, filter.value), [answer, order.value, filter.value]);
   const first = Math.max(0, Math.floor(top.value / HIGH) - SPARE);
   const last = Math.min(rows.length, Math.ceil((top.value + high.value) / HIGH) + SPARE);
-  const width = `44px ${answer.columns.map(() => "minmax(120px, 1fr)").join(" ")}`;
+  const width = `44px ${answer.columns.map((name) => (widths.value.has(name) ? `${widths.value.get(name)}px` : "minmax(120px, 1fr)")).join(" ")}`;
+  const pressed = (event: KeyboardEvent) => {
+    if (event.target !== box.current || event.ctrlKey || event.metaKey || event.altKey) return;
+    const letters = letterKeys.value;
+    const step = event.key === "ArrowDown" || (letters && event.key === "j") ? 1 : event.key === "ArrowUp" || (letters && event.key === "k") ? -1 : 0;
+    const at = rows.findIndex((each) => each.at === chosen);
+    if (event.key === "Enter" && at >= 0) opened.value = { title: `Row ${number(chosen! + 1)}`, value: rows[at]!.row };
+    else if (step === 0) return;
+    else {
+      const next = Math.min(rows.length - 1, Math.max(0, at < 0 ? first : at + step));
+      choose(rows[next]!.at);
+      const element = box.current!, from = next * HIGH;
+      if (from < element.scrollTop) element.scrollTop = from;
+      else if (from + 2 * HIGH > element.scrollTop + element.clientHeight) element.scrollTop = from + 2 * HIGH - element.clientHeight;
+    }
+    event.preventDefault();
+  };
   return (
     <div class="rows">
       <div class="strip-small">
@@ -43,7 +62,7 @@ export function ResultTable({ answer, chosen, choose }: Props) {
           <Icon name="load" /> CSV
         </button>
       </div>
-      <div class="table" role="table" aria-label="Rows" aria-rowcount={rows.length + 1} tabIndex={0} ref={box} onScroll={() => (top.value = box.current?.scrollTop ?? 0)}>
+      <div class="table" role="table" aria-label="Rows" aria-rowcount={rows.length + 1} tabIndex={0} ref={box} onKeyDown={pressed} onScroll={() => (top.value = box.current?.scrollTop ?? 0)}>
         <div class="tr th" role="row" style={{ gridTemplateColumns: width }}>
           <span role="columnheader" class="faint">
             #
@@ -55,6 +74,7 @@ export function ResultTable({ answer, chosen, choose }: Props) {
                 {column.name}
                 <span class="faint">{order.value?.column === column.name ? (order.value.down ? " ↓" : " ↑") : ""}</span>
               </button>
+              <span class="grip" aria-hidden="true" onPointerDown={(event) => pull(event, (wide) => (widths.value = new Map(widths.value).set(column.name, wide)))} />
             </span>
           ))}
         </div>
@@ -72,7 +92,7 @@ export function ResultTable({ answer, chosen, choose }: Props) {
                 {number(at + 1)}
               </span>
               {answer.columns.map((name) => (
-                <span role="cell" key={name} onDblClick={() => (cell.value = row[name])} title={preview(row[name])}>
+                <span role="cell" key={name} onDblClick={() => (opened.value = { title: name, value: row[name] })} title={preview(row[name])}>
                   <Value value={row[name]} limit={160} />
                 </span>
               ))}
@@ -80,16 +100,17 @@ export function ResultTable({ answer, chosen, choose }: Props) {
           ))}
         </div>
       </div>
-      {cell.value !== undefined && (
-        <Dialog title="Value" wide close={() => (cell.value = undefined)}>
+      {opened.value !== null && (
+        <Dialog title={opened.value.title} wide close={() => (opened.value = null)}>
+          <h2>{opened.value.title}</h2>
           <pre class="whole" tabIndex={0}>
-            {whole(cell.value)}
+            {whole(opened.value.value)}
           </pre>
           <div class="acts">
-            <button class="button" onClick={() => void copy(whole(cell.value), "Value")}>
+            <button class="button" onClick={() => void copy(whole(opened.value?.value), opened.value?.title ?? "")}>
               Copy
             </button>
-            <button class="button main" onClick={() => (cell.value = undefined)}>
+            <button class="button main" onClick={() => (opened.value = null)}>
               Close
             </button>
           </div>
@@ -97,6 +118,16 @@ export function ResultTable({ answer, chosen, choose }: Props) {
       )}
     </div>
   );
+}
+
+/** Follow a drag of the line beside a column's name, and tell how wide the column is to be. */
+function pull(event: TargetedPointerEvent<HTMLElement>, tell: (wide: number) => void): void {
+  const grip = event.currentTarget, start = event.clientX, wide = grip.parentElement!.offsetWidth;
+  event.preventDefault();
+  grip.setPointerCapture(event.pointerId);
+  const moved = (next: PointerEvent) => tell(Math.max(48, wide + next.clientX - start));
+  grip.addEventListener("pointermove", moved);
+  grip.addEventListener("lostpointercapture", () => grip.removeEventListener("pointermove", moved), { once: true });
 }
 
 const whole = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value, null, 2) : textOf(value));

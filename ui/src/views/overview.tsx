@@ -7,11 +7,13 @@ import { GraphModel, keyOf } from "../drawing/model";
 import { copy, counted, Failure, Icon, Mark, number, Time } from "../parts";
 import { lookAtType, questions, sampleNodes, sampleOf, type Made } from "../query/made";
 import { openText, runSoon } from "../query/tabs";
-import { branches, catalog, commits, go, lookAt, round, rows, snapshot, stored, target } from "../state";
+import { branch, branches, catalog, commits, failure, go, lookAt, noWriting, refresh, round, rows, snapshot, stored, target } from "../state";
 import { session } from "../session";
-import { chosenStored } from "./stored";
+import { openStored } from "./stored";
 
+/** So many types of edges, and so many edges of each, are in the picture. */
 const EDGE_TYPES = 12;
+const SAMPLE = 40;
 
 export function ask(made: Made): void {
   openText(made.name, made.text);
@@ -21,7 +23,7 @@ export function ask(made: Made): void {
 
 export function OverviewView() {
   const types = catalog.value;
-  const model = useMemo(() => new GraphModel(), []);
+  const model = useMemo(() => new GraphModel(() => target.value), []);
   const error = useSignal<unknown>(null);
   const captions = useSignal<ReadonlyMap<string, string[]>>(new Map());
   const drawn = useSignal(false);
@@ -69,7 +71,7 @@ export function OverviewView() {
         <div class="left">
           {nodes === 0 && snapshot.value !== null ? (
             <Empty />
-          ) : error.value !== null ? (
+          ) : error.value !== null && failure.value === null ? (
             <Failure error={error.value} />
           ) : (
             <GraphView
@@ -127,7 +129,7 @@ function Ask() {
       <ul class="ask">
         {known.map((each) => (
           <li key={`stored ${each.name}`}>
-            <button class="bare" onClick={() => { chosenStored.value = each.name; go("stored"); }}>
+            <button class="bare" onClick={() => openStored(each)}>
               <Icon name="bookmark" />
               <span>
                 {each.description ?? each.name}
@@ -172,12 +174,42 @@ const Cards = ({ types, captions }: { types: readonly NodeType[]; captions: Read
   </ul>
 );
 
+/** The three ways to fill a graph. */
 function Empty() {
   const lines = ["omnigraph load GRAPH records.jsonl", "omnigraph examples DIR"];
+  const error = useSignal<unknown>(null);
+  const busy = useSignal(false);
+  const load = async (file: File | undefined) => {
+    if (file === undefined || noWriting.value !== "" || busy.value) return;
+    busy.value = true;
+    error.value = null;
+    try {
+      await api.load(file, branch.value);
+      refresh();
+    } catch (failed) {
+      error.value = failed;
+    } finally {
+      busy.value = false;
+    }
+  };
   return (
-    <div class="empty">
+    <div
+      class="empty"
+      onDragOver={(event) => event.preventDefault()}
+      onDrop={(event) => {
+        event.preventDefault();
+        void load(event.dataTransfer?.files[0]);
+      }}
+    >
       <h2>There is nothing in this graph yet</h2>
-      <p class="soft">Load records of its types, or make one of the examples:</p>
+      <p class="soft">Drop a file of JSON lines here, or choose one:</p>
+      <label class="button" title={noWriting.value}>
+        {busy.value ? "Loading …" : `Load a file into ${branch.value}`}
+        <input class="hidden" type="file" accept=".jsonl,.ndjson" disabled={noWriting.value !== "" || busy.value} onChange={(event) => void load(event.currentTarget.files?.[0])} />
+      </label>
+      {noWriting.value !== "" && <p class="soft small">{noWriting.value}</p>}
+      {error.value !== null && <Failure error={error.value} retry={() => (error.value = null)} />}
+      <p class="soft">Or in a terminal, records of its types or one of the examples:</p>
       {lines.map((line) => (
         <p key={line}>
           <code>{line}</code>{" "}
@@ -196,7 +228,7 @@ async function sample(): Promise<{ nodes: Map<string, GraphNode>; edges: Map<str
   const edgeTypes = types.edges.filter((edge) => (counts.get(`edge:${edge.name}`) ?? 0) > 0 && types.nodes.some((node) => node.name === edge.from)).slice(0, EDGE_TYPES);
   const asked =
     edgeTypes.length > 0
-      ? edgeTypes.map((edge) => api.subgraph({ query: sampleOf(edge), edges: [edge.name] }, at))
+      ? edgeTypes.map((edge) => api.subgraph({ query: sampleOf(edge, SAMPLE), edges: [edge.name], limit: SAMPLE }, at))
       : types.nodes
           .filter((node) => (counts.get(`node:${node.name}`) ?? 0) > 0)
           .slice(0, EDGE_TYPES)

@@ -1,15 +1,16 @@
 // The query view: texts in tabs, parameters, and the answer beside them.
-import { signal } from "@preact/signals";
+import { batch, effect, signal } from "@preact/signals";
 import type { EditorView } from "@codemirror/view";
 import { useEffect } from "preact/hooks";
 import { api, ApiError, type Ask, type MutationAnswer } from "../api";
-import { ago, copy, counted, Dialog, Failure, Icon, Key, tell } from "../parts";
+import { ago, copy, counted, Dialog, Failure, Icon, Key, save, tell } from "../parts";
 import { Editor } from "../query/editor";
-import { ofDeclaration, ParameterForm, valuesOf } from "../query/params";
-import { declarationAt } from "../query/scan";
+import { ofDeclaration, ParameterForm, valuesOf, type Field } from "../query/params";
+import { choicesOf, declarationAt, type Declaration } from "../query/scan";
 import { choose, close, openText, remember, runs, runSoon, setParam, setText, tab, tabs, type Run } from "../query/tabs";
 import { Results, type Result } from "../results/results";
-import { branch, fragment, linked, noWriting, refresh, said, snapshot, target } from "../state";
+import { session } from "../session";
+import { branch, catalog, fragment, linked, noWriting, refresh, said, snapshot, target } from "../state";
 
 const place = signal(0);
 const wrong = signal<{ field: string; why: string } | null>(null);
@@ -21,19 +22,26 @@ const failed = signal<unknown>(null);
 const confirming = signal<{ ask: Ask; name: string } | null>(null);
 let editor: EditorView | null = null;
 
-/** Forget the answer that is shown, because another graph or state is looked at. */
-export function forgetAnswer(): void {
-  result.value = null;
-  written.value = null;
-  failed.value = null;
-}
+// Another graph has other answers.
+let graph = session.value?.graph;
+effect(() => {
+  const now = session.value?.graph;
+  if (now === undefined || now === graph) return;
+  graph = now;
+  batch(() => {
+    result.value = null;
+    written.value = null;
+    failed.value = null;
+  });
+});
 
 /** Run the query at the cursor; one that writes is asked about first. */
 export function run(): void {
   const now = tab.value;
   if (now === undefined || running.value !== null) return;
   const declared = declarationAt(now.text, place.value);
-  const fields = ofDeclaration(declared?.params ?? []);
+  if (declared?.isMutation && noWriting.value !== "") return tell(noWriting.value);
+  const fields = fieldsOf(now.text, declared);
   const found = valuesOf(fields, now.params);
   if ("field" in found) {
     wrong.value = found;
@@ -44,6 +52,13 @@ export function run(): void {
   const ask: Ask = { query: now.text, ...(declared?.name ? { name: declared.name } : {}), ...(fields.length === 0 ? {} : { params: found.values }) };
   if (declared?.isMutation) confirming.value = { ask, name: declared.name };
   else void execute(ask, declared?.name ?? now.name, false);
+}
+
+/** The form of a declaration's parameters. */
+function fieldsOf(text: string, declared: Declaration | null): Field[] {
+  if (declared === null || declared.params.length === 0) return [];
+  const types = catalog.value;
+  return ofDeclaration(declared.params, types === null ? new Map() : choicesOf(text.slice(declared.from, declared.to), types));
 }
 
 export function stop(): void {
@@ -103,7 +118,7 @@ export function QueryView() {
   }, [runSoon.value]);
   const now = tab.value;
   const declared = now === undefined ? null : declarationAt(now.text, place.value);
-  const fields = ofDeclaration(declared?.params ?? []);
+  const fields = now === undefined ? [] : fieldsOf(now.text, declared);
   return (
     <main id="main" class="query">
       <h1 class="hidden">Query</h1>
@@ -156,11 +171,33 @@ const TabRow = () => (
         </span>
       ))}
     </div>
+    <label class="tool" title="Open a .gq file">
+      <Icon name="folder" />
+      <input class="hidden" type="file" accept=".gq,text/plain" aria-label="Open a .gq file" onChange={(event) => void openFile(event.currentTarget)} />
+    </label>
+    <button class="tool" aria-label="Save as a .gq file" title="Save as a .gq file" onClick={saveFile}>
+      <Icon name="load" />
+    </button>
     <button class="tool" aria-label="New text" title="New text" onClick={() => openText("query", `query ask_${tabs.value.length + 1}() {\n  \n}\n`)}>
       <Icon name="plus" />
     </button>
   </div>
 );
+
+const MOST_TEXT = 1_048_576;
+
+async function openFile(input: HTMLInputElement): Promise<void> {
+  const file = input.files?.[0];
+  input.value = "";
+  if (file === undefined) return;
+  if (file.size > MOST_TEXT) tell("That file is larger than 1 MiB, the most that a server takes.");
+  else openText(file.name.replace(/\.gq$/, ""), await file.text());
+}
+
+function saveFile(): void {
+  const now = tab.value;
+  if (now !== undefined) save(`${now.name || "query"}.gq`, new Blob([now.text], { type: "text/plain" }));
+}
 
 function RunRow({ isMutation, name }: { isMutation: boolean; name: string }) {
   const blocked = isMutation ? noWriting.value : "";
@@ -218,7 +255,17 @@ const Runs = () => (
 );
 
 function Answer() {
-  if (failed.value !== null) return <div class="result"><Failure error={failed.value} retry={run} /><GoTo error={failed.value} /></div>;
+  if (failed.value !== null) {
+    const error = failed.value;
+    // A branch that moved has to be looked at before it is written to.
+    const moved = error instanceof ApiError && error.status === 412;
+    return (
+      <div class="result">
+        <Failure error={error} retry={moved ? lookAgain : run} />
+        <GoTo error={error} />
+      </div>
+    );
+  }
   if (written.value !== null) {
     const { affected_nodes, affected_edges, commit } = written.value;
     return (
@@ -236,6 +283,11 @@ function Answer() {
       </div>
     );
   return <Results result={result.value} />;
+}
+
+function lookAgain(): void {
+  failed.value = null;
+  refresh();
 }
 
 function GoTo({ error }: { error: unknown }) {

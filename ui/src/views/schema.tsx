@@ -1,10 +1,10 @@
 // The schema: a diagram of its types, the details of one of them, and its source.
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import { api, type Catalog, type EdgeType, type NodeType, type Property } from "../api";
+import { api, type Catalog, type EdgeType, type Interface, type NodeType, type Property } from "../api";
 import { allKinds, Failure, Icon, Mark, number, Tabs } from "../parts";
 import { lookAtType } from "../query/made";
-import { catalog, rows, target } from "../state";
+import { catalog, chosenType, rows, target } from "../state";
 import { diagramOf, type Diagram, WIDE } from "./schema-diagram";
 import { ask } from "./overview";
 
@@ -12,10 +12,12 @@ const WAYS = [["diagram", "Diagram"], ["source", "Source"]] as const;
 
 export function SchemaView() {
   const way = useSignal<"diagram" | "source">("diagram");
-  const chosen = useSignal<string | null>(null);
+  const chosen = chosenType;
   const types = catalog.value;
   const node = types?.nodes.find((each) => each.name === chosen.value);
   const edge = types?.edges.find((each) => each.name === chosen.value);
+  const face = types?.interfaces.find((each) => each.name === chosen.value);
+  const isChosen = node !== undefined || edge !== undefined || face !== undefined;
   return (
     <main id="main" class="schema">
       <div class="head">
@@ -27,12 +29,16 @@ export function SchemaView() {
         <Tabs label="Schema" all={WAYS} chosen={way.value} choose={(next) => (way.value = next)} />
       </div>
       <div class="columns">
-        <div class="left">{types !== null && (way.value === "source" ? <Source /> : <DiagramOf types={types} chosen={chosen} />)}</div>
+        <div class="left">
+          {types !== null && way.value === "source" && <Source />}
+          {types !== null && way.value === "diagram" && (types.nodes.length + types.interfaces.length === 0 ? <p class="nothing">This schema has no types yet.</p> : <DiagramOf types={types} chosen={chosen} />)}
+        </div>
         <aside class="right" aria-label="Type">
           {node !== undefined && <TypeDetails type={node} />}
           {edge !== undefined && <EdgeDetails edge={edge} />}
-          {node === undefined && edge === undefined && types !== null && <TypeList types={types} chosen={chosen} />}
-          {(node !== undefined || edge !== undefined) && (
+          {face !== undefined && <InterfaceDetails type={face} />}
+          {!isChosen && types !== null && <TypeList types={types} chosen={chosen} />}
+          {isChosen && (
             <button class="button small" onClick={() => (chosen.value = null)}>
               All types
             </button>
@@ -65,6 +71,16 @@ const TypeList = ({ types, chosen }: { types: Catalog; chosen: { value: string |
             <b class="edge-word">{each.word}</b> {each.from} → {each.to}
           </button>
           <span class="r">{number(rows.value.get(`edge:${each.name}`) ?? 0)}</span>
+        </li>
+      ))}
+    </ul>
+    {types.interfaces.length > 0 && <h2>Interfaces</h2>}
+    <ul class="lately">
+      {types.interfaces.map((each) => (
+        <li key={each.name}>
+          <button class="bare" onClick={() => (chosen.value = each.name)}>
+            {each.name}
+          </button>
         </li>
       ))}
     </ul>
@@ -119,6 +135,16 @@ const TypeDetails = ({ type }: { type: NodeType }) => (
     <button class="button main" onClick={() => ask(lookAtType(type))}>
       <Icon name="play" /> Sample 25
     </button>
+  </section>
+);
+
+const InterfaceDetails = ({ type }: { type: Interface }) => (
+  <section class="details">
+    <h2>
+      {type.name} <span class="faint">interface</span>
+    </h2>
+    {type.description !== undefined && <p class="soft">{type.description}</p>}
+    <Properties properties={type.properties} keys={[]} />
   </section>
 );
 
@@ -185,16 +211,20 @@ function DiagramOf({ types, chosen }: { types: Catalog; chosen: { value: string 
       fit();
     });
     const seen = new ResizeObserver(fit);
-    seen.observe(box.current!);
+    const element = box.current!;
+    seen.observe(element);
     const wheel = (event: WheelEvent) => {
       event.preventDefault();
-      const factor = Math.exp(-event.deltaY * 0.0015), corner = box.current!.getBoundingClientRect();
+      const factor = Math.exp(-event.deltaY * 0.0015), corner = element.getBoundingClientRect();
       const px = event.clientX - corner.left, py = event.clientY - corner.top, { k, x, y } = view.value;
       const next = Math.min(4, Math.max(0.05, k * factor)), change = next / k;
       view.value = { k: next, x: px - (px - x) * change, y: py - (py - y) * change };
     };
-    box.current!.addEventListener("wheel", wheel, { passive: false });
-    return () => seen.disconnect();
+    element.addEventListener("wheel", wheel, { passive: false });
+    return () => {
+      seen.disconnect();
+      element.removeEventListener("wheel", wheel);
+    };
   }, [types]);
   const { k, x, y } = view.value;
   const made = diagram.value;

@@ -1,13 +1,23 @@
 // Stored queries: what a server keeps under a name, with a form for each.
 import { signal, useSignal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
 import { api, type MutationAnswer, type QueryAnswer, type StoredQuery } from "../api";
 import { copy, counted, Dialog, Failure, Icon } from "../parts";
 import { ofStored, ParameterForm, valuesOf } from "../query/params";
 import { Results, type Result } from "../results/results";
 import { session } from "../session";
-import { branch, noWriting, refresh, stored, target } from "../state";
+import { branch, go, noWriting, refresh, stored, target } from "../state";
 
-export const chosenStored = signal<string | null>(null);
+const chosenStored = signal<string | null>(null);
+/** Counts up when the chosen query is to run as soon as it is shown. */
+const runSoon = signal(0);
+
+/** Show a stored query, and run it if it asks for nothing. */
+export function openStored(query: StoredQuery): void {
+  chosenStored.value = query.name;
+  if (!query.mutation && query.params.every((each) => each.nullable)) runSoon.value++;
+  go("stored");
+}
 
 export function StoredView() {
   const all = stored.value;
@@ -71,6 +81,11 @@ function Invoke({ query }: { query: StoredQuery }) {
       busy.value = false;
     }
   };
+  useEffect(() => {
+    if (runSoon.value === 0) return;
+    runSoon.value = 0;
+    void run();
+  }, [runSoon.value]);
   const start = () => {
     if (query.mutation) asking.value = true;
     else void run();
