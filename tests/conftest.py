@@ -56,6 +56,7 @@ def launcher(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Launcher]:
     launcher.stop()
 
 
+@pytest.hookimpl(trylast=True)  # The reporter is made in this hook, too.
 def pytest_configure(config: pytest.Config) -> None:
     """A run of several workers prints lines instead of dots."""
     if getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput"):
