@@ -58,6 +58,7 @@ from omnigraph.errors import Contention, Drift, OmniGraphError
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.history.records import MAINTENANCE
+from omnigraph.manifest.history.version_marks import ANY_GONE, gone_marks
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
@@ -143,6 +144,7 @@ class _Commit:
         self.held = held
         self.effects = 0  # attempted effects; 0 means that Phase B certainly changed nothing
         self.written: list[Written] = []  # the tables that have a new version
+        self.committed: dict[int, list[Staged]] = {}  # what was committed to each incarnation
 
     def run(self) -> GraphCommit:
         """Run the checks and the phases; return the commit that was published."""
@@ -324,6 +326,7 @@ class _Commit:
                     self._hit("before_table_commit")
                     self._effect()
                     table = commit_staged(staged, table)
+                    self.committed.setdefault(change.base.incarnation, []).append(staged)
             self._hit("after_table_commit")
         return table
 
@@ -415,6 +418,10 @@ class _Commit:
             schema=write.schema,
             adopted=write.adopted,
             streams=write.stream_records,
+            gone={
+                **{number: gone_marks(staged) for number, staged in self.committed.items()},
+                **{pin.incarnation: ANY_GONE for pin in write.taken_over},
+            },
         )
         return publish_under_locks(
             self.workspace,

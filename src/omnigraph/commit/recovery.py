@@ -47,6 +47,7 @@ from omnigraph.errors import BranchNotFound, ExpectedVersionMismatch, StorageErr
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.history.registrations import all_registrations
+from omnigraph.manifest.history.version_marks import ANY_GONE
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -236,6 +237,7 @@ class _Work:
             schema=sidecar.schema,
             adopted=sidecar.adopted,
             streams=sidecar.streams,
+            gone=self._gone(pins),
         )
         recovery = self._recovery("RolledForward", versions)
         intent = replace(
@@ -245,6 +247,13 @@ class _Work:
         )
         # With the writer's own expectations: a commit that came between was not validated against these rows.
         return self._publish(changes, sidecar.expected, intent, recovery, sidecar.head_commit_id)
+
+    def _gone(self, pins: Iterable[TableState]) -> dict[int, tuple[str, ...]]:
+        """Return the marks of rows that left; which they were died with the writer."""
+        if self.sidecar.writer in MAINTENANCE:
+            return {}
+        moved = (*pins, *self.sidecar.taken_over)
+        return {pin.incarnation: ANY_GONE for pin in moved}
 
     def roll_back(self) -> Recovery:
         """Undo what the operation did to each table and publish the resulting pins.

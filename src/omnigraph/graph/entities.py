@@ -93,6 +93,15 @@ def _check(kind: object, type_name: object, id: object) -> None:
             raise BadRequest(f"the {name} of an entity is a text, not {value!r}")
 
 
+def checked_type(catalog: Catalog, kind: object, type_name: object, id: object) -> Entity:
+    """Return the type of an entity that a caller named; refuse a type that there is not."""
+    _check(kind, type_name, id)
+    entity = _type(catalog, str(kind), str(type_name))
+    if entity is None:
+        raise _unknown_type(catalog, str(kind), str(type_name))
+    return entity
+
+
 def _type(catalog: Catalog, kind: str, name: str) -> Entity | None:
     return catalog.nodes.get(name) if kind == "node" else catalog.edge(name)
 

@@ -16,6 +16,7 @@ from omnigraph.graph.arguments import (
     check_progress,
     check_types,
 )
+from omnigraph.graph.facets import histories
 from omnigraph.graph.facets.algorithms import Algorithms
 from omnigraph.graph.facets.blobs import Blobs
 from omnigraph.graph.facets.branches import Branches, Tags
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
     from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
+    from omnigraph.changes.entity_history.results import EntityBlame, EntityHistory
     from omnigraph.changes.entity_stream import EntityStream
     from omnigraph.changes.export.column_files import ExportFormat
     from omnigraph.changes.export.export import ExportResult
@@ -193,6 +195,59 @@ class Session:
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
             return entities.find_entity(self._state, kind, type, id, wanted)
+
+    def history(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        *,
+        edges: bool = False,
+        images: bool = True,
+        short: bool = False,
+        limit: int | None = None,
+        before: str | None = None,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> EntityHistory:
+        """Return the changes of one node or edge, newest first: what changed, in which commit, by whom.
+
+        Across merges the changes are those of the branch that made them, with the merge beside them. A page
+        has ``limit`` entries (100); ``before`` is the ``next`` of the page before. ``edges``: with the
+        changes of the edges that the node has at the target. ``images=False`` leaves the values out, and
+        ``short`` shows vectors and blobs by their sizes.
+        """
+        from omnigraph.changes.entity_history.history import HistoryOptions
+
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            options = HistoryOptions(
+                check_flag("images", images), check_flag("short", short), limit, before
+            )
+            asked = histories.Asked(kind, type, id, check_flag("edges", edges))
+            return histories.history(self._access, asked, options, wanted)
+
+    def blame(
+        self,
+        kind: Kind,
+        type: str,
+        id: str,
+        *,
+        edges: bool = False,
+        timeout: Timeout = None,
+        cancel: Cancel | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> EntityBlame:
+        """Return for each property of one node or edge the commit that gave it its value, and its actor.
+
+        A property that was never set has the commit that inserted the entity. ``edges``: with the edges that
+        the node has at the target.
+        """
+        with within(timeout, cancel):
+            wanted = self._access.reading(**target)
+            asked = histories.Asked(kind, type, id, check_flag("edges", edges))
+            return histories.blame(self._access, asked, wanted)
 
     def neighbors(
         self,

@@ -30,6 +30,7 @@ from omnigraph.errors import BadRequest, BranchNotFound, OmniGraphError, Recover
 from omnigraph.maintenance.reports import RepairReport, RepairRow, choose_action, classify_drift
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.version_marks import ANY_GONE
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.publisher import Changes, Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
@@ -275,7 +276,8 @@ def _publish(workspace: Workspace, whole: WholeBranch, wanted: Sequence[_Judged]
         whole.held,
         state.name,
         state.identifier,
-        Changes(tables=tuple(pins)),
+        # What another program removed is not known here.
+        Changes(tables=tuple(pins), gone={pin.incarnation: ANY_GONE for pin in pins}),
         [one.pin for one in wanted],
         Intent(new_ulid(), "repair", stamp_us(), MAINTENANCE_ACTOR),
     )

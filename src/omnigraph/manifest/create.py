@@ -119,7 +119,7 @@ def create_manifest(
     # In the first two places, where readers look for them.
     first = [rows.schema_row(schema), rows.identities_row(schema.ir["next_identity_id"])]
     first += [rows.table_row(state) for state in states.values()]
-    first += [rows.version_row(state) for state in states.values()]
+    first += [rows.version_row(state, commit.graph_commit_id) for state in states.values()]
     first += [rows.commit_row(commit), rows.head_row(head)]
     ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
     try:

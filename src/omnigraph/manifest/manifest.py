@@ -25,7 +25,7 @@ from omnigraph.manifest.identity import Identity, graph_moved
 from omnigraph.manifest.row_reads import read_head_row, read_metadata, read_schema_text
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
-from omnigraph.storage.filters import Condition, filter_expression
+from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
@@ -384,6 +384,14 @@ class Manifest:
                 "a copy"
             )
         return rows.read_schema(found)
+
+    def read_rows(
+        self, state: BranchState, where: Pushdown, columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return some columns of the rows that satisfy a filter, as this branch knows them."""
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
+            found: list[dict[str, Any]] = state.table.read(columns, where).to_pylist()
+        return found
 
     def table_rows(self, state: BranchState, kinds: Sequence[str] = rows.OF_TABLES) -> list[Row]:
         """Return the rows about tables: registrations, published versions, tombstones."""

@@ -91,8 +91,9 @@ class Changes:
     ``tables`` are new pins of registered tables, ``registered`` are new incarnations with their
     first pin, ``renamed`` maps an incarnation to its new table key, ``dropped`` lists incarnations,
     ``purged`` those of which a hard drop removes what is there now, ``adopted`` are commit
-    records copied from a merged branch, ``streams`` say which micro-batches are there from now on, and
-    ``place`` where the graph lies.
+    records copied from a merged branch, ``streams`` say which micro-batches are there from now on,
+    ``place`` where the graph lies, and ``gone`` has the marks of the rows that left each incarnation
+    (``history/version_marks.py``).
     """
 
     tables: tuple[TableState, ...] = ()
@@ -104,6 +105,7 @@ class Changes:
     adopted: tuple[GraphCommit, ...] = ()
     streams: tuple[StreamRecord, ...] = ()
     place: Place | None = None
+    gone: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def publish(
@@ -329,7 +331,12 @@ def _rows(
     for number in changes.renamed:
         former[number] = [*former[number], before[number].table_key]
     registered = {table.incarnation for table in changes.registered} | set(former)
-    moved = {table.incarnation for table in (*changes.tables, *changes.registered)}
+    # A table that stayed where it was has its row already, which names the commit that moved it there.
+    moved = {
+        table.incarnation
+        for table in (*changes.tables, *changes.registered)
+        if table.incarnation not in before or table.identity != before[table.incarnation].identity
+    }
     out = [
         rows.table_row(
             by_incarnation[number],
@@ -338,7 +345,12 @@ def _rows(
         )
         for number in sorted(registered)
     ]
-    out += [rows.version_row(by_incarnation[number]) for number in sorted(moved)]
+    out += [
+        rows.version_row(
+            by_incarnation[number], commit.graph_commit_id, changes.gone.get(number, ())
+        )
+        for number in sorted(moved)
+    ]
     out += [
         rows.tombstone_row(before[number], purge=number in changes.purged)
         for number in sorted(changes.dropped)

@@ -340,13 +340,17 @@ def table_row(state: TableState, former: Iterable[str] = (), purge: int | None =
     )
 
 
-def version_row(state: TableState) -> Row:
-    """Return the row of one published version of a table."""
+def version_row(state: TableState, graph_commit_id: str, gone: Iterable[str] = ()) -> Row:
+    """Return the row of one published version of a table.
+
+    It names the commit that published it, and has the marks of the rows that left the table then
+    (``history/version_marks.py``). Rows of older releases have neither.
+    """
     return Row(
         f"version:{state.incarnation}@{state.table_branch or ''}@v={state.table_version}",
         TABLE_VERSION,
         location=state.location,
-        base_objects=(f"table:{state.incarnation}",),
+        base_objects=(f"table:{state.incarnation}", f"commit:{graph_commit_id}", *gone),
         table_key=state.table_key,
         table_version=state.table_version,
         table_branch=state.table_branch,

@@ -206,3 +206,49 @@ def unknown_records(
             for parent in graph.parents(commit):
                 queue.push(parent)
     return tuple(reversed(missing))
+
+
+def brought_commits(graph: CommitGraph, merge: GraphCommit) -> list[GraphCommit]:
+    """Return what a merge brought: the ancestors of its merged parent that its first parent lacks."""
+    first, merged = graph.parents(merge)
+    queue = _Deepest()
+    known = {first.graph_commit_id}
+    found = []
+    queue.push(first)
+    queue.push(merged)
+    for commit in queue.drain():
+        is_known = commit.graph_commit_id in known
+        if not is_known:
+            found.append(commit)
+        for parent in graph.parents(commit):
+            queue.push(parent)
+            if is_known:
+                known.add(parent.graph_commit_id)
+        if queue.waiting.keys() <= known:
+            break
+    return found
+
+
+def bringing_merge(graph: CommitGraph, merge: GraphCommit, commit: GraphCommit) -> str | None:
+    """Return the oldest merge through which a commit came, of those on the first-parent chain of one.
+
+    The commit is an ancestor of ``merge``. None: it is on that chain itself.
+    """
+    queue = _Deepest()
+    queue.push(merge)
+    chain = {merge.graph_commit_id}
+    oldest: dict[str, tuple[int, str]] = {}
+    for one in queue.drain():
+        name = one.graph_commit_id
+        if name == commit.graph_commit_id or one.depth < commit.depth:
+            break
+        reached = (one.depth, name) if name in chain else oldest[name]
+        for at, parent in enumerate(graph.parents(one)):
+            queue.push(parent)
+            if at == 0 and name in chain:
+                chain.add(parent.graph_commit_id)
+            else:
+                known = oldest.get(parent.graph_commit_id, reached)
+                oldest[parent.graph_commit_id] = min(known, reached)
+    name = commit.graph_commit_id
+    return None if name in chain else oldest[name][1]

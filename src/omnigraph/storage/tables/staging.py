@@ -36,6 +36,8 @@ MERGE_INSERT_ROWS = 10_000
 the table carries: 2.5 bytes a row instead of the 23 that Lance's merge-insert leaves (pylance 14)."""
 WIDE_COLUMNS = 500
 MAX_ROWS_PER_FILE = 1_000_000
+TOLD_ROWS = 64
+"""Of up to this many removed rows a staged write says which they are."""
 MAX_BYTES_PER_FILE = 512 << 20
 _ANY_BYTES = 1 << 62
 
@@ -57,6 +59,8 @@ class Staged:
     transaction: Any
     operation: Operation
     rows: RowCounts
+    removed_ids: tuple[str, ...] | None = None
+    """The ids of the rows that it removes, if they are few; some may have no row. None: not known."""
 
     @property
     def uuid(self) -> str:
@@ -307,7 +311,12 @@ def stage_delete_keys(table: Table, keys: pa.Array, *, on: str = "id") -> Staged
 
     transaction, stats = _with_keys(table, wanted, on, delete)
     counts = RowCounts(deleted=stats["num_deleted_rows"])
-    return Staged(table.ref, transaction, Operation.UPDATE, counts)
+    return Staged(table.ref, transaction, Operation.UPDATE, counts, _few(keys))
+
+
+def _few(keys: pa.Array) -> tuple[str, ...] | None:
+    """The ids of removed rows, unless there are too many to be told one by one."""
+    return tuple(keys.to_pylist()) if len(keys) <= TOLD_ROWS else None
 
 
 def stage_delete(table: Table, where: Pushdown) -> Staged:

@@ -9,7 +9,7 @@ and adds one fragment of two rows, the first under its old row id.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -28,6 +28,7 @@ from omnigraph.storage.tables.blobs.carry import carried_blobs
 from omnigraph.storage.tables.blobs.writing import INGEST_BATCH_ROWS
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
+    TOLD_ROWS,
     Staged,
     stage_append_fragments,
     stage_replace_rows,
@@ -167,7 +168,11 @@ class MergedTable:
         addresses = np.concatenate([np.empty(0, np.uint64), *gone])
         if not len(addresses):
             return stage_append_fragments(table, fragments)
-        return stage_replace_rows(table, addresses, fragments)
+        staged = stage_replace_rows(table, addresses, fragments)
+        if self.removed.num_rows > TOLD_ROWS:
+            return staged
+        ids = self.removed.table().column("id").to_pylist() if self.removed.num_rows else []
+        return replace(staged, removed_ids=tuple(ids))
 
     def _stored(self, table: Table, rows: pa.Table) -> Iterator[pa.RecordBatch]:
         """Yield the rows as the table stores them."""
