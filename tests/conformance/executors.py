@@ -31,7 +31,8 @@ NOT_BUILT = {
     "interfaces": "interfaces as variables and as ends of edges are not built yet",
     "metrics": "metrics of vectors are not built yet",
     "samples": "sampled betweenness was decided against, and the case was left (query-extensions.md E49)",
-    "memory": "valid time, histories of entities and purge are not built yet",
+    "valid_time": "valid time is not built yet",
+    "purge": "the purge of entities is not built yet",
 }
 
 

@@ -165,4 +165,5 @@ EXPECT_KEYS = {
     *("blocks", "block_count", "block_commits", "changes_flat", "caught_up"),
     *("graph_commit_id", "branch", "manifest_version", "created_at", "actor_id"),
     *("declared", "applied", "supported", "steps"),
+    *("entries", "next", "complete", "properties", "endpoints", "edges"),
 }

@@ -125,6 +125,10 @@ class Operations:
                 kept.setdefault(table["table_key"], set()).update(reasons)
         return {**done, "why_kept": kept}
 
+    def _optimize(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        self.graph.optimize(**_only(given, "branch"))
+        return {}
+
     def _lose(self, given: Mapping[str, Any]) -> dict[str, Any]:
         import lance
 
@@ -149,6 +153,21 @@ class Operations:
     def _entity(self, given: Mapping[str, Any]) -> dict[str, Any]:
         named = (given["kind"], given["type"], given["id"])
         return {"image": _image(self.graph.entity(*named, **self._keywords(given)))}
+
+    def _history(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        named = (given["kind"], given["type"], given["id"])
+        options = _only(given, "edges", "images", "limit", "before")
+        found: dict[str, Any] = self.graph.history(
+            *named, **options, **self._keywords(given)
+        ).to_json()
+        return found
+
+    def _blame(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        named = (given["kind"], given["type"], given["id"])
+        found: dict[str, Any] = self.graph.blame(
+            *named, **_only(given, "edges"), **self._keywords(given)
+        ).to_json()
+        return found
 
     def _commits(self, given: Mapping[str, Any]) -> dict[str, Any]:
         if "id" in given:
