@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from omnigraph.changes.diff_result import DiffPage as DiffPage
     from omnigraph.changes.diff_result import DiffResult as DiffResult
     from omnigraph.changes.diff_result import DiffStats as DiffStats
+    from omnigraph.changes.entity_history.results import EntityBlame as EntityBlame
+    from omnigraph.changes.entity_history.results import EntityHistory as EntityHistory
+    from omnigraph.changes.entity_history.results import HistoryEntry as HistoryEntry
     from omnigraph.changes.entity_stream import EntityStream as EntityStream
     from omnigraph.changes.export.export import ExportResult as ExportResult
     from omnigraph.changes.export.export import ExportStats as ExportStats
@@ -107,6 +110,8 @@ __all__ = [
     "EmbedResult",
     "Embedder",
     "EmbeddingSettings",
+    "EntityBlame",
+    "EntityHistory",
     "EntityStream",
     "Explanation",
     "ExportResult",
@@ -114,6 +119,7 @@ __all__ = [
     "Graph",
     "GraphCommit",
     "History",
+    "HistoryEntry",
     "IndexReport",
     "LintReport",
     "LoadResult",
@@ -178,6 +184,8 @@ _HOMES = {
     "EmbedResult": "omnigraph.write.embed",
     "Embedder": "omnigraph.embeddings.embedder",
     "EmbeddingSettings": "omnigraph.embeddings.embedding_settings",
+    "EntityBlame": "omnigraph.changes.entity_history.results",
+    "EntityHistory": "omnigraph.changes.entity_history.results",
     "EntityStream": "omnigraph.changes.entity_stream",
     "Explanation": "omnigraph.read.explain",
     "ExportResult": "omnigraph.changes.export.export",
@@ -185,6 +193,7 @@ _HOMES = {
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
     "History": "omnigraph.manifest.history.history",
+    "HistoryEntry": "omnigraph.changes.entity_history.results",
     "IndexReport": "omnigraph.write.index_builds",
     "LintReport": "omnigraph.lang.query.lint",
     "LoadResult": "omnigraph.pipeline.request",

@@ -46,6 +46,8 @@ def shown(tmp_path_factory):
         start = found[0].commit.parent_commit_id
         found += [graph.diff(og.at(snapshot=start), "main"), graph.commits.history()]
         found += [graph.diff("main", "dev").page()]
+        found += [graph.history("node", "Person", "p00"), graph.blame("node", "Person", "p00")]
+        found += found[-2].entries[:1]
         found += [graph.commits.changes(found[0].commit.graph_commit_id)]
         found += [
             graph.changes.poll(start="beginning"),

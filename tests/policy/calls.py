@@ -56,6 +56,7 @@ READS: dict[str, tuple[str, Callable[..., object]]] = {
         )
         for name in ALGORITHMS
     },
+    "blame": ("read", lambda s, **t: s.blame("node", "Person", "ann", **t)),
     "blobs.open": ("read", lambda s, **t: s.blobs.open(*BLOB, **t).close()),
     "blobs.read": ("read", lambda s, **t: s.blobs.read(*BLOB, **t)),
     "blobs.stat": ("read", lambda s, **t: s.blobs.stat(*BLOB, **t)),
@@ -63,6 +64,7 @@ READS: dict[str, tuple[str, Callable[..., object]]] = {
     "entity": ("read", lambda s, **t: s.entity("node", "Person", "ann", **t)),
     "explain": ("read", lambda s, **t: s.explain(ALL, **t)),
     "export": ("export", lambda s, **t: s.export(io.BytesIO(), **t)),
+    "history": ("read", lambda s, **t: s.history("node", "Person", "ann", **t)),
     "neighbors": ("read", lambda s, **t: s.neighbors("Person", "ann", **t)),
     "nodes": ("read", lambda s, **t: s.nodes("Person", **t).to_arrow()),
     "profile": ("read", lambda s, **t: s.profile(ALL, **t)),

@@ -9,7 +9,7 @@ from typing import Any
 from omnigraph.changes.change_filter import Kind, Op
 from omnigraph.changes.diff import Change, change_text
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
-from omnigraph.display.text import cell_text, counted, moment_text, shortened
+from omnigraph.display.text import cell_text, counted, moment_text, printable, shortened
 from omnigraph.manifest.branch_names import MAIN
 
 _VALUE_CHARACTERS = 40
@@ -46,7 +46,9 @@ class HistoryEntry(Shown):
         """Return the public form, without images, ``via`` and ``reclaimed`` where there are none."""
         shown = {name: getattr(self, name) for name in HistoryEntry.__slots__}
         optional = ("before", "after", "via", "reclaimed")
-        return {key: value for key, value in shown.items() if not (key in optional and value is None)}
+        return {
+            key: value for key, value in shown.items() if not (key in optional and value is None)
+        }
 
     def _panel(self) -> Panel:
         facts: list[tuple[str, Any]] = [
@@ -57,7 +59,7 @@ class HistoryEntry(Shown):
             ("operation", self.operation),
             ("values", self.text),
         ]
-        return Panel(f"{self.op} of {self.kind} {self.type} {self.id}", facts)
+        return Panel(f"{self.op} of {self.kind} {self.type} {printable(self.id)}", facts)
 
     @property
     def text(self) -> str:
@@ -157,7 +159,7 @@ class EntityBlame(Shown):
             for name, one in told.items()
         ]
         columns = ("property", "value", "commit", "actor", "made", "operation")
-        title = f"{self.kind} {self.type} {self.id}"
+        title = f"{self.kind} {self.type} {printable(self.id)}"
         edges = self.edges or []
         notes = [f"{counted(len(edges), 'edge')}, see .edges"] if edges else []
         return Panel(

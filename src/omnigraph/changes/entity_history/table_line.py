@@ -164,9 +164,7 @@ class TableLine:
             return []
         return [version for version in every if version < table.table_version]
 
-    def _manifest_versions(
-        self, branch: str, below: int | None
-    ) -> Iterator[tuple[str, list[int]]]:
+    def _manifest_versions(self, branch: str, below: int | None) -> Iterator[tuple[str, list[int]]]:
         """Yield a branch and those it comes from, each with the versions of the manifest that are left."""
         while True:
             try:

@@ -76,9 +76,7 @@ def _at(access: Access, target: Target) -> _At:
     return _At(access, branch, snapshot, access.state.schemas.at(branch).catalog)
 
 
-def history(
-    access: Access, asked: Asked, options: HistoryOptions, target: Target
-) -> EntityHistory:
+def history(access: Access, asked: Asked, options: HistoryOptions, target: Target) -> EntityHistory:
     """Return a page of the changes of an entity; refuse one that there never was."""
     from omnigraph.changes.entity_history.history import entity_history
 
@@ -87,10 +85,10 @@ def history(
     def find() -> EntityHistory:
         at = _at(access, target)
         entity = checked_type(at.catalog, *asked[:3])
-        id = _id(asked, entity)
-        starts = [at.start(entity, id)]
+        name = _id(asked, entity)
+        starts = [at.start(entity, name)]
         if asked.edges:
-            starts += at.edges_of(entity, id)
+            starts += at.edges_of(entity, name)
         page = entity_history(starts, at.authors(), options)
         if not page.entries and options.before is None:
             raise _not_found(asked, entity, "as far as the history goes, there never was a")
@@ -106,14 +104,14 @@ def blame(access: Access, asked: Asked, target: Target) -> EntityBlame:
     def find() -> EntityBlame:
         at = _at(access, target)
         entity = checked_type(at.catalog, *asked[:3])
-        id = _id(asked, entity)
-        walk, place = at.start(entity, id)
+        name = _id(asked, entity)
+        walk, place = at.start(entity, name)
         if not place.seen.is_there:
             raise _not_found(asked, entity, "there is no")
         authors = at.authors()
         edges = None
         if asked.edges:
-            edges = [entity_blame(*one, authors) for one in at.edges_of(entity, id)]
+            edges = [entity_blame(*one, authors) for one in at.edges_of(entity, name)]
         return entity_blame(walk, place, authors, edges)
 
     return retry_if_remade(target, find)
@@ -123,10 +121,10 @@ def _id(asked: Asked, entity: Entity) -> str:
     """Return the id that was asked for; no entity has a text that is no Unicode."""
     if asked.edges and asked.kind != "node":
         raise BadRequest("an edge has no edges; leave out `edges`, or name a node")
-    id = str(asked.id)
-    if not is_unicode(id):
+    name = str(asked.id)
+    if not is_unicode(name):
         raise _not_found(asked, entity, "there is no")
-    return id
+    return name
 
 
 def _not_found(asked: Asked, entity: Entity, what: str) -> EntityNotFound:
@@ -134,4 +132,3 @@ def _not_found(asked: Asked, entity: Entity, what: str) -> EntityNotFound:
         f"{what} {asked.kind} of type {entity.name} with the id `{asked.id}`; check the id and the branch",
         entity={"kind": asked.kind, "type": entity.name, "id": asked.id},
     )
-

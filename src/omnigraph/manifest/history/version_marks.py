@@ -44,7 +44,7 @@ def gone_marks(committed: Iterable[Staged]) -> tuple[str, ...]:
         if staged.removed_ids is None:
             return ANY_GONE
         ids.update(staged.removed_ids)
-    return ANY_GONE if len(ids) > TOLD_ROWS else tuple(sorted({gone_mark(id) for id in ids}))
+    return ANY_GONE if len(ids) > TOLD_ROWS else tuple(sorted(map(gone_mark, ids)))
 
 
 class Published(NamedTuple):

@@ -1,0 +1,163 @@
+"""History and blame of an entity: what the conformance cases do not show."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+import omnigraph as og
+from omnigraph.manifest import publisher, rows
+from omnigraph.manifest.history.version_marks import gone_mark
+from tests.opened import workspace_of
+
+SCHEMA = """
+node Person {
+    slug: String @key
+    city: String?
+    age: I32?
+}
+
+edge Knows: Person -> Person {
+    note: String?
+}
+"""
+QUERIES = """
+query city($s: String, $v: String) { update Person set { city: $v } where slug = $s }
+query drop($s: String) { delete Person where slug = $s }
+query add($s: String) { insert Person { slug: $s } }
+query every() { delete Person where age > 0 }
+"""
+
+
+@pytest.fixture
+def graph(tmp_path):
+    with og.init(tmp_path / "graph", SCHEMA) as made:
+        people = [{"type": "Person", "data": {"slug": name, "age": 1}} for name in ("ann", "ben")]
+        made.load([*people, {"edge": "Knows", "from": "ann", "to": "ben", "data": {"id": "k1"}}])
+        yield made
+
+
+def ops(graph, *named, **options):
+    return [one.op for one in graph.history(*named, **options).entries]
+
+
+def marks(graph, table_key="node:Person"):
+    manifest = workspace_of(graph).manifest
+    state = manifest.state("main")
+    pin = state.head.tables[table_key]
+    (row,) = [
+        one
+        for one in manifest.table_rows(state, [rows.TABLE_VERSION])
+        if one.table_key == table_key and one.table_version == pin.table_version
+    ]
+    return row.base_objects
+
+
+class TestMarks:
+    def test_a_version_names_its_commit_and_the_rows_that_left(self, graph):
+        table = f"table:{graph.snapshot().tables['node:Person'].incarnation}"
+        done = graph.mutate(QUERIES, "drop", {"s": "ann"})
+        commit = f"commit:{done.commit.graph_commit_id}"
+        assert marks(graph) == (table, commit, gone_mark("ann"))
+        assert marks(graph, "edge:Knows")[2:] == (gone_mark("k1"),)
+        graph.mutate(QUERIES, "add", {"s": "ann"})
+        assert len(marks(graph)) == 2
+
+    def test_more_than_64_rows_are_not_told_one_by_one(self, graph):
+        graph.load([{"type": "Person", "data": {"slug": f"p{n}", "age": 1}} for n in range(63)])
+        graph.mutate(QUERIES, "every")
+        assert marks(graph)[2:] == ("gone:*",)
+        assert ops(graph, "node", "Person", "p7") == ["delete", "insert"]
+
+    def test_a_merge_tells_what_left(self, graph):
+        graph.branches.create("b")
+        graph.mutate(QUERIES, "drop", {"s": "ann"}, branch="b")
+        graph.mutate(QUERIES, "city", {"s": "ben", "v": "rome"})
+        graph.branches.merge("b")
+        assert marks(graph)[2:] == (gone_mark("ann"),)
+
+
+def test_graphs_of_older_releases_have_no_marks(graph, monkeypatch):
+    def without_marks(state, _commit, _gone=()):
+        whole = rows.version_row(state, "")
+        return replace(whole, base_objects=whole.base_objects[:1])
+
+    class Older:
+        version_row = staticmethod(without_marks)
+
+        def __getattr__(self, name):
+            return getattr(rows, name)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(publisher, "rows", Older())
+        graph.mutate(QUERIES, "add", {"s": "cy"}, actor="lost")
+        graph.mutate(QUERIES, "drop", {"s": "cy"}, actor="lost")
+        graph.mutate(QUERIES, "add", {"s": "cy"}, actor="ada")
+        graph.mutate(QUERIES, "city", {"s": "ben", "v": "rome"})
+    graph.mutate(QUERIES, "city", {"s": "cy", "v": "oslo"}, actor="bob")
+    found = graph.history("node", "Person", "cy")
+    assert [(one.op, one.actor_id) for one in found.entries] == [
+        ("update", "bob"),
+        ("insert", "ada"),
+    ]
+    assert not found.complete
+    assert graph.history("node", "Person", "ann").complete
+
+
+def test_what_is_asked_is_checked(graph):
+    for wrong in ({"limit": 0}, {"before": "01JZZZZZZZZZZZZZZZZZZZZZZ1"}):
+        with pytest.raises(og.errors.BadRequest):
+            graph.history("node", "Person", "ann", **wrong)
+    with pytest.raises(og.errors.BadRequest):
+        graph.history("edge", "Knows", "k1", edges=True)
+    for call in (graph.history, graph.blame):
+        with pytest.raises(og.errors.EntityNotFound):
+            call("node", "Person", "\ud800")
+        with pytest.raises(og.errors.BadRequest):
+            call("node", "Persn", "ann")
+
+
+def test_pages_never_part_a_commit(graph):
+    first = graph.history("node", "Person", "ann", edges=True, limit=1)
+    # The load made the node and its edge.
+    assert [(one.kind, one.op) for one in first.entries] == [("node", "insert"), ("edge", "insert")]
+    assert first.next is None
+
+
+def test_the_blame_of_a_node_with_its_edges(graph):
+    told = graph.blame("node", "Person", "ann", edges=True)
+    assert [one.id for one in told.edges] == ["k1"]
+    assert told.edges[0].endpoints["value"] == {"from": "ann", "to": "ben"}
+
+
+def test_after_cleanup_every_entry_is_one_of_those_before(graph):
+    for city in ("rome", "oslo", "pisa"):
+        graph.mutate(QUERIES, "city", {"s": "ann", "v": city})
+        graph.mutate(QUERIES, "city", {"s": "ben", "v": city})
+    graph.tags.create("kept", at=graph.commits.list()[3])
+    before = [one.graph_commit_id for one in graph.history("node", "Person", "ann").entries]
+    graph.cleanup(keep_versions=1)
+    after = graph.history("node", "Person", "ann").entries
+    assert [one.graph_commit_id for one in after] == [before[0], before[1]]
+    assert [one.reclaimed for one in after] == [
+        {"after": graph.tags.list()[0].graph_commit_id},
+        {"after": None},
+    ]
+    assert (after[0].changed, after[1].changed) == (["city"], None)
+
+
+def test_the_member_of_a_shared_commit_is_named(graph):
+    from omnigraph.changes.entity_history.authors import _actor
+    from omnigraph.manifest.rows import GROUP
+
+    members = [
+        {"actor_id": "ada", "ids": {"node:Person": ["ann"]}},
+        {"actor_id": "bob", "ids": {"node:Person": ["ben"]}},
+    ]
+    commit = replace(graph.commits.list()[0], facts={GROUP: {"members": members}})
+    assert [_actor(commit, "node:Person", name) for name in ("ann", "ben", "cy")] == [
+        "ada",
+        "bob",
+        None,
+    ]

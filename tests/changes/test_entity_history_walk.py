@@ -1,0 +1,282 @@
+"""History and blame against a slow walk that looks at every commit, on random histories."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from typing import Any
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import OmniGraphError
+
+SCHEMA = """
+node Person {
+    slug: String @key
+    city: String?
+    age: I32?
+}
+
+edge Knows: Person -> Person {
+    note: String?
+}
+"""
+QUERIES = """
+query city($s: String, $v: String) { update Person set { city: $v } where slug = $s }
+query age($s: String, $a: I32) { update Person set { age: $a } where slug = $s }
+query drop($s: String) { delete Person where slug = $s }
+query add($s: String, $v: String) { insert Person { slug: $s, city: $v } }
+query note($s: String, $v: String) { update Knows set { note: $v } where from = $s }
+query link($a: String, $b: String) { insert Knows { from: $a, to: $b } }
+"""
+PEOPLE = [f"p{number}" for number in range(4)]
+CITIES = ["oslo", "rome", "pisa"]
+FIELDS = ("graph_commit_id", "op", "changed", "before", "after", "merged_by", "via")
+
+
+class Driver:
+    """Makes a random history: what it does is refused now and then, which changes nothing."""
+
+    def __init__(self, graph: og.Graph, seed: int) -> None:
+        self.graph = graph
+        self.random = random.Random(seed)
+        self.done: Counter[str] = Counter()
+        self.made = 0
+        self.added = 0
+
+    def run(self, steps: int) -> None:
+        rules = [self.write] * 8 + [self.branch] * 3 + [self.merge] * 4
+        rules += [self.revert, self.load, self.delete_branch, self.tidy, self.change_schema]
+        for _ in range(steps):
+            rule = self.random.choice(rules)
+            try:
+                rule()
+            except OmniGraphError:
+                self.done["refused"] += 1
+            else:
+                self.done[rule.__name__] += 1
+
+    def on(self) -> str:
+        return self.random.choice(self.graph.branches.list())
+
+    def write(self) -> None:
+        name = self.random.choice(["city", "city", "age", "drop", "add", "note", "link"])
+        who, value = self.random.choice(PEOPLE), self.random.choice(CITIES)
+        params: dict[str, Any] = {"s": who, "v": value}
+        if name == "age":
+            params = {"s": who, "a": self.random.randrange(3)}
+        elif name == "drop":
+            params = {"s": who}
+        elif name == "link":
+            params = {"a": who, "b": self.random.choice(PEOPLE)}
+        actor = self.random.choice(["ada", "bob"])
+        self.graph.mutate(QUERIES, name, params, branch=self.on(), actor=actor)
+
+    def load(self) -> None:
+        record = {"slug": self.random.choice(PEOPLE), "city": self.random.choice(CITIES)}
+        mode = self.random.choice(["merge", "overwrite"])
+        records = [{"type": "Person", "data": record}]
+        if mode == "overwrite":
+            records = [
+                {"type": "Person", "data": {"slug": who, "city": record["city"]}}
+                for who in sorted({*self.random.sample(PEOPLE, 2), record["slug"]})
+            ]
+        self.graph.load(records, mode=mode, branch=self.on())
+
+    def branch(self) -> None:
+        self.made += 1
+        self.graph.branches.create(f"b{self.made % 4}", from_=self.on())
+
+    def merge(self) -> None:
+        self.graph.branches.merge(
+            self.on(),
+            into=self.on(),
+            resolve=self.random.choice(["ours", "theirs"]),
+            granularity=self.random.choice(["entity", "property"]),
+            actor="rita",
+        )
+
+    def revert(self) -> None:
+        branch = self.on()
+        commit = self.random.choice(self.graph.commits.list(branch))
+        self.graph.commits.revert(commit.graph_commit_id, branch, resolve="theirs")
+
+    def delete_branch(self) -> None:
+        others = [name for name in self.graph.branches.list() if name != "main"]
+        self.graph.branches.delete(self.random.choice(others or ["none"]))
+
+    def tidy(self) -> None:
+        self.graph.optimize(branch=self.on())
+
+    def change_schema(self) -> None:
+        for name in reversed([name for name in self.graph.branches.list() if name != "main"]):
+            self.graph.branches.delete(name)
+        self.added += 1
+        text = self.graph.schema.show().source
+        added = f"    extra{self.added}: String?\n}}\n\nedge"
+        if self.added % 2:
+            added = f'    extra{self.added}: String = "new"\n}}\n\nedge'
+        self.graph.schema.apply(text.replace("}\n\nedge", added, 1))
+
+
+Images = dict[tuple[str, ...], Any]
+
+
+class SlowWalk:
+    """The definition, read literally: it looks at the entity at every commit that it comes to."""
+
+    def __init__(
+        self, graph: og.Graph, branch: str, named: tuple[str, str, str], images: Images
+    ) -> None:
+        self.graph = graph
+        self.named = named
+        self.records = graph.commits.history([branch], limit=1000).commits
+        self.by_id = {one.graph_commit_id: one for one in self.records}
+        self.order = [one.graph_commit_id for one in self.records]
+        self.head = graph.snapshot(branch=branch).graph_commit_id
+        self._images = images
+        self.chain: list[str] = []
+        at: str | None = self.head
+        while at is not None:
+            self.chain.append(at)
+            at = self.by_id[at].parent_commit_id
+
+    def image(self, commit: str) -> Any:
+        """The image at a commit, None if absent; `gone` with a deleted branch."""
+        key = (commit, *self.named)
+        if key not in self._images:
+            try:
+                found = self.graph.entity(*self.named, snapshot=commit)
+            except (og.errors.HistoryReclaimed, og.errors.CommitNotFound):
+                self._images[key] = "gone"
+            else:
+                parts = ("properties", "endpoints")
+                self._images[key] = found and {part: found[part] for part in parts if part in found}
+        return self._images[key]
+
+    def parents(self, commit: str) -> list[str]:
+        record = self.by_id[commit]
+        merged = record.merged_parent_commit_id
+        first = [] if record.parent_commit_id is None else [record.parent_commit_id]
+        return [*first, *([] if merged is None or self.image(merged) == "gone" else [merged])]
+
+    def entries(self) -> list[dict[str, Any]]:
+        found: dict[str, dict[str, Any]] = {}
+        waiting, seen = [self.head], set()
+        while waiting:
+            commit = waiting.pop()
+            if commit in seen:
+                continue
+            seen.add(commit)
+            mine, parents = self.image(commit), self.parents(commit)
+            equal = next((one for one in parents if self.image(one) == mine), None)
+            if equal is not None:
+                waiting.append(equal)
+            elif mine is not None or parents:
+                found[commit] = self._entry(commit, parents)
+                waiting += parents
+        return [found[name] for name in self.order if name in found]
+
+    def _entry(self, commit: str, parents: list[str]) -> dict[str, Any]:
+        mine = self.image(commit)
+        before = next((image for one in parents if (image := self.image(one)) is not None), None)
+        entry: dict[str, Any] = {"graph_commit_id": commit, "before": before, "after": mine}
+        entry["op"] = "delete" if mine is None else "insert" if before is None else "update"
+        entry["changed"] = None
+        if entry["op"] == "update":
+            others = [image for one in parents if (image := self.image(one)) is not None]
+            entry["changed"] = sorted(
+                name
+                for part in ("properties", "endpoints")
+                for name, value in mine.get(part, {}).items()
+                if all(other[part][name] != value for other in others)
+            )
+        entry["merged_by"] = self.brought_by(commit)
+        entry["via"] = None
+        merged = self.by_id[commit].merged_parent_commit_id
+        if merged is not None and self.image(merged) == "gone":
+            first = self.by_id[commit].parent_commit_id
+            brought = self.ancestors(merged) - self.ancestors(first)
+            actors = {self.by_id[one].actor_id for one in brought} - {None}
+            entry["via"] = {
+                "graph_commit_id": merged,
+                "branch": self.by_id[merged].branch,
+                "actors": sorted(actors),
+                "commits": len(brought),
+            }
+        return entry
+
+    def blamed(self, name: str) -> str:
+        """The commit whose value of a property is no parent's."""
+        commit = self.head
+        while True:
+            mine = self.image(commit)["properties"][name]
+            equal = None
+            for one in self.parents(commit):
+                other = self.image(one)
+                if other is not None and other["properties"][name] == mine:
+                    equal = one
+                    break
+            if equal is None:
+                return commit
+            commit = equal
+
+    def ancestors(self, commit: str | None) -> set[str]:
+        found: set[str] = set()
+        waiting = [] if commit is None else [commit]
+        while waiting:
+            one = waiting.pop()
+            if one not in found:
+                found.add(one)
+                waiting += self.by_id[one].parent_ids
+        return found
+
+    def brought_by(self, commit: str) -> str | None:
+        if commit in self.chain:
+            return None
+        return next(one for one in reversed(self.chain) if commit in self.ancestors(one))
+
+
+def entities(graph: og.Graph, branch: str) -> list[tuple[str, str, str]]:
+    edges = [
+        one for batch in graph.edges("Knows", branch=branch) for one in batch["id"].to_pylist()
+    ]
+    return [
+        *(("node", "Person", who) for who in PEOPLE),
+        *(("edge", "Knows", one) for one in edges),
+    ]
+
+
+def compare(graph: og.Graph, branches: list[str]) -> int:
+    """Fail unless history and blame of all entities are those of the slow walk; return the entries."""
+    count = 0
+    images: Images = {}
+    for branch in branches:
+        for named in entities(graph, branch):
+            slow = SlowWalk(graph, branch, named, images)
+            wanted = slow.entries()
+            if not wanted:
+                with pytest.raises(og.errors.EntityNotFound):
+                    graph.history(*named, branch=branch)
+                continue
+            page = graph.history(*named, branch=branch)
+            got = [{key: one.to_json().get(key) for key in FIELDS} for one in page.entries]
+            assert got == [{key: one[key] for key in FIELDS} for one in wanted], (branch, named)
+            assert page.complete
+            count += len(got)
+            if slow.image(slow.head) is not None:
+                blame = graph.blame(*named, branch=branch)
+                blamed = {name: one["graph_commit_id"] for name, one in blame.properties.items()}
+                assert blamed == {name: slow.blamed(name) for name in blamed}, (branch, named)
+    return count
+
+
+@pytest.mark.sampled(3, every=())
+@pytest.mark.parametrize("seed", range(60))
+def test_history_and_blame_are_those_of_a_walk_over_all_commits(tmp_path, seed):
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        graph.load([{"type": "Person", "data": {"slug": who}} for who in PEOPLE])
+        driver = Driver(graph, seed)
+        driver.run(25)
+        assert compare(graph, graph.branches.list()[:2]) > 5, driver.done
