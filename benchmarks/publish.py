@@ -80,7 +80,7 @@ def raw_publish(directory: Path, graph: Graph) -> float:
         head = state.head
         commit = replace(head.commit, graph_commit_id=new_ulid())
         new = [
-            rows.version_row(head.tables["node:T0"]),
+            rows.version_row(head.tables["node:T0"], commit.graph_commit_id),
             rows.commit_row(commit),
             rows.head_row(replace(head, commit=commit)),
         ]
@@ -181,7 +181,7 @@ class Raw:
         ]
         made = replace(self.head.commit, graph_commit_id=new_ulid())
         pins = [replace(self.head.tables[key], table_version=start + 2) for key in self.keys]
-        new = [rows.version_row(pin) for pin in pins]
+        new = [rows.version_row(pin, made.graph_commit_id) for pin in pins]
         new += [rows.commit_row(made), rows.head_row(replace(self.head, commit=made))]
         batch = rows.to_table(new, self.manifest.schema)
         self.manifest = merge_insert_exclusive(self.manifest, batch)

@@ -114,7 +114,7 @@ class Raw:
             self._fresh_manifest()
         made = replace(self.head.commit, graph_commit_id=new_ulid())
         new = [
-            rows.version_row(self.head.tables["node:Person"]),
+            rows.version_row(self.head.tables["node:Person"], self.head.commit.graph_commit_id),
             rows.commit_row(made),
             rows.head_row(replace(self.head, commit=made)),
         ]

@@ -1,9 +1,8 @@
 """The published versions of one table, as one branch of the graph knows them: which commit made which.
 
-A branch of a table goes on from a version of its parent, so the versions up to a state form a line:
-
-    state       version 14 of branch `review`, which was forked from version 11 of main
-    stretches   `review` 12 to 14, main 1 to 11
+The versions of a branch of a table are published in order by the branch of the graph that it belongs to.
+A branch of the graph that has not written to a table pins a version of another one, and may pin an older one
+later: a revert does that. So a version is looked up on one branch of the table at a time.
 """
 
 from __future__ import annotations
@@ -33,14 +32,6 @@ from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, 
 _GONE = (VersionMissing, TableMissing, BranchReplaced, BranchNotFound, HistoryReclaimed)
 
 
-class Stretch(NamedTuple):
-    """The versions of one branch of a table that belong to a line, both ends included."""
-
-    table_branch: str | None
-    low: int
-    high: int
-
-
 class Left(NamedTuple):
     """Where a row may have left its table: the newest version, and whether all versions have marks."""
 
@@ -55,63 +46,43 @@ class TableLine:
         self.workspace = workspace
         self.manifest = workspace.manifest
         self.entity = entity
-        self._stretches: dict[object, list[Stretch]] = {}
+        self._lowest: dict[tuple[str, str | None], int] = {}
 
-    def stretches(self, table: TableState) -> list[Stretch]:
-        """Return the versions up to a state of the table, newest first."""
-        known = self._stretches.get(table.identity)
-        if known is None:
-            known = self._stretches[table.identity] = list(self._walk(table))
-        return known
-
-    def _walk(self, table: TableState) -> Iterator[Stretch]:
-        branch, high = table.table_branch, table.table_version
-        while branch is not None:
+    def lowest(self, table: TableState) -> int:
+        """Return the lowest version of the branch of the table that a state is on."""
+        branch = table.table_branch
+        if branch is None:
+            return 1
+        key = (branch, table.table_branch_id)
+        if key not in self._lowest:
             fork = read_branch(self.workspace.store, table.location, branch)
-            if fork is None:
-                return
-            yield Stretch(branch, fork.parent_version + 1, high)
-            branch, high = fork.parent, min(high, fork.parent_version)
-        yield Stretch(None, 1, high)
+            self._lowest[key] = 1 if fork is None else fork.parent_version + 1
+        return self._lowest[key]
 
-    def commit_of(self, state: BranchState, table: TableState, version: int) -> Published | None:
-        """Return the first published version, up to a state, that has what a version has."""
-        stretches = self.stretches(table)
-        for at, one in reversed(list(enumerate(stretches))):
-            if one.high < version:
-                continue
-            versions = max(one.low, version), one.high
-            found = first_published(
-                self.manifest, state, table.incarnation, one.table_branch, versions
-            )
-            if found is not None or at == 0:
-                return found
-        return None
+    def first(self, state: BranchState, table: TableState, version: int) -> Published | None:
+        """Return the first published version from one version on up to a state, on its branch of the table."""
+        versions = max(version, self.lowest(table)), table.table_version
+        return first_published(
+            self.manifest, state, table.incarnation, table.table_branch, versions
+        )
 
     def published(self, state: BranchState, table: TableState, version: int) -> list[Published]:
         """Return all published versions from one version on up to a state, oldest first."""
-        found: list[Published] = []
-        for one in reversed(self.stretches(table)):
-            versions = max(one.low, version), one.high
-            if versions[0] <= versions[1]:
-                found += published_between(
-                    self.manifest, state, table.incarnation, one.table_branch, versions
-                )
-        return found
+        versions = max(version, self.lowest(table)), table.table_version
+        return published_between(
+            self.manifest, state, table.incarnation, table.table_branch, versions
+        )
 
     def left(self, state: BranchState, table: TableState, id: str) -> Left:
-        """Return where a row that a state of the table lacks may have left it."""
-        rows = versions_it_left(self.manifest, state, table.incarnation, id)
-        newest, is_sure = None, True
-        for one in self.stretches(table):
-            for row in reversed(rows):
-                if row.table_branch != one.table_branch or not one.low <= row.version <= one.high:
-                    continue
-                if row.graph_commit_id is None:
-                    is_sure = False
-                elif newest is None:
-                    newest = row
-        return Left(newest, is_sure)
+        """Return where a row that a state of the table lacks may have left it, on its branch of the table."""
+        low, high = self.lowest(table), table.table_version
+        rows = [
+            row
+            for row in versions_it_left(self.manifest, state, table.incarnation, id)
+            if row.table_branch == table.table_branch and low <= row.version <= high
+        ]
+        marked = [row for row in rows if row.graph_commit_id is not None]
+        return Left(marked[-1] if marked else None, len(marked) == len(rows))
 
     # -- states of the graph without marks, or behind what cleanup removed
 

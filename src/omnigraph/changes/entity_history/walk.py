@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 from omnigraph.changes.entity_history.entity_states import EntityStates, Seen
 from omnigraph.changes.entity_history.table_line import TableLine
+from omnigraph.changes.table_side import state_of
 from omnigraph.errors import BranchNotFound, HistoryReclaimed
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.branch_names import MAIN
@@ -23,7 +24,7 @@ from omnigraph.manifest.history.version_marks import Published
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.snapshot import Snapshot
-from omnigraph.manifest.workspace import Workspace
+from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
 Same = Callable[[Seen, Seen], bool]
@@ -34,7 +35,7 @@ Same = Callable[[Seen, Seen], bool]
 class Place:
     """Where a walk stands: a state of the graph, and the entity there.
 
-    ``branch`` is a live branch whose records include the commit. ``merge`` is the merge on the first-parent
+    ``branch`` is the branch on which its commit was made, or another that has its records. ``merge`` is the merge on the first-parent
     chain of the start through which the walk came here; None while it is on that chain.
     """
 
@@ -78,7 +79,7 @@ class Walk:
 
     def start(self, branch: BranchState, snapshot: Snapshot) -> Place:
         """Return the place of a state of the graph; raises ``HistoryReclaimed`` if it is gone."""
-        return Place(branch, snapshot, self.states.at(snapshot))
+        return Place(self._home(snapshot, branch), snapshot, self.states.at(snapshot))
 
     def next_stop(self, place: Place, same: Same) -> Stop | None:
         """Return the commit that made what the entity is at a place; None: it was never there before."""
@@ -99,12 +100,15 @@ class Walk:
         if table is None:
             return None  # the type was not there yet
         through = None if place.merge is None else place.merge.graph_commit_id
-        key = (place.branch.name, table.identity, place.snapshot.ir_hash, through)
+        commit = place.snapshot.graph_commit_id
+        key = (place.branch.name, table.identity, commit, through)
         if key not in self._stops:
             self._stops[key] = self._find_last_change(place, table)
         return self._stops[key]
 
     def _find_last_change(self, place: Place, table: TableState) -> Stop | None:
+        if table.table_branch != lance_branch(place.branch.name):
+            return self._pinned_since(place, table)
         found = self._published(place, table)
         commit = None if found is None else self._commit(place.branch, found)
         if found is None or commit is None:
@@ -115,12 +119,43 @@ class Walk:
             return stop
         return self._through_schemas(place, table, found, stop)
 
+    def _pinned_since(self, place: Place, table: TableState) -> Stop | None:
+        """Return the commit with which a branch came to pin a version that another branch made."""
+        commit, here = place.snapshot.commit, place.branch
+        found = self.line.first(here, table, table.table_version)
+        pinned = None if found is None else self._commit(here, found)
+        if pinned is not None and pinned.branch == here.name:
+            # It may have pinned that version again since.
+            is_later = pinned.manifest_version > commit.manifest_version
+            return self._with_parents(place, commit if is_later else pinned)
+        # It has pinned the version since it was made: go on where it was made from.
+        try:
+            head = self.manifest.at_version(here.name, here.fork_version)
+        except (BranchNotFound, VersionMissing, TableMissing):
+            return self._with_parents(place, commit)
+        snapshot = Snapshot.of(here.name, head)
+        home = self._home(snapshot, here)
+        fork_table = state_of(snapshot, self.states.entity)
+        if home.name == here.name or fork_table is None or fork_table.identity != table.identity:
+            return self._with_parents(place, commit)
+        return self._last_change(replace(place, branch=home, snapshot=snapshot))
+
+    def _home(self, snapshot: Snapshot, other: BranchState) -> BranchState:
+        """Return the branch on which the commit of a snapshot was made; another if that is gone."""
+        try:
+            return self.manifest.state(snapshot.commit.branch or MAIN)
+        except BranchNotFound:
+            return other
+
     def _published(self, place: Place, table: TableState) -> Published | None:
+        """Return the version that may have changed the row last; the first of a fork, if none there did."""
         if place.seen.is_there:
-            return self.line.commit_of(place.branch, table, place.seen.changed)
+            return self.line.first(place.branch, table, place.seen.changed)
         left = self.line.left(place.branch, table, self.states.id)
         self.is_complete = self.is_complete and left.is_sure
-        return left.newest
+        if left.newest is not None or table.table_branch is None:
+            return left.newest
+        return self.line.first(place.branch, table, 1)
 
     def _commit(self, branch: BranchState, published: Published) -> GraphCommit | None:
         if published.graph_commit_id is None:
@@ -185,20 +220,23 @@ class Walk:
             seen = self.states.at(snapshot)
         except (BranchNotFound, VersionMissing, TableMissing, HistoryReclaimed):
             return None
-        return Place(place.branch, snapshot, seen, place.merge)
+        return Place(self._home(snapshot, place.branch), snapshot, seen, place.merge)
 
     def _stand_in(self, place: Place, commit: GraphCommit) -> Place | None:
         found = self.line.older_readable(commit)
         if found is None:
             return None
         _, snapshot = found
-        return Place(place.branch, snapshot, self.states.at(snapshot), place.merge)
+        home = self._home(snapshot, place.branch)
+        return Place(home, snapshot, self.states.at(snapshot), place.merge)
 
     def _is_insert(self, place: Place, commit: GraphCommit) -> bool:
         table = place.seen.table
         if table is None or not place.seen.is_there:
             return False
-        made = self.line.commit_of(place.branch, table, place.seen.created)
+        if table.table_branch is not None:
+            return place.seen.created == place.seen.changed
+        made = self.line.first(place.branch, table, place.seen.created)
         return made is not None and made.graph_commit_id == commit.graph_commit_id
 
     def _with_merged(self, place: Place, stop: Stop, parents: list[Place]) -> Stop:
@@ -217,9 +255,9 @@ class Walk:
             found = self.line.older_readable(merged)
             if found is None:
                 return replace(stop, hidden=merged)
-            name, snapshot = found
+            _, snapshot = found
             there = self.states.at(snapshot)
-            parents.append(Place(self.manifest.state(name), snapshot, there, through))
+            parents.append(Place(self._home(snapshot, place.branch), snapshot, there, through))
             return replace(stop, reclaimed=True, after=stop.after or snapshot.graph_commit_id)
         return stop
 

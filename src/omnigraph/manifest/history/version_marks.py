@@ -112,7 +112,8 @@ def versions_it_left(
     return _published(manifest, state, where)
 
 
-def _published(manifest: Manifest, state: BranchState, where: Pushdown) -> list[Published]:
+def _published(manifest: Manifest, state: BranchState, where: Pushdown | None) -> list[Published]:
+    assert where is not None, "the filter tests something"
     found = [_read(row) for row in manifest.read_rows(state, where, _COLUMNS)]
     return sorted(found, key=lambda one: one.version)
 
