@@ -48,7 +48,7 @@ def write_history(manifest: Manifest, size: int) -> None:
             commit.created_us + 1000, "load", {}, commit.depth + 1,
         )  # fmt: skip
         table = replace(table, table_version=table.table_version + 1)
-        made += [rows.commit_row(commit), rows.version_row(table)]
+        made += [rows.commit_row(commit), rows.version_row(table, commit.graph_commit_id)]
     schema = manifest.state("main").table.schema
     lance().write_dataset(
         rows.to_table(made, schema), manifest.ref.uri, mode="append", max_rows_per_file=8192
