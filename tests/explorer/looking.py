@@ -59,6 +59,13 @@ def ask(page: Any, method: str, path: str, body: object = None, token: str | Non
     )
 
 
+def find(page: Any, text: str) -> None:
+    """Open the field that finds anything, and type into it."""
+    page.keyboard.press("Control+k")
+    page.wait_for_selector(".finds:focus")
+    page.keyboard.type(text)
+
+
 def go(page: Any, fragment: str) -> None:
     """Follow a link within the page, without loading it anew."""
     page.evaluate("fragment => { location.hash = fragment; }", fragment)

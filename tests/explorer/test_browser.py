@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.explorer.conftest import FIND, MARKUP
-from tests.explorer.looking import COUNTS, DRAWN, go, link, places, run, shown, write
+from tests.explorer.looking import COUNTS, DRAWN, find, go, link, places, run, shown, write
 
 AXE = Path(__file__).parent / "axe-core" / "axe.min.js"
 VIEWS = "overview", "query", "schema", "stored"
@@ -267,7 +267,6 @@ def test_a_narrow_window_and_a_large_zoom_keep_everything_in_reach(visits):
         page.wait_for_selector(f".result {DRAWN}")
         page.get_by_role("tab", name="Table").click()
         page.locator(".all .tr").first.click()
-        page.keyboard.press("Control+k")
-        page.keyboard.type("person p7")
+        find(page, "person p7")
         page.locator(".found li", has_text="Person 7").wait_for()
         page.keyboard.press("Escape")

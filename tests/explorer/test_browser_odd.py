@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from tests.explorer.conftest import MARKUP
-from tests.explorer.looking import DRAWN, ask, go, link, places, run, shown, write
+from tests.explorer.looking import DRAWN, ask, find, go, link, places, run, shown, write
 from tests.server.running import start_server
 
 BIDI = "\u202eabc\u2066\u200f"
@@ -179,10 +179,8 @@ def test_a_picture_holds_five_thousand_nodes(visits, odd):
     page.locator(".cm-content").press("Control+Enter")
     page.wait_for_selector(".scene[data-nodes='5000'][data-settled=false]")
     # While places are being found, keys are answered.
-    page.keyboard.press("Control+k")
-    page.keyboard.type("sch")
+    find(page, "sch")
     page.locator(".found li", has_text="Schema").wait_for()
-    assert page.locator(".scene").get_attribute("data-settled") == "false"
     page.keyboard.press("Escape")
     page.wait_for_selector(f".result {DRAWN}")
     assert page.locator(".said").inner_text().startswith("5,000 of 6,000 nodes")

@@ -9,7 +9,7 @@ import httpx2
 import pytest
 
 import omnigraph as og
-from tests.explorer.looking import COUNTS, DRAWN, ask, go, link, places, run, write
+from tests.explorer.looking import COUNTS, DRAWN, ask, find, go, link, places, run, write
 from tests.explorer.running import start_explorer
 from tests.server.running import LONG, UNENCRYPTED, start_server
 from tests.server.small import CROSS, TOKENS, make_graph
@@ -36,8 +36,7 @@ def test_a_past_state_is_read_only_wherever_it_is_chosen(visits):
     page.get_by_text("You are looking at the tag before, read only.").wait_for()
     run(page, LATE, drawn=False)
     page.get_by_text("0 rows: this query matches no nodes.").wait_for()
-    page.keyboard.press("Control+k")
-    page.keyboard.type("person late")
+    find(page, "person late")
     page.get_by_text("Nothing is called so.").wait_for()
     page.keyboard.press("Escape")
     write(page, insert("x"))
@@ -268,6 +267,7 @@ def test_a_server_that_is_gone_comes_back_with_a_new_token(visits, place, tmp_pa
         page.locator(".cm-content").press("Control+Enter")
         page.wait_for_selector(f".result {DRAWN}")
         other.close()
+    page.close()
     # Another graph at the same address has none of these texts.
     og.init(tmp_path / "h.omni", "node Only { name: String @key }").close()
     with start_explorer(tmp_path / "h.omni", *port, home=tmp_path) as third:
@@ -276,7 +276,6 @@ def test_a_server_that_is_gone_comes_back_with_a_new_token(visits, place, tmp_pa
         other.get_by_role("link", name="Query").click()
         other.wait_for_selector(".cm-content")
         assert "counts" not in other.locator(".cm-content").inner_text()
-        page.close()
         other.close()
 
 

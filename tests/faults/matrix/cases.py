@@ -163,7 +163,7 @@ def _pending(cuts: Sequence[Cut], is_there: bool) -> list[Cut]:
     """The cut points at which a sidecar is there."""
     found = []
     for cut in cuts:
-        if cut.name.startswith(f"delete {layout.RECOVERY_DIR}"):
+        if cut.name.startswith((f"delete {layout.RECOVERY_DIR}", f"discard {layout.RECOVERY_DIR}")):
             found.append(cut)
             is_there = False
         if is_there:
