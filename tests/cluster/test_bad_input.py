@@ -12,10 +12,13 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.cluster.apply import apply
 from omnigraph.cluster.commands import force_unlock, import_cluster, refresh, status
+from omnigraph.cluster.declared import sources
 from omnigraph.cluster.planning import approve, plan
+from omnigraph.cluster.serving import find_graph
 from omnigraph.cluster.stored import records
-from omnigraph.errors import StorageError
+from omnigraph.errors import BadRequest, StorageError
 from omnigraph.graph.graph import state_of
+from omnigraph.manifest import migrations
 from omnigraph.storage.objects.object_store import ObjectStore
 from tests.cluster.conftest import POLICY, SCHEMA
 from tests.cluster.deleting import elsewhere
@@ -204,6 +207,16 @@ def test_a_root_that_is_no_graph(cluster, place, harm):
     assert sorted(cluster.path.rglob("*")) == before
 
 
+def test_a_graph_of_a_newer_format(cluster, applied, monkeypatch):
+    cluster.write("library.pg", MORE)
+    with monkeypatch.context() as patched:
+        patched.setattr(migrations, "INTERNAL_SCHEMA_VERSION", 1)
+        done = apply(applied)
+    assert becomes(done, "schema.library") == ("blocked", "schema_apply_failed")
+    assert any("upgrade omnigraph first" in one["message"] for one in done["diagnostics"])
+    assert apply(applied)["converged"]
+
+
 def test_an_empty_root_is_none(cluster, place):
     (cluster.path / "graphs/library.omni").mkdir(parents=True)
     assert apply(place)["converged"]
@@ -252,6 +265,33 @@ def test_the_first_move_that_fails_stops_the_others(cluster, place):
     assert not (cluster.path / "graphs/b.omni").exists()
 
 
+def test_the_first_migration_or_delete_that_fails_stops_the_others(cluster, place, monkeypatch):
+    cluster.config(TWO)
+    assert apply(place)["converged"]
+    cluster.write("library.pg", MORE)
+    root = cluster.path / "graphs/a.omni"
+    root.rename(cluster.path / "aside.omni")
+    as_file(root)
+    assert "schema_preview_unavailable" in codes(plan(place))
+    done = apply(place)
+    assert becomes(done, "schema.a") == ("blocked", "schema_apply_failed")
+    assert becomes(done, "schema.b") == ("blocked", "schema_apply_skipped")
+    root.unlink()
+    (cluster.path / "aside.omni").rename(root)
+    cluster.config(NONE)
+    for name in "ab":
+        assert approve(place, f"graph.{name}", "ada")["ok"]
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "50")
+    with og.open(root) as graph:
+        locks = state_of(graph).workspace.locks
+        with locks.acquire(locks.head_lock("main")):
+            done = elsewhere(lambda: apply(place, "ada"))
+    assert becomes(done, "graph.a") == ("blocked", "graph_delete_failed")
+    assert becomes(done, "graph.b") == ("blocked", "graph_delete_skipped")
+    assert apply(place, "ada")["converged"]
+    assert not root.exists()
+
+
 # ------------------------------------------------------------------ stores that fail
 
 
@@ -282,6 +322,45 @@ def test_a_store_that_fails_is_told_and_the_next_apply_converges(
         assert (done["ok"], done["converged"]) == (False, False)
     assert apply(place)["converged"]
     assert list((cluster.path / "__cluster/recoveries").glob("*")) == []
+
+
+def test_a_ledger_is_imported_once(applied):
+    assert codes(import_cluster(applied)) == ["state_already_exists"]
+
+
+def test_a_blob_that_cannot_be_read_is_told_and_kept(cluster, applied, monkeypatch):
+    whole = ObjectStore.read_bytes
+
+    def failing(self, name, *rest):
+        if "resources" in name:
+            raise StorageError("the store is out of reach; try again")
+        return whole(self, name, *rest)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(ObjectStore, "read_bytes", failing)
+        assert "payload_read_error" in codes(refresh(applied))
+        assert "catalog_payload_mismatch" in codes(status(applied))
+    assert refresh(applied)["ok"]
+    assert codes(status(applied)) == []
+    assert apply(applied)["converged"]
+
+
+def test_a_folder_of_queries_that_cannot_be_listed(cluster, monkeypatch):
+    cluster.config("version: 1\ngraphs: { library: { schema: library.pg, queries: reads } }\n")
+    (cluster.path / "reads").mkdir()
+
+    def refused(place):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(sources.os, "scandir", refused)
+    assert cluster.codes() == {("query_dir_unreadable", "graphs.library.queries")}
+
+
+def test_a_graph_that_was_not_applied_is_named(applied):
+    with pytest.raises(
+        BadRequest, match=r"has the graphs library; `shop` is not one .graph_not_applied"
+    ):
+        find_graph(applied, "shop")
 
 
 def test_an_approval_that_cannot_be_written(cluster, applied, monkeypatch):
