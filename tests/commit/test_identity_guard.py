@@ -20,6 +20,18 @@ NUMBERS = {"table_version", "manifest_version"}
 # Functions that compare version numbers, and why that is right there.
 MAY_COMPARE = {
     (
+        "changes/entity_history/walk.py",
+        "_pinned_since",
+    ): "two commits of the branch that is walked, both found in its own manifest",
+    (
+        "changes/entity_history/walk.py",
+        "_is_gone",
+    ): "a first look; the id of the commit that is found there decides",
+    (
+        "changes/entity_history/table_line.py",
+        "_versions_left",
+    ): "versions of the very branch that is pinned, opened by its identifier",
+    (
         "write/purges.py",
         "_reads",
     ): "a purge names versions of one incarnation, at one location, where there is no other branch",
