@@ -33,6 +33,7 @@ TEMPORAL = [scalar for scalar in Scalar if scalar.is_temporal]
 
 # Files outside types/ that may name single types other than as `PropType(Scalar.X)`, and why.
 MAY_NAME_SCALARS = {
+    "algorithms/write_back.py": "values of an algorithm go into properties of certain types",
     "lang/query/check/terms/applying.py": "arguments of several types get one in common",
     "lang/query/check/terms/conditions.py": "a Bool alone is a condition",
     "lang/query/check/terms/literals.py": "each literal of the query language has a type of its own",

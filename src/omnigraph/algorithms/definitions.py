@@ -21,7 +21,8 @@ class Definition:
     takes_weight: bool = False
 
 
-_FLOAT, _INTEGER, _TEXT = (PropType(one) for one in (Scalar.F64, Scalar.I64, Scalar.STRING))
+_FLOAT, _INTEGER = PropType(Scalar.F64), PropType(Scalar.I64)
+_TEXT = PropType(Scalar.STRING)
 
 _ALL: Final = (
     Definition("degree", "degree", _INTEGER, on_spark=True),
