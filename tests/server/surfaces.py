@@ -26,15 +26,6 @@ from tests.cli.surfaces import CASE_KEYS, CliCase, Running, at, match, surface_c
 from tests.conformance.expectations import only_known
 from tests.server.running import COMMAND, RunningServer, several_workers, start_server
 
-EXPLORER = "the explorer is not built yet"
-#: Every case that is left out, and why.
-LEFT_OUT = {
-    "http-explorer-page-headers": EXPLORER,
-}
-#: What each reason looks like in a case: so that no case is left out for a reason it does not have.
-SIGNS = {
-    EXPLORER: ("/ui",),
-}
 HTTP_KEYS = [*CASE_KEYS, "request", "steps", "parallel", "signal", "error"]
 REQUEST_KEYS = ["method", "url", "as", "headers", "json", "body", "body_fill"]
 EXPECT_KEYS = [
