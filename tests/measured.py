@@ -41,7 +41,7 @@ def print_measured(terminalreporter: Any) -> None:
         # Of a whole run they are some hundred lines, between a failure and whoever looks for it.
         file = Path(terminalreporter.config.cache.mkdir("measured")) / "figures.txt"
         file.write_text("\n".join(sorted(lines)) + "\n", encoding="utf-8")
-        terminalreporter.section(f"{len(lines)} figures are in {file.relative_to(Path.cwd())}")
+        terminalreporter.section(f"figures: {file.relative_to(Path.cwd())}")
     elif lines:
         terminalreporter.section("measured")
         for line in sorted(lines):

@@ -27,7 +27,8 @@ class Progress:
             return None
         if report.passed and report.when != "call":
             return "", "", ""
-        return report.outcome, "", ""
+        # The word stands in the list of what was skipped.
+        return report.outcome, "", report.outcome.upper() if report.skipped else ""
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         """Name what failed, and say how far the run is."""
