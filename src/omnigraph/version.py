@@ -2,7 +2,7 @@
 
 __version__ = "0.1.0"
 
-INTERNAL_SCHEMA_VERSION = 3
+INTERNAL_SCHEMA_VERSION = 4
 """The format of graphs on disk; `manifest/migrations.py` raises older ones to it."""
 
 

@@ -105,6 +105,6 @@ def test_a_release_that_knows_format_2_alone_refuses_the_next_in_one_sentence(ur
     with pytest.raises(NewerFormat) as refused:
         og.open(uri)
     message = str(refused.value)
-    assert "internal schema version 3" in message
+    assert "internal schema version 4" in message
     assert message.endswith("upgrade omnigraph first")
     assert message.count(". ") == 0

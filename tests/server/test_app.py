@@ -300,7 +300,7 @@ def test_health_needs_no_token_and_no_turn(closed_server, no_turns, monkeypatch)
     assert told.json() == {
         "status": "ok",
         "version": og.__version__,
-        "internal_schema_version": 3,
+        "internal_schema_version": 4,
     }
     head = http.request("HEAD", "/healthz")
     assert (head.status, head.content) == (200, b"")

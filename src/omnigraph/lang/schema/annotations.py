@@ -13,6 +13,7 @@ from omnigraph.spans import Span
 from omnigraph.types import PropType
 
 METADATA = ("description", "instruction")
+_EXAMPLES = {"range": "0..100", "check": '"^[a-z]+$"', "valid": "until"}
 _ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, DEFAULT, "embed", "rename_from"}
 
 
@@ -111,7 +112,7 @@ def _check_repeats(
 def _refuse_bare_constraint(
     source: Source, target: AnnotationTarget, prop: ast.Property, annotation: ast.Annotation
 ) -> None:
-    example = "0..100" if annotation.name == "range" else '"^[a-z]+$"'
+    example = _EXAMPLES[annotation.name]
     source.fail(
         f"`@{annotation.name}` on {target} says nothing without arguments",
         annotation.span,

@@ -20,7 +20,7 @@ from omnigraph.lang.schema.shape import (
     Embed,
     Range,
 )
-from omnigraph.types import TEXT, Member, PropType, to_arrow, tuple_id_column
+from omnigraph.types import TEXT, Member, PropType, Scalar, to_arrow, tuple_id_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,6 +73,29 @@ def fill_text(value: pa.Scalar) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class Period:
+    """The `@valid` of a type: which properties say since when and until when an entity holds.
+
+    It holds from ``since``, included, to ``until``, excluded; null is open. ``kind`` is that of both
+    properties, Date or DateTime; a Date counts as its midnight UTC.
+    """
+
+    since: str
+    until: str
+    kind: Scalar
+
+    @property
+    def is_date(self) -> bool:
+        """Whether both ends are Dates, not DateTimes."""
+        return self.kind is Scalar.DATE
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Both properties, the beginning first."""
+        return self.since, self.until
+
+
+@dataclass(frozen=True, slots=True)
 class InterfaceType:
     """A named bundle of properties without a table."""
 
@@ -99,6 +122,8 @@ class EntityType:
     declared_index: tuple[tuple[str, ...], ...] = ()
     joined_incarnations: tuple[int, ...] = ()
     """Other tables that were of this type, on branches whose type a merge joined with it."""
+    period: Period | None = None
+    """When its entities hold; None if they always do."""
 
     @property
     def incarnations(self) -> tuple[int, ...]:

@@ -140,6 +140,9 @@ def _constraints(entity: Entity) -> dict[str, list[str]]:
         if len(group) > 1:
             for name in group:
                 found.setdefault(name, []).append(f"@unique({', '.join(group)})")
+    if entity.period is not None:
+        for name in entity.period.names:
+            found.setdefault(name, []).append(f"@valid({', '.join(entity.period.names)})")
     if isinstance(entity, NodeType):
         for bounds in entity.ranges:
             text = f"@range({bounds.property}, {_range(bounds)})"

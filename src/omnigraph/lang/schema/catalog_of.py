@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from omnigraph.lang.schema.catalog import Catalog, EdgeType, InterfaceType, NodeType, Property
+from omnigraph.lang.schema.catalog import (
+    Catalog,
+    EdgeType,
+    InterfaceType,
+    NodeType,
+    Period,
+    Property,
+)
 from omnigraph.lang.schema.defaults import default_value
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.joins import Joins
-from omnigraph.lang.schema.shape import Check, Group, Range
+from omnigraph.lang.schema.shape import Check, Group, Range, Valid
 from omnigraph.lang.schema.syntax.ast import GroupKind
 
 
@@ -65,6 +72,7 @@ def _shared(type_: TypeIr, joins: Joins, keys: tuple[tuple[str, ...], ...]) -> d
         "index": tuple(sorted({*declared, *keys})),
         "declared_index": declared,
         "annotations": type_.shape.annotations,
+        "period": _period(type_),
     }
 
 
@@ -81,6 +89,15 @@ def _properties(type_: TypeIr, joins: Joins) -> Mapping[str, Property]:
         )
         for prop in type_.shape.properties
     }
+
+
+def _period(type_: TypeIr) -> Period | None:
+    for each in type_.shape.constraints:
+        if isinstance(each, Valid):
+            prop = type_.shape.property(each.until)
+            assert prop is not None
+            return Period(each.since, each.until, prop.type.scalar)
+    return None
 
 
 def _groups(type_: TypeIr, kind: GroupKind) -> tuple[tuple[str, ...], ...]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NoReturn
 
+from omnigraph.display.text import counted
 from omnigraph.lang.schema.shape import (
     ENDPOINT_ROLES,
     Check,
@@ -13,14 +14,16 @@ from omnigraph.lang.schema.shape import (
     Group,
     Kind,
     Range,
+    Valid,
     constraint_order,
 )
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.spans import Span
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import PropType
+from omnigraph.types import PropType, Scalar
 
+_PERIOD_KINDS = frozenset({Scalar.DATE, Scalar.DATETIME})
 _MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1
 
 
@@ -42,8 +45,12 @@ class ConstrainedType:
     ) -> tuple[Constraint, ...]:
         """Check and collect the constraints of both spellings and the interfaces, each once."""
         everything = [*own, *inherited]
-        built = {self._build(constraint) for constraint in everything}
+        key = frozenset(member.text for group in _keys(everything) for member in group.members)
+        # The period first: what is wrong with its end in a key is said of the period.
+        periods_first = sorted(everything, key=lambda each: not isinstance(each, ast.Valid))
+        built = {self._build(constraint, key) for constraint in periods_first}
         self._check_single_key(own, everything)
+        self._check_single_period(own)
         return tuple(sorted(built, key=constraint_order))
 
     def check_group(self, group: ast.Group) -> Group:
@@ -62,7 +69,7 @@ class ConstrainedType:
                 self._refuse(f"@{group.kind}", member, reason)
         return Group(group.kind, tuple(sorted({member.text for member in group.members})))
 
-    def _build(self, constraint: ast.Constraint) -> Constraint:
+    def _build(self, constraint: ast.Constraint, key: frozenset[str]) -> Constraint:
         match constraint:
             case ast.Group():
                 return self.check_group(constraint)
@@ -70,6 +77,8 @@ class ConstrainedType:
                 return self._range(constraint)
             case ast.Check():
                 return self._check(constraint)
+            case ast.Valid():
+                return self._valid(constraint, key)
 
     def _check_single_key(
         self, own: Sequence[ast.Constraint], everything: Sequence[ast.Constraint]
@@ -130,6 +139,44 @@ class ConstrainedType:
                 "patterns are RE2: no look-around and no back references",
             )
         return Check(constraint.property.text, constraint.pattern)
+
+    def _valid(self, constraint: ast.Valid, key: frozenset[str]) -> Valid:
+        if len(constraint.members) != 2:
+            self.source.fail(
+                f"`@valid` names {counted(len(constraint.members), 'property', 'properties')} where a "
+                f"period has two: {self._label(constraint.members)}",
+                constraint.span,
+                "write `@valid(since, until)`: when it begins to hold, and when it ends",
+            )
+        since, until = constraint.members
+        types = []
+        for member in (since, until):
+            type_ = self._member("@valid", member, endpoints=False)
+            assert type_ is not None
+            if type_.is_list or type_.scalar not in _PERIOD_KINDS:
+                self._refuse("@valid", member, f"{_kind_of(type_)}, neither Date nor DateTime")
+            types.append(type_)
+        if until.text in key:
+            self._refuse("@valid", until, "it is in the `@key`, and the end of a period may change")
+        if since.text == until.text:
+            self._refuse("@valid", until, "it is named twice, and a period has two ends")
+        if types[0].scalar != types[1].scalar:
+            reason = f"{_kind_of(types[1])}, and `{self.name}.{since.text}` is {types[0].display}"
+            self._refuse("@valid", until, reason, "both are Date, or both are DateTime")
+        if not types[1].nullable:
+            reason = f"{_kind_of(types[1])}, and the end of what still holds is null"
+            self._refuse("@valid", until, reason, f"declare it as `{types[1].display}?`")
+        return Valid(since.text, until.text)
+
+    def _check_single_period(self, own: Sequence[ast.Constraint]) -> None:
+        written = [each for each in own if isinstance(each, ast.Valid)]
+        if len(written) > 1:
+            listed = ", ".join(self._label(each.members) for each in written)
+            self.source.fail(
+                f"{self.kind} type `{self.name}` has multiple `@valid` constraints: {listed}",
+                written[-1].span,
+                "a type has at most one period",
+            )
 
     def _node_property(self, word: str, prop: ast.Name, span: Span) -> PropType:
         if self.kind == "edge":

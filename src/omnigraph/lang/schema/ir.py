@@ -24,6 +24,7 @@ from omnigraph.lang.schema.shape import (
     Range,
     Shape,
     TypeShape,
+    Valid,
     annotations_json,
     constraint_json,
     digest,
@@ -193,6 +194,8 @@ def _constraint_json(type_: TypeIr, constraint: Constraint) -> dict[str, Any]:
             body["properties"] = [_property_ref(type_, name) for name in properties]
         case Range(name) | Check(name):
             body["property"] = _property_ref(type_, name)
+        case Valid(since, until):
+            body["properties"] = [_property_ref(type_, name) for name in (since, until)]
     return body
 
 

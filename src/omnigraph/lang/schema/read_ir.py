@@ -32,6 +32,7 @@ from omnigraph.lang.schema.shape import (
     PropertyShape,
     Range,
     TypeShape,
+    Valid,
     annotation_order,
     constraint_json,
     constraint_order,
@@ -190,6 +191,11 @@ def _constraint(value: object) -> Constraint:
             return Range(_ref_name(body.get("property")), *bounds)
         case "check":
             return Check(_ref_name(body.get("property")), _text(body, "pattern"))
+        case "valid":
+            members = _items(body, "properties", _ref_name)
+            if len(members) != 2:
+                _malformed(f"a period has two properties, got {len(members)}")
+            return Valid(*members)
         case other:
             _malformed(f"{brief(other)} is not a kind of constraint")
 

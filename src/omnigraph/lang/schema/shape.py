@@ -105,7 +105,15 @@ class Group:
     properties: tuple[str, ...]
 
 
-Constraint = Group | Range | Check
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """`@valid`: the properties that say since when and until when an entity holds."""
+
+    since: str
+    until: str
+
+
+Constraint = Group | Range | Check | Valid
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +210,8 @@ def constraint_json(constraint: Constraint) -> dict[str, Any]:
             return {"kind": "range", "property": name, "min": low, "max": high}
         case Check(name, pattern):
             return {"kind": "check", "property": name, "pattern": pattern}
+        case Valid(since, until):
+            return {"kind": "valid", "properties": [since, until]}
 
 
 def constraint_text(constraint: Constraint) -> str:
@@ -214,6 +224,8 @@ def constraint_text(constraint: Constraint) -> str:
             return f"@range({name}, {bounds})"
         case Check(name, pattern):
             return f"@check({name}, {escape(pattern)})"
+        case Valid(since, until):
+            return f"@valid({since}, {until})"
 
 
 def embed_json(embed: Embed) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from omnigraph.lang.schema.shape import (
     Kind,
     PropertyShape,
     Range,
+    Valid,
 )
 
 Member = int | str
@@ -27,7 +28,8 @@ Member = int | str
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A constraint over properties by number. ``value`` is what a range or a check says."""
+    """A constraint over properties by number. ``value`` is what a range or a check says; of a period
+    its members in their order."""
 
     kind: str
     members: frozenset[Member]
@@ -149,6 +151,9 @@ class SchemaView:
                 return Rule("range", frozenset({self._member(type_, name)}), (low, high))
             case Check(name, pattern):
                 return Rule("check", frozenset({self._member(type_, name)}), pattern)
+            case Valid(since, until):
+                members = (self._member(type_, since), self._member(type_, until))
+                return Rule("valid", frozenset(members), members)
 
 
 def _constraints(type_: TypeIr) -> list[Constraint]:

@@ -19,7 +19,15 @@ from omnigraph.lang.schema.merge.conflicts import name_clash
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedType, Deciding, Versions
 from omnigraph.lang.schema.merge.properties import TypeProperties, merged_notes
 from omnigraph.lang.schema.merge.sides import DataChange, Side
-from omnigraph.lang.schema.shape import KINDS, Cardinality, Check, Kind, Range, constraint_text
+from omnigraph.lang.schema.shape import (
+    KINDS,
+    Cardinality,
+    Check,
+    Kind,
+    Range,
+    Valid,
+    constraint_text,
+)
 
 
 def decide_schema(deciding: Deciding) -> Decided:
@@ -162,8 +170,12 @@ def _rules(deciding: Deciding, versions: Versions) -> frozenset[Rule]:
     ]
     groups = [frozenset(rule for rule in rules if rule.value is None) for rules in sides]
     merged = merge_set(*groups)
+    merged |= _period(deciding, versions, [_periods(rules) for rules in sides])
     about = {
-        (rule.kind, rule.members) for rules in sides for rule in rules if rule.value is not None
+        (rule.kind, rule.members)
+        for rules in sides
+        for rule in rules - _periods(rules)
+        if rule.value is not None
     }
     for kind, members in sorted(about, key=lambda each: (each[0], sorted(map(str, each[1])))):
         said = [
@@ -172,6 +184,25 @@ def _rules(deciding: Deciding, versions: Versions) -> frozenset[Rule]:
         ]
         merged |= _altered(deciding, versions, members, said)
     return merged
+
+
+def _periods(rules: frozenset[Rule]) -> frozenset[Rule]:
+    return frozenset(rule for rule in rules if rule.kind == "valid")
+
+
+def _period(deciding: Deciding, versions: Versions, said: list[frozenset[Rule]]) -> frozenset[Rule]:
+    """The period of a type, at most one."""
+
+    def show(rules: frozenset[Rule]) -> str | None:
+        for rule in rules:
+            names = (deciding.property_element(versions, member) for member in rule.value)
+            return constraint_text(Valid(*(name.partition(".")[2] for name in names)))
+        return None
+
+    values = (said[0], said[1], said[2])
+    element = deciding.element(versions.known.number)
+    chosen, _ = deciding.choose(element, "constraint", values, merge_rules(*said), show)
+    return chosen
 
 
 def _rules_of(type_: TypeView | None, base: TypeView | None) -> frozenset[Rule]:

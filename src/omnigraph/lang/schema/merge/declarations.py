@@ -105,7 +105,7 @@ class _Written:
         return Rule(kind, frozenset({number})) in self.rules
 
     def constraints(self) -> tuple[ast.Constraint, ...]:
-        """The rules that do not stand on a property: over several, over ends, ranges and checks."""
+        """The rules that do not stand on a property: over several, over ends, ranges, checks, a period."""
         found = []
         for rule in self.rules:
             alone = len(rule.members) == 1 and rule.value is None
@@ -120,6 +120,9 @@ class _Written:
             low, high = (_bound(each) for each in rule.value)
             texts = (*names, str(rule.value))
             return rule.kind, texts, ast.Range(ast.Name(names[0]), low, high)
+        if rule.kind == "valid":
+            since, until = map(self._member, rule.value)
+            return rule.kind, (since, until), ast.Valid((ast.Name(since), ast.Name(until)))
         if rule.kind == "check":
             return rule.kind, (*names, rule.value), ast.Check(ast.Name(names[0]), rule.value)
         kind = cast("ast.GroupKind", rule.kind)

@@ -184,7 +184,10 @@ def _rules_by_name(type_: TypeView, shared: set[str]) -> set[tuple[str, frozense
     for rule in type_.rules:
         members = frozenset(_name(type_, member) for member in rule.members)
         if rule.kind != "index" and members <= shared | {"src", "dst"}:
-            found.add((rule.kind, members, rule.value))
+            value = rule.value
+            if rule.kind == "valid":
+                value = tuple(_name(type_, member) for member in value)
+            found.add((rule.kind, members, value))
     return found
 
 

@@ -16,7 +16,9 @@ from omnigraph.lang.schema.shape import (
     Constraint,
     Group,
     Range,
+    Valid,
     constraint_order,
+    constraint_text,
 )
 
 _Identified = tuple[str, frozenset[int | str], object]
@@ -30,6 +32,9 @@ def constraint_steps(old: TypeIr, new: TypeIr) -> Iterator[SchemaStep]:
     """
     old_ids = {_identified(old, each): each for each in constraints_of(old)}
     new_ids = {_identified(new, each): each for each in constraints_of(new)}
+    before, after = ([each for each in ids if each[0] == "valid"] for ids in (old_ids, new_ids))
+    if before and after and before != after:
+        yield _other_period(new, old_ids.pop(before[0]), new_ids.pop(after[0]))
     names = {identity: name for name, identity in new.property_ids.items()}
     removed = [
         _renamed(old, each, names)
@@ -58,7 +63,7 @@ def _has_fallen(identified: _Identified, names: dict[int, str]) -> bool:
 
 def _is_altered(gone: Constraint, removed: list[Constraint], added: list[Constraint]) -> bool:
     """Whether one other constraint of the same kind and property takes the place of this one."""
-    if isinstance(gone, Group):
+    if isinstance(gone, Group | Valid):
         return False
 
     def alike(others: list[Constraint]) -> int:
@@ -68,7 +73,13 @@ def _is_altered(gone: Constraint, removed: list[Constraint], added: list[Constra
 
 
 def _members(constraint: Constraint) -> tuple[str, ...]:
-    return constraint.properties if isinstance(constraint, Group) else (constraint.property,)
+    match constraint:
+        case Group(_, properties):
+            return properties
+        case Range(name) | Check(name):
+            return (name,)
+        case Valid(since, until):
+            return (since, until)
 
 
 def _step(new: TypeIr, constraint: Constraint, *, removed: bool) -> SchemaStep:
@@ -88,6 +99,15 @@ def _step(new: TypeIr, constraint: Constraint, *, removed: bool) -> SchemaStep:
     )
 
 
+def _other_period(new: TypeIr, old: Constraint, now: Constraint) -> UnsupportedChange:
+    return UnsupportedChange(
+        new.shape.entity,
+        f"the period of `{new.name}` cannot change from `{constraint_text(old)}` to "
+        f"`{constraint_text(now)}`",
+        way="apply a schema without a period first, then one with the other period",
+    )
+
+
 def _identified(type_: TypeIr, constraint: Constraint) -> _Identified:
     """A constraint with the identities of its members in place of their names."""
     match constraint:
@@ -97,6 +117,9 @@ def _identified(type_: TypeIr, constraint: Constraint) -> _Identified:
             return "range", frozenset({type_.member_id(name)}), (low, high)
         case Check(name, pattern):
             return "check", frozenset({type_.member_id(name)}), pattern
+        case Valid(since, until):
+            members = (type_.member_id(since), type_.member_id(until))
+            return "valid", frozenset(members), members
 
 
 def _renamed(type_: TypeIr, constraint: Constraint, names: dict[int, str]) -> Constraint:
@@ -113,3 +136,5 @@ def _renamed(type_: TypeIr, constraint: Constraint, names: dict[int, str]) -> Co
             return Range(now(name), low, high)
         case Check(name, pattern):
             return Check(now(name), pattern)
+        case Valid(since, until):
+            return Valid(now(since), now(until))

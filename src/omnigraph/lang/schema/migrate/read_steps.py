@@ -30,7 +30,7 @@ from omnigraph.lang.schema.migrate.steps import (
     UpdatePropertyMetadata,
     UpdateTypeMetadata,
 )
-from omnigraph.lang.schema.shape import Check, Constraint, Embed, Group, Range
+from omnigraph.lang.schema.shape import Check, Constraint, Embed, Group, Range, Valid
 
 _STEPS: Mapping[str, type[SchemaStep]] = {
     step.kind: step
@@ -89,5 +89,7 @@ def _constraint(body: Mapping[str, Any]) -> Constraint:
             return Range(body["property"], body["min"], body["max"])
         case "check":
             return Check(body["property"], body["pattern"])
+        case "valid":
+            return Valid(*body["properties"])
         case kind:
             return Group(kind, tuple(body["properties"]))

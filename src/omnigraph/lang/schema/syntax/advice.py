@@ -19,6 +19,7 @@ NAMES: Final[dict[str, str]] = {
     "CONSTRAINT": "the name of an annotation",
     "RANGE": "the name of an annotation",
     "CHECK": "the name of an annotation",
+    "VALID": "the name of an annotation",
     "DEFAULT": "the name of an annotation",
     "DEFAULT_WORD": "a word",
     "LIST_OPEN": "a list",

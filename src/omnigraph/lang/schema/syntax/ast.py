@@ -15,7 +15,7 @@ LiteralKind = OneOf["string", "int", "float", "bool", "word", "list"]
 GroupKind = OneOf["key", "unique", "index"]
 
 GROUP_KINDS: tuple[GroupKind, ...] = get_args(GroupKind)
-CONSTRAINT_WORDS = (*GROUP_KINDS, "range", "check")
+CONSTRAINT_WORDS = (*GROUP_KINDS, "range", "check", "valid")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,15 @@ class Check:
     pattern_span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-Constraint = Group | Range | Check
+@dataclass(frozen=True, slots=True)
+class Valid:
+    """`@valid(since, until)`; other numbers of members are refused once the type is known."""
+
+    members: tuple[Name, ...]
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+Constraint = Group | Range | Check | Valid
 
 
 @dataclass(frozen=True, slots=True)

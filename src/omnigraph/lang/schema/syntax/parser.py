@@ -120,9 +120,16 @@ class _Builder(Transformer[Token, ast.Schema]):
     def interface(self, name: Token, body: _Body) -> ast.Interface:
         properties, constraints = body
         if constraints:
+            first = constraints[0]
+            if isinstance(first, ast.Valid):
+                _fail(
+                    f"`@valid` cannot stand on `{name}.{first.members[0].text}`: an interface has no period",
+                    first.span,
+                    "put it on the node types",
+                )
             _fail(
                 f"interface `{name}` cannot hold a constraint in its body",
-                constraints[0].span,
+                first.span,
                 "write `@key`, `@unique` or `@index` on the property, or put it on the nodes",
             )
         return ast.Interface(_name(name), properties)
@@ -281,3 +288,6 @@ class _Builder(Transformer[Token, ast.Schema]):
 
     def check(self, at: Token, _word: Token, property_: Token, pattern: Token) -> ast.Check:
         return ast.Check(_name(property_), _text(pattern), _span(at, property_), _span(pattern))
+
+    def valid(self, at: Token, _word: Token, *members: Token) -> ast.Valid:
+        return ast.Valid(tuple(_name(member) for member in members), _span(at, members[-1]))

@@ -72,6 +72,8 @@ def _literal(literal: ast.Literal) -> str:
 def _constraint(constraint: ast.Constraint) -> str:
     if isinstance(constraint, ast.Group):
         return f"@{constraint.kind}({', '.join(member.text for member in constraint.members)})"
+    if isinstance(constraint, ast.Valid):
+        return f"@valid({', '.join(member.text for member in constraint.members)})"
     if isinstance(constraint, ast.Check):
         return f"@check({constraint.property.text}, {escape(constraint.pattern)})"
     low = constraint.min.text if constraint.min is not None else ""
