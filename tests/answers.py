@@ -116,6 +116,8 @@ ANSWERS_OF_SERVICE: Mapping[str, str] = {
     "history.commit_changes_page": "CommitChangesAnswer",
     "history.diff": "DiffAnswer",
     "history.diff_page": "DiffAnswer",
+    "history.entity_blame": "EntityBlameAnswer",
+    "history.entity_history": "EntityHistoryAnswer",
     "history.history": "HistoryAnswer",
     "history.list_commits": "CommitsAnswer",
     "history.poll": "FeedAnswer",

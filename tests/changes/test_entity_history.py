@@ -9,6 +9,7 @@ import pytest
 import omnigraph as og
 from omnigraph.manifest import publisher, rows
 from omnigraph.manifest.history.version_marks import gone_mark
+from tests.faults.calls.counting import counting
 from tests.opened import workspace_of
 
 SCHEMA = """
@@ -129,6 +130,24 @@ def test_the_blame_of_a_node_with_its_edges(graph):
     told = graph.blame("node", "Person", "ann", edges=True)
     assert [one.id for one in told.edges] == ["k1"]
     assert told.edges[0].endpoints["value"] == {"from": "ann", "to": "ben"}
+
+
+def test_the_cost_does_not_grow_with_the_commits_of_others(graph):
+    graph.mutate(QUERIES, "city", {"s": "ann", "v": "rome"})
+
+    def calls():
+        with og.open(graph.uri, mode="r") as reader:
+            reader.entity("node", "Person", "ann")
+            with counting(graph.uri) as counted:
+                assert ops(reader, "node", "Person", "ann") == ["update", "insert"]
+                reader.blame("node", "Person", "ann")
+        return counted()
+
+    graph.mutate(QUERIES, "city", {"s": "ben", "v": "oslo"})
+    few = calls()
+    for n in range(12):
+        graph.mutate(QUERIES, "city", {"s": "ben", "v": f"c{n}"})
+    assert calls() == few
 
 
 def test_after_cleanup_every_entry_is_one_of_those_before(graph):

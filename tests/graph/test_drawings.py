@@ -484,11 +484,17 @@ def sizes(tmp_path_factory):
     """Two graphs that differ in their size alone: around `p0` they are the same."""
     place = tmp_path_factory.mktemp("sizes")
     for size in (50, 40_000):
-        with og.init(place / str(size), "node P { name: String @key }\nedge K: P -> P") as graph:
+        schema = "node P { name: String @key  n: I32? }\nedge K: P -> P"
+        with og.init(place / str(size), schema) as graph:
             graph.load([{"type": "P", "data": {"name": f"p{n}"}} for n in range(size)])
             ends = [("p0", f"p{n}") for n in range(1, 9)]
             ends += [(f"p{n}", f"p{n + 1}") for n in range(10, size - 1)]
             graph.load([{"edge": "K", "from": s, "to": t} for s, t in ends])
+            for name in ("p0", "p5", "p0"):
+                text = (
+                    "query q($p: String) { update P set { n: 1 + coalesce(n, 0) } where name = $p }"
+                )
+                graph.mutate(text, params={"p": name})
             graph.ensure_indices()
     return place
 
@@ -499,9 +505,13 @@ CALLS = {
     "a page": lambda graph: graph.neighbors("P", "p0", limit=3),
     "one direction": lambda graph: graph.neighbors("P", "p0", "in"),
     "subgraph": lambda graph: graph.subgraph([("P", f"p{n}") for n in range(9)]),
+    "history": lambda graph: {"edges": graph.history("node", "P", "p0").entries},
+    "blame": lambda graph: {"edges": [graph.blame("node", "P", "p0")]},
 }
 # What each asks of the store once the tables are open: (opens, probes, reads).
 GOLDEN = dict.fromkeys(CALLS, (0, 1, 1))
+# Of each of the three changes, the manifest and the table before it; and the manifest of the newest state.
+GOLDEN |= dict.fromkeys(("history", "blame"), (7, 5, 5))
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -157,6 +157,8 @@ READS = {
     "diff": {"from": "main", "to": "main"},
     "snapshot": {},
     "entity": {"kind": "node", "type": "Author", "id": "a000"},
+    "entity_history": {"kind": "node", "type": "Author", "id": "a000", "limit": 5},
+    "entity_blame": {"kind": "node", "type": "Author", "id": "a000", "edges": True},
     "neighbors": {"type": "Author", "id": "a000"},
     "status": {},
 }

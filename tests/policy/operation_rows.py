@@ -129,6 +129,12 @@ ROWS: dict[str, list[Row]] = {
     "entity": _reading(
         lambda s, **t: s.entity("node", "Person", "ann", **t), kind="node", type="Person", id="ann"
     ),
+    "entity_history": _reading(
+        lambda s, **t: s.history("node", "Person", "ann", **t), kind="node", type="Person", id="ann"
+    ),
+    "entity_blame": _reading(
+        lambda s, **t: s.blame("node", "Person", "ann", **t), kind="node", type="Person", id="ann"
+    ),
     "neighbors": _reading(
         lambda s, **t: s.neighbors("Person", "ann", **t), type="Person", id="ann"
     ),

@@ -114,6 +114,10 @@ READS: dict[str, Send] = {
     "export": lambda w, t, k: w.ask("export", t),
     "snapshot": lambda w, t, k: w.send("GET", "/graphs/default/snapshot", params=t),
     "entity": lambda w, t, k: w.send("GET", "/graphs/default/entity", params={"kind": "node", **BEA, **t}),
+    "entity history": lambda w, t, k: w.send(
+        "GET", "/graphs/default/entity/history", params={"kind": "node", **BEA, **t}
+    ),
+    "entity blame": lambda w, t, k: w.send("GET", "/graphs/default/entity/blame", params={"kind": "node", **BEA, **t}),
     "blob": lambda w, t, k: w.send("GET", "/graphs/default/blob", params={**PHOTO, **t}),
     "diff from": lambda w, t, k: w.ask("diff", {"from": t, "to": "main"}),
     "diff to": lambda w, t, k: w.ask("diff", {"from": "main", "to": t}),
@@ -195,7 +199,15 @@ def test_no_other_request_does(world, other):
 def test_all_of_these_are_answered_to_somebody_who_may(world):
     """What shows that the attempts are not refused for another reason."""
     names = kept(world)
-    for read in ("query", "entity", "export", "subgraph", "stored"):
+    for read in (
+        "query",
+        "entity",
+        "entity history",
+        "entity blame",
+        "export",
+        "subgraph",
+        "stored",
+    ):
         for target in TARGETS.values():
             bob = ServedWorld(**{**vars(world), "http": world.http.as_(TOKENS["bob"])})
             bob.send = lambda *a, **m: world.send(*a, **{**m, "actor": "bob"})  # type: ignore[method-assign]
@@ -364,6 +376,8 @@ TOOLS: dict[str, Callable[[Kept], dict[str, Any]]] = {
     "query": lambda k: {"query": ALL, "branch": f" {k.branch} "},
     "explain": lambda k: {"query": ALL, "tag": k.tag},
     "entity": lambda k: {"kind": "node", **BEA, "snapshot": k.commit},
+    "entity_history": lambda k: {"kind": "node", **BEA, "tag": k.tag},
+    "entity_blame": lambda k: {"kind": "node", **BEA, "branch": k.branch},
     "neighbors": lambda k: {**BEA, "branch": k.branch},
     "snapshot": lambda k: {"snapshot": k.commit},
     "diff": lambda k: {"from": "main", "to": f"commit:{k.commit}"},

@@ -64,6 +64,8 @@ BODIES: dict[str, dict[str, Any]] = {
 """A body for each operation that takes one."""
 PARAMETERS: dict[str, dict[str, str]] = {
     "entity": {"kind": "node", "type": "Person", "id": "ada"},
+    "entity_history": {"kind": "node", "type": "Person", "id": "ada"},
+    "entity_blame": {"kind": "node", "type": "Person", "id": "ada"},
     "blob": PHOTO,
     "put_blob": PHOTO,
     "clear_blob": PHOTO,

@@ -12,6 +12,7 @@ from omnigraph.errors import (
     CursorRejected,
     EntityNotFound,
     PolicyDenied,
+    ResourceLimit,
     SchemaViolation,
 )
 from omnigraph.manifest.snapshot import Target
@@ -100,6 +101,38 @@ def test_an_entity(graph, ids):
         with pytest.raises(EntityNotFound) as refused:
             ask("node", "Person", nobody)
         assert refused.value.details["entity"] == {"kind": "node", "type": "Person", "id": nobody}
+
+
+def test_how_an_entity_came_to_be_so(graph, ids):
+    def ask(**options):
+        named = {"kind": "node", "type": "Person", "id": "ann", **options}
+        return history.entity_history(graph, history.EntityHistoryRequest(**named))
+
+    document = ask(branch="side", short=True)
+    assert list(document) == ["entries", "next", "complete"]
+    update, insert = document["entries"]
+    assert (update["op"], update["changed"], update["graph_commit_id"]) == (
+        "update",
+        ["age"],
+        ids[0],
+    )
+    assert update["after"]["properties"]["taste"] == {"$vector": 2, "same": "before"}
+    assert (insert["op"], "before" in insert) == ("insert", False)
+    assert document == {
+        **graph.history("node", "Person", "ann", branch="side", short=True).to_json()
+    }
+    first = ask(branch="side", limit=1, images=False)
+    assert (first["next"], "after" in first["entries"][0]) == (ids[0], False)
+    assert ask(branch="side", before=first["next"])["entries"][0]["op"] == "insert"
+    assert ask(limit=200)["next"] is None
+    with pytest.raises(ResourceLimit) as refused:
+        ask(limit=201)
+    assert (refused.value.details["limit"], refused.value.details["actual"]) == (200, 201)
+
+    request = history.EntityBlameRequest(kind="node", type="Person", id="ann", edges=True)
+    told = history.entity_blame(graph, request)
+    assert told == graph.blame("node", "Person", "ann", edges=True).to_json()
+    assert told["edges"][0]["endpoints"]["value"] == {"from": "ann", "to": "bob"}
 
 
 def test_schemas(graph):
@@ -299,6 +332,12 @@ def test_the_policy_is_asked_about_every_operation(graph, ids, tmp_path):
             lambda at: schema.diff_schemas(at, "main", "side"),
             lambda at: schema.plan_schema(at, schema.PlanRequest(schema_source=SCHEMA), "u"),
             lambda at: query.lint(at, query.LintRequest(source=text), "u"),
+            lambda at: history.entity_history(
+                at, history.EntityHistoryRequest(kind="node", type="Person", id="ann")
+            ),
+            lambda at: history.entity_blame(
+                at, history.EntityBlameRequest(kind="node", type="Person", id="ann")
+            ),
             lambda at: history.history(at, history.HistoryRequest()),
             lambda at: history.list_commits(at, history.CommitsRequest()),
             lambda at: history.show_commit(at, ids[0]),

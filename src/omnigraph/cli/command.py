@@ -159,6 +159,8 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _reads("changes poll", "commands.history.changes:poll"),
         _reads("changes baseline", "commands.history.changes:baseline"),
         _reads("diff", "commands.history.changes"),
+        _reads("history", "commands.history.entity"),
+        _reads("blame", "commands.history.entity"),
         _keeps("optimize"),
         _keeps("ensure-indices"),
         _keeps("repair"),

@@ -181,6 +181,50 @@ class ReadMethods(Asking[D]):
         named = wire.EntityParameters(kind=kind, type=type, id=id, full=full, **target)
         return self.send(self.core.prepare("entity", named))
 
+    def entity_history(
+        self,
+        kind: wire.Kind,
+        type: str,
+        id: str,
+        *,
+        edges: bool = False,
+        images: bool = True,
+        short: bool = False,
+        limit: int | None = None,
+        before: str | None = None,
+        **target: Unpack[TargetNames],
+    ) -> D:
+        """Return the changes of one node or edge, newest first, a page at a time.
+
+        ``edges`` adds those of the edges of a node, ``images=False`` leaves the values out, and ``short`` shows
+        vectors and blobs by their sizes. ``before`` is the ``next`` of the page before.
+        """
+        asked = wire.EntityHistoryParameters(
+            kind=kind,
+            type=type,
+            id=id,
+            edges=edges,
+            images=images,
+            short=short,
+            limit=limit,
+            before=before,
+            **target,
+        )
+        return self.send(self.core.prepare("entity_history", asked))
+
+    def entity_blame(
+        self,
+        kind: wire.Kind,
+        type: str,
+        id: str,
+        *,
+        edges: bool = False,
+        **target: Unpack[TargetNames],
+    ) -> D:
+        """Return for each property of one node or edge the commit that gave it its value."""
+        asked = wire.EntityBlameParameters(kind=kind, type=type, id=id, edges=edges, **target)
+        return self.send(self.core.prepare("entity_blame", asked))
+
     def neighbors(
         self,
         type: str,

@@ -44,6 +44,8 @@ _NAMES: Final[Mapping[str, str]] = {
     "diff": "diff",
     "snapshot": "snapshot",
     "entity": "entity",
+    "entity_history": "entity_history",
+    "entity_blame": "entity_blame",
     "neighbors": "neighbors",
     "status": "status",
 }

@@ -193,6 +193,20 @@ def entity(call: Call, request: wire.EntityParameters) -> Document:
     return service.entity(call.session, _as(service.EntityRequest, request))
 
 
+def entity_history(call: Call, request: wire.EntityHistoryParameters) -> Document:
+    """Return the changes of one node or edge, newest first: what changed, in which commit, by whom."""
+    from omnigraph.service import history as service
+
+    return service.entity_history(call.session, _as(service.EntityHistoryRequest, request))
+
+
+def entity_blame(call: Call, request: wire.EntityBlameParameters) -> Document:
+    """Return for each property of a node or edge the commit that gave it its value, and its actor."""
+    from omnigraph.service import history as service
+
+    return service.entity_blame(call.session, _as(service.EntityBlameRequest, request))
+
+
 def neighbors(call: Call, request: wire.NeighborsBody) -> Document:
     """Return the edges of a node and the nodes at their other ends, a page at a time."""
     from omnigraph.service import states as service

@@ -1,4 +1,4 @@
-"""`log`, `commit list`, `commit show`, `diff`, `commit changes` and the change feed: what happened."""
+"""`log`, `commit list`, `commit show`, `diff`, `commit changes`, the change feed, `history` and `blame`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
+from omnigraph.errors import ResourceLimit
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
-from omnigraph.service.documents import Document, Streamed
+from omnigraph.service.documents import Document, Streamed, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.changes.diff import Change
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from omnigraph.manifest.snapshot import Target
 
 CHANGES_A_PIECE = 256
+MOST_ENTRIES: Final = 200
+"""How many changes of an entity one page has at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,6 +130,60 @@ class BaselineRequest(FilterRequest):
     """The newest state of a branch, and the cursor after it."""
 
     branch: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityHistoryRequest(TargetRequest):
+    """A page of the changes of a node or edge, from after the commit ``before``."""
+
+    kind: Literal["node", "edge"]
+    type: str
+    id: str
+    edges: bool = False
+    images: bool = True
+    short: bool = False
+    limit: int | None = None
+    before: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EntityBlameRequest(TargetRequest):
+    """A node or edge whose values are explained; ``edges`` with the edges of a node."""
+
+    kind: Literal["node", "edge"]
+    type: str
+    id: str
+    edges: bool = False
+
+
+def entity_history(session: Session, request: EntityHistoryRequest) -> Document:
+    """Return a page of the changes of one node or edge, newest first."""
+    if request.limit is not None and request.limit > MOST_ENTRIES:
+        raise ResourceLimit(
+            f"limit is {request.limit:,}; a page has at most {MOST_ENTRIES} changes of an entity: ask for "
+            "fewer, and for the next page with the commit in `next`",
+            resource="page_changes",
+            limit=MOST_ENTRIES,
+            actual=request.limit,
+        )
+    return session.history(
+        request.kind,
+        request.type,
+        request.id,
+        edges=request.edges,
+        images=request.images,
+        short=request.short,
+        limit=request.limit,
+        before=request.before,
+        **request.target,
+    ).to_json()
+
+
+def entity_blame(session: Session, request: EntityBlameRequest) -> Document:
+    """Return for each property of a node or edge the commit that gave it its value."""
+    return session.blame(
+        request.kind, request.type, request.id, edges=request.edges, **request.target
+    ).to_json()
 
 
 def diff(session: Session, request: DiffRequest) -> Streamed:

@@ -121,6 +121,28 @@ class EntityParameters(TargetFields, kw_only=True, frozen=True):
     full: bool = False
 
 
+class EntityHistoryParameters(TargetFields, kw_only=True, frozen=True):
+    """A node or edge, and which page of its changes is shown; ``edges`` with those of the edges of a node."""
+
+    kind: Kind
+    type: str
+    id: str
+    edges: bool = False
+    images: bool = True
+    short: bool = False
+    limit: AtLeastOne | None = None
+    before: str | None = None
+
+
+class EntityBlameParameters(TargetFields, kw_only=True, frozen=True):
+    """A node or edge; ``edges`` with the edges of a node."""
+
+    kind: Kind
+    type: str
+    id: str
+    edges: bool = False
+
+
 class NeighborsBody(TargetFields, kw_only=True, frozen=True):
     """A node, and which of its edges are followed."""
 

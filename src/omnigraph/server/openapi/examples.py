@@ -54,6 +54,8 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "catalog": _NOTHING,
     "status": _NOTHING,
     "entity": Example(parameters=_ADA),
+    "entity_history": Example(parameters={**_ADA, "limit": 20}),
+    "entity_blame": Example(parameters=_ADA),
     "neighbors": Example(body={"type": "Person", "id": "Ada", "direction": "out", "limit": 10}),
     "subgraph": Example(
         body={"nodes": [{"type": "Person", "id": "Ada"}, {"type": "Person", "id": "Bob"}]}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 from omnigraph.service.answers.shared import (
     BlockOutput,
@@ -10,12 +10,14 @@ from omnigraph.service.answers.shared import (
     CommitOutput,
     ConflictOutput,
     DiffStatsOutput,
+    EndIds,
     ExportStatsOutput,
     MergeStatsOutput,
     SchemaChangeOutput,
     SideOutput,
     StepOutput,
 )
+from omnigraph.service.wire import Kind
 
 
 class DrawnCommitOutput(CommitOutput):
@@ -38,6 +40,78 @@ class HistoryAnswer(TypedDict):
     commits: list[DrawnCommitOutput]
     heads: list[HeadOutput]
     next: NotRequired[str]
+
+
+class ViaOutput(TypedDict):
+    """A merged branch that is gone or may not be read: its last commit, and who made the commits it brought."""
+
+    graph_commit_id: str
+    branch: str | None
+    actors: list[str]
+    commits: int
+
+
+class ReclaimedOutput(TypedDict):
+    """The commit after which a change was made, where the state before it is gone; null if none is known."""
+
+    after: str | None
+
+
+class AuthorOutput(TypedDict):
+    """The commit that made a change. `branch` is null for `main`, the time is in Unix microseconds.
+
+    `merged_by` is the merge that brought the commit; null for commits of the branch itself.
+    """
+
+    graph_commit_id: str
+    branch: str | None
+    actor_id: str | None
+    created_at: int
+    operation: str
+    merged_by: str | None
+    via: NotRequired[ViaOutput]
+    reclaimed: NotRequired[ReclaimedOutput]
+
+
+class EntryOutput(ChangeOutput, AuthorOutput):
+    """One change of an entity; `changed` are the names of what an update changed, as far as it is known."""
+
+    changed: list[str] | None
+
+
+class EntityHistoryAnswer(TypedDict):
+    """A page of the changes of an entity, newest first; `next` is what `before` takes for the next page.
+
+    `complete` is false where deletions may be missing, because an older release did not record them.
+    """
+
+    entries: list[EntryOutput]
+    next: str | None
+    complete: bool
+
+
+class BlamedOutput(AuthorOutput):
+    """A value, and the commit that gave it."""
+
+    value: Any
+
+
+class BlamedEndsOutput(AuthorOutput):
+    """The ends of an edge, and the commit that gave them."""
+
+    value: EndIds
+
+
+class EntityBlameAnswer(TypedDict):
+    """Which commit gave each property its value; `edges` are those of a node, if they were asked for."""
+
+    kind: Kind
+    type: str
+    id: str
+    graph_commit_id: str
+    properties: dict[str, BlamedOutput]
+    endpoints: NotRequired[BlamedEndsOutput]
+    edges: NotRequired[list[EntityBlameAnswer]]
 
 
 _DiffFrom = TypedDict("_DiffFrom", {"from": SideOutput})
