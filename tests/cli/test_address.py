@@ -210,7 +210,7 @@ class TestResolution:
 #: g graph, p profile, a as).
 TABLE = """
 any    svgp  query explain export status snapshot schema_show schema_diff schema_plan branch_list tag_list
-any    svgp  commit_list commit_show commit_changes log changes_poll changes_baseline diff
+any    svgp  commit_list commit_show commit_changes log changes_poll changes_baseline diff history blame
 any    svgp  blob_get blob_stat
 any    svgpa load ingest mutate embed schema_apply branch_create branch_merge branch_delete
 any    svgpa tag_create tag_delete commit_revert blob_put shell mcp ui

@@ -102,8 +102,8 @@ class BlamedEndsOutput(AuthorOutput):
     value: EndIds
 
 
-class EntityBlameAnswer(TypedDict):
-    """Which commit gave each property its value; `edges` are those of a node, if they were asked for."""
+class BlameOutput(TypedDict):
+    """Which commit gave each property of a node or edge its value, and an edge its ends."""
 
     kind: Kind
     type: str
@@ -111,7 +111,12 @@ class EntityBlameAnswer(TypedDict):
     graph_commit_id: str
     properties: dict[str, BlamedOutput]
     endpoints: NotRequired[BlamedEndsOutput]
-    edges: NotRequired[list[EntityBlameAnswer]]
+
+
+class EntityBlameAnswer(BlameOutput):
+    """Which commit gave each property its value; `edges` are those of a node, if they were asked for."""
+
+    edges: NotRequired[list[BlameOutput]]
 
 
 _DiffFrom = TypedDict("_DiffFrom", {"from": SideOutput})
