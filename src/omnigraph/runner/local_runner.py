@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.cancel import aside, interruptible, look
 from omnigraph.errors import StorageError
+from omnigraph.runner.databases import MEMORY_LIMIT, bring_back, new_database, take_database
 from omnigraph.runner.external_sort import external_sort
 from omnigraph.runner.protocol import (
     BATCH_ROWS,
@@ -41,11 +42,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MEMORY_LIMIT = "1GB"
 FEW_ROWS = 100_000
 """Up to this number of rows, looking at Arrow data here is quicker than a query."""
 TINY_ROWS = 1000
 """Up to this number of rows in each source, a query ends before anybody wants to stop it."""
+TINY_BYTES = 1 << 23
+"""Of more bytes in a source, a query may need room on disk."""
 HASHED_ROWS = 1 << 25
 """Up to this number of rows, all hashes of a column are held in memory at once."""
 
@@ -77,6 +79,7 @@ class LocalRunner:
         self._threads = threads
         self._few_rows = few_rows
         self._hashed_rows = hashed_rows
+        self._is_reusable = memory_limit == MEMORY_LIMIT and threads is None
         self._connection: Any = None
         self._spill: TemporaryDirectory[str] | None = None
         self._names = (f"t{number}" for number in itertools.count())
@@ -85,26 +88,20 @@ class LocalRunner:
     @property
     def _duck(self) -> Any:
         if self._connection is None:
-            import duckdb
-
-            self._spill = scratch_directory()
-            self._connection = duckdb.connect(
-                ":memory:",
-                config={
-                    "memory_limit": self._memory_limit,
-                    "temp_directory": str(Path(self._spill.name) / "spill"),
-                    "preserve_insertion_order": "false",
-                    # A name that is not a frame is a mistake; DuckDB would look for a Python variable.
-                    "python_enable_replacements": "false",
-                    "autoinstall_known_extensions": "false",
-                    **({} if self._threads is None else {"threads": str(self._threads)}),
-                },
+            self._connection = (
+                take_database()
+                if self._is_reusable
+                else new_database(self._memory_limit, self._threads)
             )
-            # A progress bar on stdout would mix with results.
-            self._connection.execute("SET enable_progress_bar = false")
-            # Results must not depend on the machine's time zone.
-            self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
+
+    def _make_room(self) -> None:
+        """Let queries spill to disk from here on."""
+        if self._spill is None:
+            self._is_reusable = False
+            self._spill = scratch_directory()
+            place = str(Path(self._spill.name) / "spill")
+            self._duck.execute("SET temp_directory = ?", [place])
 
     def frame(self, data: pa.Table | pa.RecordBatchReader) -> LocalFrame:
         """Take an Arrow table as it is, and put a stream into a table of DuckDB."""
@@ -186,7 +183,10 @@ class LocalRunner:
     def close(self) -> None:
         """Drop all frames and the files that they spilled to."""
         if self._connection is not None:
-            self._connection.close()
+            if self._is_reusable:
+                bring_back(self._connection)
+            else:
+                self._connection.close()
             self._connection = None
         if self._spill is not None:
             self._spill.cleanup()
@@ -228,6 +228,7 @@ class LocalRunner:
 
     def _table_of(self, text: str, sources: Mapping[str, Any]) -> LocalFrame:
         name = next(self._names)
+        self._make_room()
         with self._sources(sources):
             command = f"CREATE TABLE {name} AS {encoded_text(text)}"
             self._run(lambda: self._duck.execute(command), sources)
@@ -242,6 +243,7 @@ class LocalRunner:
         """
         if sources and all(_is_tiny(source) for source in sources.values()):
             return query()
+        self._make_room()
         return interruptible(query, self._duck.interrupt)
 
     @contextmanager
@@ -251,10 +253,12 @@ class LocalRunner:
 
         undo: list[Callable[[], object]] = []
         self._failure = None
+        has_ended = False
         try:
             for name, source in sources.items():
                 undo.append(self._name(name, source))
             yield
+            has_ended = True
         except RuntimeError as error:
             # What DuckDB makes of Ctrl-C.
             if str(error) == "Query interrupted":
@@ -270,6 +274,7 @@ class LocalRunner:
             reason = str(error).partition("\n")[0]
             raise StorageError(f"the local engine failed: {reason}") from error
         finally:
+            self._is_reusable &= has_ended
             for step in undo:
                 step()
 
@@ -311,4 +316,4 @@ def _local(frame: Frame) -> LocalFrame:
 
 def _is_tiny(source: Any) -> bool:
     table = source.table if isinstance(source, LocalFrame) else None
-    return table is not None and table.num_rows <= TINY_ROWS
+    return table is not None and table.num_rows <= TINY_ROWS and table.nbytes <= TINY_BYTES
