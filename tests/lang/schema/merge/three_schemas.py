@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -11,10 +12,17 @@ from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.merge.merge import SchemaMerge, merge_schemas
 from omnigraph.lang.schema.merge.sides import DataChange, SchemaSide, Side
 from omnigraph.lang.schema.read_ir import read_ir
+from omnigraph.lang.schema.shape import Shape
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
 Edits = Iterable[tuple[str, str]]
+
+
+@functools.cache
+def shape_of(text: str) -> Shape:
+    """The shape of a schema. Hundreds of cases begin with the same text, and each comes in two directions."""
+    return compile_schema(text).shape
 
 
 def edited(text: str, edits: Edits) -> str:
@@ -44,7 +52,7 @@ class Branch:
 
     def apply(self, text: str) -> Branch:
         """Accept a new source, as an apply does, whatever the steps are."""
-        shape = compile_schema(text).shape
+        shape = shape_of(text)
         self.ir, _ = evolve(self.ir, shape, Numbering(self.counter.next_id))
         self.counter.next_id = max(self.counter.next_id, self.ir.next_identity_id)
         assert read_ir(self.ir.to_json()) == self.ir
@@ -76,7 +84,7 @@ class Branch:
 
 def graph(text: str) -> Branch:
     """The main branch of a new graph."""
-    ir = create(compile_schema(text).shape, DOMAIN)
+    ir = create(shape_of(text), DOMAIN)
     return Branch("main", ir, text, Counter(ir.next_identity_id))
 
 
@@ -103,7 +111,7 @@ def merge(
     if merged.schema is not None:
         ir = merged.schema.ir
         assert read_ir(ir.to_json()) == ir
-        written = compile_schema(merged.schema.text).shape
+        written = shape_of(merged.schema.text)
         assert written.shape_hash == ir.shape.shape_hash
     return merged
 
