@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.cli.running import environment
+from tests.cli.running import Launcher, environment
 
 ROOT = Path(__file__).parents[1]
 SERVED_PAGES = [
@@ -26,14 +27,23 @@ SERVED_PAGES = [
 ]
 USUAL = "127.0.0.1:8080"
 BLOCK = re.compile(r"^```(console|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SHELL = re.compile(r"[|<>&;$`*~]")
 PATIENCE = 60
+
+
+def without_a_shell(line: str) -> list[str] | None:
+    """The arguments of a line that runs `omnigraph` and nothing else; None if a shell must read the line."""
+    if not line.startswith("omnigraph ") or SHELL.search(re.sub("'[^']*'", "", line)):
+        return None
+    return shlex.split(line)[1:]
 
 
 class Reader:
     """Somebody who follows a page in a directory of their own."""
 
-    def __init__(self, place: Path) -> None:
+    def __init__(self, place: Path, launcher: Launcher) -> None:
         self.place = place
+        self.launcher = launcher
         self.server: subprocess.Popen[str] | None = None
         self.address = USUAL
         self.names: dict[str, Any] = {"__name__": "__docs__"}
@@ -66,8 +76,13 @@ class Reader:
         """Type a line; what it prints, stderr too, and its exit code unless that is 0."""
         if re.match(r"(\w+=\S+ )*omnigraph-server ", line):
             return self.start(line)
+        line = line.replace(USUAL, self.address)
+        argv = without_a_shell(line)
+        if argv is not None:
+            result = self.launcher.run(argv, self.place, together=True)
+            return result.stdout + _ending(result.exit)
         done = subprocess.run(
-            ["sh", "-c", line.replace(USUAL, self.address)],
+            ["sh", "-c", line],
             cwd=self.place,
             env=self.env,
             stdin=subprocess.DEVNULL,
@@ -77,10 +92,9 @@ class Reader:
             check=False,
             timeout=PATIENCE,
         )
-        ending = f"[exit {done.returncode}]\n" if done.returncode else ""
         # curl writes no line end of its own; a reader sees the prompt behind what it wrote.
         gap = "\n" if line.startswith("curl") and not done.stdout.endswith("\n") else ""
-        return done.stdout + gap + ending
+        return done.stdout + gap + _ending(done.returncode)
 
     def start(self, line: str) -> str:
         """Start a server and wait until it takes requests."""
@@ -127,6 +141,10 @@ class Reader:
         shown = printed.replace(self.address, USUAL)
         pattern = "(?s:.*)".join(map(re.escape, expected.split("…")))
         assert re.fullmatch(pattern, shown), f"{what}\n{shown}\nbut the page shows\n{expected}"
+
+
+def _ending(code: int) -> str:
+    return f"[exit {code}]\n" if code else ""
 
 
 def steps(block: str) -> Iterator[tuple[str, str]]:

@@ -7,7 +7,6 @@ the ``python`` blocks above them.
 """
 
 import re
-import shlex
 import shutil
 import signal
 import subprocess
@@ -23,7 +22,7 @@ from omnigraph.cli.operator.config import SCOPE_KINDS, Alias, Defaults, NamedGra
 from omnigraph.cli.process import ENDING, SIGNALLED
 from omnigraph.errors import OmniGraphError
 from tests.cli.running import environment
-from tests.served_pages import SERVED_PAGES
+from tests.served_pages import SERVED_PAGES, without_a_shell
 
 ROOT = Path(__file__).parents[2]
 MANUAL = (ROOT / "docs" / "user" / "cli.md").read_text("utf-8")
@@ -138,9 +137,6 @@ def steps(block):
         yield line, expected
 
 
-SHELL = re.compile(r"[|<>&;$`*~]")
-
-
 @pytest.fixture
 def typed(tmp_path, launcher):
     """Type a line: what it prints, and its exit code. A shell runs it where it needs one."""
@@ -154,8 +150,8 @@ def typed(tmp_path, launcher):
     env["PATH"] = f"{tools}:{env['PATH']}"
 
     def run(line):
-        name, *argv = shlex.split(line)
-        if name == "omnigraph" and not SHELL.search(re.sub("'[^']*'", "", line)):
+        argv = without_a_shell(line)
+        if argv is not None:
             result = launcher.run(argv, tmp_path, together=True)
             return result.stdout, result.exit
         done = subprocess.run(

@@ -27,8 +27,8 @@ LIMITS = [
 
 
 @pytest.mark.parametrize("page", SERVED_PAGES, ids=lambda page: page.name)
-def test_a_reader_sees_what_the_page_shows(page, tmp_path):
-    reader = Reader(tmp_path)
+def test_a_reader_sees_what_the_page_shows(page, tmp_path, launcher):
+    reader = Reader(tmp_path, launcher)
     try:
         reader.follow(page)
     finally:
@@ -75,15 +75,15 @@ class TestTheReader:
             "```python\n1 / 0\n```\n",
         ],
     )
-    def test_what_is_not_as_shown_fails(self, page, tmp_path):
+    def test_what_is_not_as_shown_fails(self, page, tmp_path, launcher):
         (tmp_path / "page.md").write_text(page)
         with pytest.raises((AssertionError, ZeroDivisionError)):
-            Reader(tmp_path).follow(tmp_path / "page.md")
+            Reader(tmp_path, launcher).follow(tmp_path / "page.md")
 
-    def test_what_is_as_shown_passes(self, tmp_path):
+    def test_what_is_as_shown_passes(self, tmp_path, launcher):
         page = "```console\n$ echo one two\none …\n$ exit 3\n[exit 3]\n```\n"
         (tmp_path / "page.md").write_text(page)
-        Reader(tmp_path).follow(tmp_path / "page.md")
+        Reader(tmp_path, launcher).follow(tmp_path / "page.md")
 
     def test_lines_and_what_they_print(self):
         assert list(steps("$ a\nx\ny\n$ b\n")) == [("a", "x\ny\n"), ("b", "")]
