@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Iterator
 from pathlib import Path
 from typing import get_type_hints
 
@@ -76,11 +77,23 @@ KEYS = {
 
 
 @functools.cache
-def _trees() -> list[tuple[str, ast.Module]]:
+def _texts() -> list[tuple[str, str]]:
     return [
-        (path.relative_to(SRC).as_posix(), ast.parse(path.read_text(encoding="utf-8")))
+        (path.relative_to(SRC).as_posix(), path.read_text(encoding="utf-8"))
         for path in sorted(SRC.rglob("*.py"))
     ]
+
+
+@functools.cache
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def _trees(*words: str) -> Iterator[tuple[str, ast.Module]]:
+    """The modules in which one of these words stands: others need no parsing."""
+    for name, text in _texts():
+        if any(word in text for word in words):
+            yield name, _tree(text)
 
 
 def _is_empty_map(node: ast.AST) -> bool:
@@ -92,7 +105,7 @@ def _is_empty_map(node: ast.AST) -> bool:
 
 def _of_the_process() -> set[str]:
     found = set()
-    for name, tree in _trees():
+    for name, tree in _trees("= {}", "OrderedDict()", "cache"):
         found |= {f"{name} {ast.unparse(one.target)}" for one in tree.body if _is_empty_map(one)}
         # Those inside of functions end with the call.
         classes = [one for one in tree.body if isinstance(one, ast.ClassDef)]
@@ -107,7 +120,7 @@ def _of_the_process() -> set[str]:
 def _of_a_handle() -> set[str]:
     return {
         f"{name} {ast.unparse(node.target)}"
-        for name, tree in _trees()
+        for name, tree in _trees("OrderedDict")
         for node in ast.walk(tree)
         if isinstance(node, ast.AnnAssign)
         and isinstance(node.target, ast.Attribute)
@@ -117,7 +130,7 @@ def _of_a_handle() -> set[str]:
 
 def _keys() -> set[str]:
     found = set()
-    for name, tree in _trees():
+    for name, tree in _trees("cache.get("):
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and len(node.args) == 3:
                 called = ast.unparse(node.func)
