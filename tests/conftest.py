@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, settings
 from tests.cli.running import Launcher
 from tests.conformance.summary import count_cases
 from tests.measured import note_end, print_measured
-from tests.sampling import deselect_cases, header
+from tests.sampling import deselect, deselect_cases, header
 
 # A test asserts behaviour, never a clock, and gives the same verdict again: `./dev faults --all` tries other inputs.
 settings.register_profile(
@@ -112,8 +112,11 @@ def pytest_xdist_make_scheduler(config, log):
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """A sample of wide tests; long tests first where several workers should end together."""
-    deselect_cases(config, items)
-    if hasattr(config, "workerinput"):
-        from tests.scheduling import rank
+    from tests.scheduling import quick_sample, rank
 
+    deselect_cases(config, items)
+    if os.environ.get("TESTS_QUICK"):
+        kept = quick_sample([item.nodeid for item in items])
+        deselect(config, items, {item for item in items if item.nodeid not in kept})
+    if hasattr(config, "workerinput"):
         items.sort(key=lambda item: rank(item.nodeid))

@@ -45,6 +45,11 @@ def deselect_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
         for item in items
         if item.get_closest_marker("thorough") and item.nodeid.partition("::")[0] not in named
     }
+    deselect(config, items, left_out)
+
+
+def deselect(config: pytest.Config, items: list[pytest.Item], left_out: set[pytest.Item]) -> None:
+    """Leave these tests out of the run."""
     if left_out:
         config.hook.pytest_deselected(items=sorted(left_out, key=lambda item: item.nodeid))
         items[:] = [item for item in items if item not in left_out]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 from xdist.scheduler import LoadScopeScheduling
 
 # A process has one Spark session, which starts for half a minute: what is on Spark runs in two units, one
@@ -83,6 +86,7 @@ LONG = (
     "tests/s3",
     "tests/server",
     "tests/spark",
+    "tests/changes/test_entity_history_walk.py",
     "tests/changes/test_export.py",
     "tests/changes/test_histories.py",
     "tests/changes/test_old_versions.py",
@@ -91,16 +95,22 @@ LONG = (
     "tests/client/test_addressing.py",
     "tests/client/test_client.py",
     "tests/client/test_parity.py",
+    "tests/cluster/test_bad_input.py",
+    "tests/cluster/test_kills.py",
+    "tests/cluster/test_processes.py",
     "tests/graph/test_blobs.py",
     "tests/graph/test_live_schema.py",
     "tests/graph/test_put_back.py",
     "tests/lang/query/test_fuzz.py",
+    "tests/lang/query/test_parser_choice.py",
+    "tests/lang/schema/merge/test_properties.py",
     "tests/manifest/test_forwards.py",
     "tests/manifest/test_random_histories.py",
     "tests/merge/test_decide.py",
     "tests/merge/test_merge.py",
     "tests/merge/test_merge_model.py",
     "tests/merge/test_words_with_changes.py",
+    "tests/oracle/test_mutants.py",
     "tests/pipeline/test_bounded_input.py",
     "tests/pipeline/test_datasource_merge.py",
     "tests/pipeline/test_datasource_write.py",
@@ -125,6 +135,7 @@ LONG = (
     "tests/read/test_engine_search.py",
     "tests/read/test_expressions.py",
     "tests/read/test_extended.py",
+    "tests/read/test_extended_against_duckdb.py",
     "tests/read/test_frontier.py",
     "tests/read/test_grouped_values.py",
     "tests/read/test_hops.py",
@@ -154,13 +165,41 @@ LONG = (
     "tests/test_typing.py",
     "tests/types/test_columns.py",
     "tests/validate/test_set_rules.py",
+    "tests/write/test_branch_needs.py",
     "tests/write/test_commit_messages.py",
+    "tests/write/test_default_columns.py",
+    "tests/write/test_equal_field_numbers.py",
+    "tests/write/test_group_model.py",
     "tests/write/test_model.py",
     "tests/write/test_operation_ids.py",
     "tests/write/test_races.py",
     "tests/write/test_remade_model.py",
     "tests/write/test_schema_apply.py",
+    "tests/write/test_whole_model.py",
+    "tests/write/test_whole_mutations.py",
 )
+
+# Of these, `./dev test --quick` runs the first of every four tests of each file: their tests make graphs.
+QUARTERED = (
+    "tests/algorithms/",
+    "tests/changes/",
+    "tests/client/",
+    "tests/cluster/",
+    "tests/commit/",
+    "tests/conformance/",
+    "tests/graph/",
+    "tests/manifest/",
+    "tests/merge/",
+    "tests/oracle/",
+    "tests/pipeline/",
+    "tests/policy/",
+    "tests/read/",
+    "tests/runner/",
+    "tests/storage/",
+    "tests/write/",
+)
+GUARDS = "_guard.py"
+"""How the names of files end that guard the source, and run whole."""
 
 # What only `./dev faults` runs, or whoever names it: long, and about what rarely changes.
 ONLY_NAMED = (
@@ -197,6 +236,18 @@ def unit(nodeid: str) -> str:
 def is_left_out(path: str, *, quick: bool) -> bool:
     """Whether a run leaves out this file or directory, unless it is named."""
     return path in ONLY_NAMED or (quick and path in LONG)
+
+
+def quick_sample(nodeids: Sequence[str]) -> set[str]:
+    """Which of the tests run in `./dev test --quick`, of those in files that are not left out."""
+    kept, met = set(), Counter[str]()
+    for nodeid in nodeids:
+        file = nodeid.partition("::")[0]
+        is_whole = not file.startswith(QUARTERED) or file.endswith(GUARDS)
+        if is_whole or met[file] % 4 == 0:
+            kept.add(nodeid)
+        met[file] += 1
+    return kept
 
 
 def rank(nodeid: str) -> int:

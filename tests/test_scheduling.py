@@ -11,9 +11,11 @@ from tests.scheduling import (
     LOADS_ON_SPARK,
     LONG,
     ONLY_NAMED,
+    QUARTERED,
     SPARK,
     SPARK_LOADS,
     is_left_out,
+    quick_sample,
     rank,
     unit,
 )
@@ -24,7 +26,7 @@ ROOT = Path(__file__).parents[1]
 def test_what_is_named_exists_and_is_named_once():
     names = [*FIRST, *ONLY_NAMED, *(f"{SPARK}{name}" for name in LOADS_ON_SPARK)]
     names.remove(SPARK_LOADS)
-    assert [name for name in (*names, *LONG) if not (ROOT / name).exists()] == []
+    assert [name for name in (*names, *LONG, *QUARTERED) if not (ROOT / name).exists()] == []
     assert len({*names}) == len(names)
     assert len({*LONG}) == len(LONG)
 
@@ -35,6 +37,18 @@ def test_runs_leave_out_whole_files_and_directories():
     assert not is_left_out("tests/spark", quick=False)
     assert not is_left_out("tests/conformance", quick=True)
     assert is_left_out("tests/faults/model", quick=False)
+
+
+def test_a_quick_run_takes_one_in_four_of_files_with_graphs_and_the_first_of_each():
+    def tests(file, number):
+        return [f"{file}::test_{at}" for at in range(number)]
+
+    types, guard = "tests/types/test_a.py", "tests/storage/test_a_guard.py"
+    graphs, other = "tests/graph/test_a.py", "tests/graph/test_b.py"
+    every = [*tests(types, 3), *tests(graphs, 9), *tests(other, 1), *tests(guard, 3)]
+    assert [name for name in every if name not in quick_sample(every)] == [
+        f"{graphs}::test_{at}" for at in (1, 2, 3, 5, 6, 7)
+    ]
 
 
 def test_what_runs_leave_out_runs_where_it_is_named(pytestconfig):
