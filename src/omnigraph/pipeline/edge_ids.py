@@ -5,6 +5,7 @@ one edge. Their records were read with ids made from that tuple. In a merge or a
 takes the id of the committed edge with its tuple; where there is none, that of an earlier record of
 the load with the same tuple. If neither is there, and an edge with another tuple has the id by now,
 the record gets a new one. A tuple with a null never equals another. Records with an id keep it.
+Where the type has a period, edges with one tuple are told apart by when they begin.
 """
 
 from __future__ import annotations
@@ -46,12 +47,14 @@ class EdgeIds:
             edge = rows.entity
             if not isinstance(edge, EdgeType) or edge.identity is None or not rows.any_made:
                 continue
-            if rows.take_ids(self.runner, self._taken(edge, edge.identity, rows)):
+            if rows.take_ids(self.runner, self._taken(edge, rows)):
                 changed.add(key)
         return changed
 
-    def _taken(self, edge: EdgeType, members: tuple[str, ...], rows: Incoming) -> Frame:
+    def _taken(self, edge: EdgeType, rows: Incoming) -> Frame:
         """The records that get other ids than they were read with, and these."""
+        assert edge.identity is not None
+        members, since = edge.identity_columns, edge.identity_since
         columns = list(dict.fromkeys(["id", "src", "dst", *members, ORDER, MADE]))
         pending = rows.frame(self.runner, columns, as_read=True)
         if self.mode not in {"merge", "patch"}:
@@ -62,11 +65,11 @@ class EdgeIds:
             return self._new_ids(self.runner.ask(used, {"pend": pending, "ids": ids}))
         held = self.committed.between(edge, members, pending)
         frames = {"pend": pending, "com": held}
-        taken = self.runner.sql(rules.identified_edges(members), frames)
+        taken = self.runner.sql(rules.identified_edges(edge.identity, since), frames)
         if not rows.may_repeat and not self._meets_edges(edge):
             return taken
         frames["ids"] = self._ids_in_use(edge, members, pending)
-        misled = self.runner.ask(rules.misled_edges(members), frames)
+        misled = self.runner.ask(rules.misled_edges(edge.identity, since), frames)
         if not misled.num_rows:
             return taken
         named = self._new_ids(misled)

@@ -29,22 +29,30 @@ _ESCAPED: Final = r'["\\\x00-\x1f]'
 
 
 class Member(NamedTuple):
-    """A member of a tuple: the name that stays, its type, and its values, one for each row."""
+    """A member of a tuple: the name that stays, its type, and its values, one for each row.
+
+    ``null_is_equal``: null is a value like others, and no reason for a tuple to equal none.
+    """
 
     name: str | int
     type: PropType
     values: Any
+    null_is_equal: bool = False
 
 
 def tuple_id_column(type_id: int, members: Sequence[Member]) -> pa.StringArray:
-    """The id of every row; null where a member is null or no finite number, and so equals no other."""
+    """The id of every row; null where a member is null or no finite number, and so equals no other.
+
+    A member whose nulls are equal is a time, which is never the empty text that stands for its null.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     pieces: list[Any] = [f"[{type_id}"]
-    for name, type_, values in members:
+    for name, type_, values, null_is_equal in members:
         pieces[-1] += f',[{json.dumps(name)},"'
-        pieces += [_escaped(_texts(type_, values)), '"]']
+        texts = _texts(type_, values)
+        pieces += [_escaped(texts.fill_null("") if null_is_equal else texts), '"]']
     pieces[-1] += "]"
     texts = pc.binary_join_element_wise(*pieces, "")
     return _named(texts if isinstance(texts, pa.Array) else texts.combine_chunks())

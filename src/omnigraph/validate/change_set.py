@@ -26,7 +26,8 @@ class TableDelta:
     """The change of one table.
 
     ``pending`` holds the final values of every added or changed row, one per id: ``id``, ``src``
-    and ``dst`` of edges, the members of unique groups, and the order column. ``removed`` holds the
+    and ``dst`` of edges, the members of unique groups, the period where a rule counts what holds at one
+    moment, and the order column. ``removed`` holds the
     ids of committed rows that are deleted. ``replaced``: all committed rows are deleted, except
     those in ``pending``. ``strict``: an id that exists already is refused.
     """
@@ -51,7 +52,7 @@ class ChangeSet:
 
 
 ViolationKind = Literal[
-    "enum", "range", "check", "null", "unique", "key", "endpoint", "cardinality"
+    "enum", "range", "check", "null", "valid", "unique", "key", "endpoint", "cardinality"
 ]
 
 
@@ -76,4 +77,12 @@ def needed_columns(entity: Entity) -> list[str]:
     columns = ["src", "dst"] if isinstance(entity, EdgeType) else []
     for group in entity.unique:
         columns += [name for name in group if name not in columns]
+    if entity.period is not None and has_rules_per_moment(entity):
+        columns += [name for name in entity.period.names if name not in columns]
     return columns
+
+
+def has_rules_per_moment(entity: Entity) -> bool:
+    """Return whether a rule of the type counts what holds at one moment, if it has a period."""
+    crowded = isinstance(entity, EdgeType) and entity.cardinality.max is not None
+    return bool(entity.unique) or crowded

@@ -1,4 +1,4 @@
-"""Row rules: enum, range, check and null, each computed for a whole Arrow column at once."""
+"""Row rules: enum, range, check, null and the order of a period, each computed for a whole Arrow column at once."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.lang.schema.catalog import Entity, NodeType, Property
+from omnigraph.lang.schema.catalog import Entity, NodeType, Period, Property
 from omnigraph.lang.schema.shape import Check, Range
 from omnigraph.storage.filters import ComparisonOp, settle
 from omnigraph.types import from_arrow, to_json
@@ -42,6 +42,11 @@ def judged_rules(entity: Entity, rows: pa.Table) -> Iterator[tuple[Property, pa.
         column = rows.column(prop.name).combine_chunks()
         rules = _rules(entity, prop, column, bounds.get(prop.name, ()), checks.get(prop.name, ()))
         yield from ((prop, column, rule) for rule in rules)
+    period = entity.period
+    if period is not None and there.issuperset(period.names):
+        since, until = (rows.column(name).combine_chunks() for name in period.names)
+        prop = entity.properties[period.until]
+        yield prop, until, _ends_before_it_begins(entity, period, since, until)
 
 
 def _by_property(
@@ -58,7 +63,8 @@ def _by_property(
     return bounds, checks
 
 
-Rule = tuple[ViolationKind, Mask, Callable[[object], str]]
+Rule = tuple[ViolationKind, Mask, Callable[[object, int], str]]
+"""The kind of a rule, the rows that break it, and the message for the value of a row."""
 
 
 def _rules(
@@ -73,13 +79,13 @@ def _rules(
 
     place = f"{entity.name}.{prop.name}"
     if not prop.type.nullable:
-        yield "null", pc.is_null(column), lambda _: f"{place} is required and cannot be null"
+        yield "null", pc.is_null(column), lambda *_: f"{place} is required and cannot be null"
     if prop.type.enum_values is not None:
         allowed = ", ".join(prop.type.enum_values)
         yield (
             "enum",
             _outside_enum(prop, column),
-            lambda value: f"{place} cannot be {value!r}: its enum has {allowed}",
+            lambda value, _: f"{place} cannot be {value!r}: its enum has {allowed}",
         )
     for bounds in ranges:
         yield "range", _outside_range(bounds, column), partial(_range_text, place, bounds)
@@ -88,13 +94,31 @@ def _rules(
         yield "check", pc.invert(found), partial(_check_text, place, check)
 
 
-def _range_text(place: str, bounds: Range, value: object) -> str:
+def _ends_before_it_begins(
+    entity: Entity, period: Period, since: pa.Array, until: pa.Array
+) -> Rule:
+    """Return the rule about a period: it may be empty, but its end does not lie before its beginning."""
+    import pyarrow.compute as pc
+
+    prop = entity.properties[period.since]
+
+    def text(value: object, row: int) -> str:
+        (begin,) = from_arrow(prop.type.as_nullable(), since.slice(row, 1))
+        return (
+            f"@valid of {entity.name}: {period.since} {to_json(prop.type, begin)} is after "
+            f"{period.until} {value}"
+        )
+
+    return "valid", pc.greater(since, until), text
+
+
+def _range_text(place: str, bounds: Range, value: object, _: int) -> str:
     low = "" if bounds.min is None else bounds.min
     high = "" if bounds.max is None else bounds.max
     return f"{place} is {value}, outside its @range {low}..{high}"
 
 
-def _check_text(place: str, check: Check, value: object) -> str:
+def _check_text(place: str, check: Check, value: object, _: int) -> str:
     return f"{place} is {value!r}, which its @check {check.pattern!r} does not allow"
 
 
@@ -149,7 +173,7 @@ def _violations(
     *,
     kind: ViolationKind,
     bad: Mask,
-    text: Callable[[object], str],
+    text: Callable[[object, int], str],
     limit: int | None,
 ) -> Iterator[Violation]:
     """Yield a violation for each bad row, up to the limit."""
@@ -167,11 +191,12 @@ def _violations(
         else from_arrow(prop.type.as_nullable(), column.take(places))
     )
     order = hit.column(ORDER).to_pylist() if ORDER in rows.column_names else places.to_pylist()
-    for row_id, record, value in zip(hit.column("id").to_pylist(), order, values, strict=True):
+    ids, at = hit.column("id").to_pylist(), places.to_pylist()
+    for row_id, record, value, row in zip(ids, order, values, at, strict=True):
         shown = None if value is None else to_json(prop.type, value)
         if kind == "enum" and prop.type.is_list:
             allowed = prop.type.enum_values or ()
             shown = next(item for item in value if item is not None and item not in allowed)
         yield Violation(
-            kind, entity.table_key, row_id, text(shown), record, {"property": prop.name}
+            kind, entity.table_key, row_id, text(shown, row), record, {"property": prop.name}
         )

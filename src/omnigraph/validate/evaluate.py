@@ -3,7 +3,7 @@
 Rules run in a fixed order: taken ids, uniqueness, missing endpoints, edges that lose a node, and
 cardinality. The first rule that is broken ends the check of a load or a mutation; a merge wants every
 violation of every rule. Each rule first tries a cheap look at rows in memory, and asks the SQL engine
-(``validate/rules.py``) only if that does not settle it.
+(``validate/rules.py``, ``validate/moments.py`` for types with a period) only if that does not settle it.
 
 For example, a strict insert of Person "ann", which exists, gives ``[Violation("key", "node:Person",
 "ann", ...)]``.
@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from omnigraph.lang.schema.catalog import EdgeType, Entity
+from omnigraph.lang.schema.catalog import EdgeType, Entity, Period
 from omnigraph.runner.protocol import Frame, Runner
-from omnigraph.validate import rules
+from omnigraph.validate import moments, rules
 from omnigraph.validate.change_set import (
     ORDER,
     SHOWN,
@@ -26,6 +26,7 @@ from omnigraph.validate.change_set import (
     needed_columns,
 )
 from omnigraph.validate.committed import Committed
+from omnigraph.validate.overlaps import OneAtATime, Span
 from omnigraph.validate.violations import (
     cardinality_violation,
     endpoint_violation,
@@ -163,6 +164,10 @@ class Evaluation:
     ) -> Iterator[Violation]:
         """Yield rows that share their values; without a limit, all but the first of each value."""
         frames = {"pend": pending}
+        period = delta.entity.period
+        if period is not None:
+            yield from self._overlapping(delta, pending, group, period)
+            return
         if self.limit is None:
             entity = delta.entity
             frames["com"] = self.committed.rows(self.changes, entity, group, "id", pending, "id")
@@ -171,16 +176,51 @@ class Evaluation:
             text = rules.unique_within(group, self.limit)
         yield from unique_violations(delta.entity, group, self.ask(text, frames))
 
+    def _overlapping(
+        self, delta: TableDelta, pending: Frame, group: tuple[str, ...], period: Period
+    ) -> Iterator[Violation]:
+        """Yield rows that hold at a moment at which an earlier row with their values holds."""
+        entity, bounds = delta.entity, period.names
+        crowded = self.ask(moments.crowded_tuples(group, bounds, self.limit), {"pend": pending})
+        if not crowded.num_rows:
+            return
+        columns = [*group, *bounds]
+        frames = {
+            "pend": pending,
+            "crowded": self.runner.frame(crowded),
+            "com": self.committed.rows(self.changes, entity, columns, "id", pending, "id"),
+        }
+        rows = self.ask(moments.rows_of_tuples(group, bounds), frames)
+        kept: dict[int, OneAtATime] = {}
+        places, others = [], []
+        spans = zip(
+            *(rows.column(name).to_pylist() for name in ("id", "since", "until")), strict=True
+        )
+        numbers = rows.column("tuple_no").to_pylist()
+        for place, (number, span) in enumerate(zip(numbers, spans, strict=True)):
+            other = kept.setdefault(number, OneAtATime()).add(Span(*span))
+            if other is not None:
+                places.append(place)
+                others.append(other.id)
+        found = rows.take(places[: self.limit]).rename_columns({"id": "row_id"})
+        found = found.append_column("other_id", [others[: self.limit]])
+        yield from unique_violations(entity, group, found)
+
     def unique_against(
         self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
     ) -> Iterator[Violation]:
         """Yield rows with the values of a committed row that stays as it is."""
         lead = group[0]
-        com = self.committed.rows(self.changes, delta.entity, group, lead, pending, lead)
+        period = delta.entity.period
+        columns = group if period is None else (*group, *period.names)
+        com = self.committed.rows(self.changes, delta.entity, columns, lead, pending, lead)
         if self.are_among(com, "id", pending, self.removed_ids(delta)):
             return
         frames = {"pend": pending, "com": com, "gone": self.removed_ids(delta)}
-        found = self.ask(rules.unique_against(group, self.limit), frames)
+        text = rules.unique_against(group, self.limit)
+        if period is not None:
+            text = moments.unique_against(group, period.names, self.limit)
+        found = self.ask(text, frames)
         yield from unique_violations(delta.entity, group, found)
 
     def endpoints(self) -> Iterator[Violation]:
@@ -296,9 +336,10 @@ class Evaluation:
 
     def wrong_counts(self, edge: EdgeType, delta: TableDelta) -> pa.Table:
         """Return the touched source nodes (`src`) whose number of edges (`n`) is out of bounds."""
-        bounds = edge.cardinality
+        bounds, period = edge.cardinality, edge.period
         touched = self._touched_sources(edge, delta)
-        com = self.committed.rows(self.changes, edge, ["src"], "src", touched, "src")
+        columns = ["src"] if period is None or bounds.max is None else ["src", *period.names]
+        com = self.committed.rows(self.changes, edge, columns, "src", touched, "src")
         sources = self.changes.delta(self.catalog.nodes[edge.from_type])
         frames = {
             "touched": touched,
@@ -309,6 +350,10 @@ class Evaluation:
             "left_nodes": self.removed_ids(sources),
         }
         text = rules.cardinality(bounds.min, bounds.max, sources.replaced, self.limit)
+        if period is not None and bounds.max is not None:
+            text = moments.cardinality(
+                bounds.min, bounds.max, period.names, sources.replaced, self.limit
+            )
         return self.ask(text, frames)
 
     def _cannot_exceed(self, edge: EdgeType, delta: TableDelta, limit: int | None) -> bool:

@@ -22,12 +22,12 @@ from omnigraph.lang.schema.migrate.data_steps import (
     TightenCardinality,
 )
 from omnigraph.lang.schema.migrate.steps import AddConstraint, SchemaStep
-from omnigraph.lang.schema.shape import Check, Constraint, Group, Range, constraint_text
+from omnigraph.lang.schema.shape import Check, Constraint, Group, Range, Valid, constraint_text
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.validate import rules
+from omnigraph.validate import moments, rules
 from omnigraph.validate.change_set import SHOWN
 from omnigraph.validate.column_rules import judged_rules
 
@@ -71,9 +71,28 @@ class NewRule:
         return bool(self.entity.properties)
 
 
-def new_rules(steps: Iterable[SchemaStep], target: Catalog) -> list[NewRule]:
+def new_rules(steps: Iterable[SchemaStep], accepted: Catalog, target: Catalog) -> list[NewRule]:
     """Return the rules that the steps of a plan make stricter, in their order."""
-    return [rule for step in steps for rule in _rules_of(step, target)]
+    found = [rule for step in steps for rule in _rules_of(step, target)]
+    found += [rule for entity in _without_period(accepted, target) for rule in _all_stored(entity)]
+    return list({(rule.element, rule.rule): rule for rule in found}.values())
+
+
+def _without_period(accepted: Catalog, target: Catalog) -> Iterator[Entity]:
+    """Yield the types that lose their period, by a step of its own or with one of its properties."""
+    held = {one.table_incarnation_id for one in accepted.entities() if one.period is not None}
+    for entity in target.entities():
+        if entity.period is None and not held.isdisjoint(entity.incarnations):
+            yield entity
+
+
+def _all_stored(entity: Entity) -> Iterator[NewRule]:
+    """Yield the rules that were about one moment and are about all that is stored from now on."""
+    for group in entity.unique:
+        yield from _constraint_rule(entity, Group("unique", group))
+    if isinstance(entity, EdgeType) and entity.cardinality.max is not None:
+        bare = replace(_bare(entity), cardinality=entity.cardinality)
+        yield NewRule(entity.table_key, f"@card({entity.cardinality.text})", bare)
 
 
 def _rules_of(step: SchemaStep, target: Catalog) -> Iterator[NewRule]:
@@ -119,10 +138,18 @@ def _constraint_rule(entity: Entity, constraint: Constraint) -> Iterator[NewRule
             else:
                 one = replace(one, checks=(constraint,))
             yield NewRule(f"{entity.table_key}.{constraint.property}", text, one)
+        case Valid(since, until):
+            free_ends = {
+                name: replace(
+                    entity.properties[name], type=entity.properties[name].type.as_nullable()
+                )
+                for name in (since, until)
+            }
+            yield NewRule(entity.table_key, text, replace(_bare(entity), properties=free_ends))
 
 
 def _bare(entity: Entity) -> Any:
-    """The type without properties and rules."""
+    """The type without properties and rules; its period stays, for rules about one moment."""
     none: dict[str, Any] = {"properties": {}, "unique": ()}
     if isinstance(entity, NodeType):
         return replace(entity, **none, ranges=(), checks=())
@@ -130,7 +157,7 @@ def _bare(entity: Entity) -> Any:
 
 
 def _with(entity: Entity, prop: Property) -> Entity:
-    bare: Entity = replace(_bare(entity), properties={prop.name: prop})
+    bare: Entity = replace(_bare(entity), properties={prop.name: prop}, period=None)
     return bare
 
 
@@ -254,21 +281,34 @@ def _broken_set(rule: NewRule, stored: StoredRows) -> BrokenRule | None:
     """Judge a rule about several rows together: a unique group, or a cardinality."""
     runner = LocalRunner()
     try:
+        period = rule.entity.period
+        if period is not None and not stored.has(period.names):
+            period = None  # a bound that is not there yet is open in all rows
+        ends = () if period is None else period.names
         if rule.entity.unique:
             (group,) = rule.entity.unique
             if not stored.has(group):
                 return None
-            values = runner.once(stored.read(list(group)))
+            values = runner.once(stored.read(list(dict.fromkeys([*group, *ends]))))
             repeated = f"SELECT COUNT(*) AS n FROM ({rules.repeated_tuples(group)}) r"
+            text = rules.sharing_rows(group)
+            if period is not None:
+                repeated = moments.count_crowded_tuples(group, period.names)
+                text = moments.overlapping_rows(group, period.names)
             if not runner.ask(repeated, {"pend": values}).column("n")[0].as_py():
                 return None
-            rows = runner.frame(stored.read(list(dict.fromkeys(["id", *group]))))
-            found = runner.ask(rules.sharing_rows(group), {"pend": rows})
+            rows = runner.frame(stored.read(list(dict.fromkeys(["id", *group, *ends]))))
+            found = runner.ask(text, {"pend": rows})
         else:
             assert isinstance(rule.entity, EdgeType)
             bounds = rule.entity.cardinality
-            sources = runner.once(stored.read(["src"]))
-            found = runner.ask(rules.wrong_sources(bounds.min, bounds.max), {"pend": sources})
+            if period is not None and bounds.max is not None:
+                edges = runner.frame(stored.read(["src", *period.names]))
+                text = moments.wrong_sources(bounds.min, bounds.max, period.names)
+                found = runner.ask(text, {"pend": edges})
+            else:
+                sources = runner.once(stored.read(["src"]))
+                found = runner.ask(rules.wrong_sources(bounds.min, bounds.max), {"pend": sources})
     finally:
         runner.close()
     if not found.num_rows:

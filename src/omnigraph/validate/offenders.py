@@ -8,19 +8,26 @@ how an engine divides them:
   the first; where a committed row that is not touched has it: all;
 * an end that is not there: the edge;
 * a source with too many edges: as many of the last records that bring it an edge as are too many;
+* the same with a period, where only rows that hold at one moment are in each other's way;
 * a source with too few: the last record that takes an edge from it, or else the last that brings one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
+from typing import TYPE_CHECKING
 
-from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.validate import rules
+from omnigraph.lang.schema.catalog import EdgeType, Period
+from omnigraph.validate import moments, rules
 from omnigraph.validate.change_set import ChangeSet, TableDelta, Violation
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import Evaluation
+from omnigraph.validate.overlaps import Span, too_many_at_once
 from omnigraph.validate.violations import cardinality_violation
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 def offending_records(
@@ -71,13 +78,15 @@ class _Search(Evaluation):
         wrong = self.wrong_counts(edge, delta)
         if not wrong.num_rows:
             return
+        if edge.period is not None and edge.cardinality.max is not None:
+            yield from self._crowded(edge, delta, wrong, edge.period, edge.cardinality.max)
         frames = {
             "pend": delta.pending,
             "com": self.committed.rows(self.changes, edge, ["src"], "id", delta.pending, "id"),
             "wrong": self.runner.frame(wrong),
         }
         counts = {row["src"]: row["n"] for row in wrong.to_pylist()}
-        high = edge.cardinality.max
+        high = edge.cardinality.max if edge.period is None else None
         texts = [rules.too_few_edges(edge.cardinality.min)]
         if high is not None:
             texts.append(rules.too_many_edges(high))
@@ -85,3 +94,27 @@ class _Search(Evaluation):
             for row in self.ask(text, frames).to_pylist():
                 source = row["src"]
                 yield cardinality_violation(edge, source, counts[source], row["id"], row["rec"])
+
+    def _crowded(
+        self, edge: EdgeType, delta: TableDelta, wrong: pa.Table, period: Period, most: int
+    ) -> Iterator[Violation]:
+        """Yield the records that bring an edge to a source which has the most at some moment already."""
+        bounds, sources, pending = period.names, self.runner.frame(wrong), self.pending_rows(delta)
+        columns = ["src", *bounds]
+        frames = {
+            "pend": pending,
+            "gone": self.removed_ids(delta),
+            "com": self.committed.rows(self.changes, edge, columns, "src", sources, "src"),
+            "before": self.committed.rows(self.changes, edge, columns, "id", pending, "id"),
+            "wrong": sources,
+        }
+        found = self.ask(moments.edges_of_wrong_sources(bounds, most), frames).to_pylist()
+        for source, edges in groupby(found, key=lambda row: row["src"]):
+            places: dict[Span, int] = {}
+            spans = []
+            for row in edges:
+                span = Span(row["id"], row["since"], row["until"])
+                places[span] = row["place"]
+                spans.append((span, row["place"] >= 0))
+            for span in too_many_at_once(spans, most):
+                yield cardinality_violation(edge, source, most + 1, span.id, places[span])

@@ -30,7 +30,7 @@ def taken_ids(limit: int | None = SHOWN) -> str:
     """Find incoming ids that exist already; for strict inserts."""
     return (
         f"SELECT p.id, p.`0rec` AS rec FROM pend p JOIN com c ON c.id = p.id WHERE {ALIVE} "
-        f"ORDER BY rec{_limit(limit)}"
+        f"ORDER BY rec{limited(limit)}"
     )
 
 
@@ -56,11 +56,12 @@ def later_of_tuple(members: Sequence[str]) -> str:
 
     Here `com` are the committed rows of incoming ids. A row that has its tuple already comes first.
     """
-    names = ", ".join(_q(name) for name in members)
-    values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
-    present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
+    names = ", ".join(quoted(name) for name in members)
+    values = ", ".join(f"p.{quoted(name)} AS v{at}" for at, name in enumerate(members))
+    present = " AND ".join(f"p.{quoted(name)} IS NOT NULL" for name in members)
     same, equal, first = (
-        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "cdf"
+        " AND ".join(f"{other}.{quoted(name)} = p.{quoted(name)}" for name in members)
+        for other in "cdf"
     )
     return (
         "WITH held AS (SELECT p.*, CASE WHEN c.id IS NULL THEN p.`0rec` ELSE -1 END AS `0at` "
@@ -96,32 +97,32 @@ def winning_rows() -> str:
 
 def repeated_tuples(members: Sequence[str], *also: str) -> str:
     """Select the tuples of values that several incoming rows have; a tuple with a null member is exempt."""
-    names = ", ".join(_q(name) for name in members)
-    present = " AND ".join(f"{_q(name)} IS NOT NULL" for name in members)
+    names = ", ".join(quoted(name) for name in members)
+    present = " AND ".join(f"{quoted(name)} IS NOT NULL" for name in members)
     chosen = ", ".join([names, *also])
     return f"SELECT {chosen} FROM pend WHERE {present} GROUP BY {names} HAVING COUNT(*) > 1"
 
 
 def unique_within(members: Sequence[str], limit: int | None = SHOWN) -> str:
     """Find incoming rows that share one tuple of values; a tuple with a null member is exempt."""
-    values = ", ".join(f"g.{_q(name)} AS v{at}" for at, name in enumerate(members))
+    values = ", ".join(f"g.{quoted(name)} AS v{at}" for at, name in enumerate(members))
     ends = "MIN(`0rec`) AS `0first`", "MAX(`0rec`) AS `0last`"
     return (
         # Only the ids of the few repeated tuples are fetched: comparing all ids takes longer.
         f"WITH repeated AS ({repeated_tuples(members, *ends)}) "
         f"SELECT f.id AS other_id, l.id AS row_id, l.`0rec` AS rec, {values} FROM repeated g "
         "JOIN pend f ON f.`0rec` = g.`0first` JOIN pend l ON l.`0rec` = g.`0last` "
-        f"ORDER BY rec{_limit(limit)}"
+        f"ORDER BY rec{limited(limit)}"
     )
 
 
 def sharing_rows(members: Sequence[str]) -> str:
     """Find the ids of all rows that share one tuple of values, the first ones, and how many there are."""
-    equal = " AND ".join(f"g.{_q(name)} = p.{_q(name)}" for name in members)
+    equal = " AND ".join(f"g.{quoted(name)} = p.{quoted(name)}" for name in members)
     return (
         f"WITH repeated AS ({repeated_tuples(members)}) "
         f"SELECT p.id, COUNT(*) OVER () AS n FROM pend p JOIN repeated g ON {equal} "
-        f"ORDER BY p.id{_limit(SHOWN)}"
+        f"ORDER BY p.id{limited(SHOWN)}"
     )
 
 
@@ -129,32 +130,31 @@ def wrong_sources(low: int, high: int | None) -> str:
     """Find the sources of edges whose number of edges is out of bounds, the first ones, and how many there are."""
     return (
         "SELECT p.src AS id, COUNT(*) OVER () AS n FROM pend p "
-        f"GROUP BY p.src HAVING {_out_of_bounds('COUNT(*)', low, high)} ORDER BY p.src{_limit(SHOWN)}"
+        f"GROUP BY p.src HAVING {_out_of_bounds('COUNT(*)', low, high)} ORDER BY p.src{limited(SHOWN)}"
     )
 
 
 def unique_against(members: Sequence[str], limit: int | None = SHOWN) -> str:
     """Find incoming rows with the tuple of a committed row that stays as it is."""
-    values = ", ".join(f"p.{_q(name)} AS v{at}" for at, name in enumerate(members))
-    equal = " AND ".join(f"c.{_q(name)} = p.{_q(name)}" for name in members)
+    values = ", ".join(f"p.{quoted(name)} AS v{at}" for at, name in enumerate(members))
+    equal = " AND ".join(f"c.{quoted(name)} = p.{quoted(name)}" for name in members)
     return (
         f"SELECT p.id AS row_id, c.id AS other_id, p.`0rec` AS rec, {values} "
         f"FROM pend p JOIN com c ON {equal} WHERE c.id <> p.id AND {UNTOUCHED} "
-        f"ORDER BY rec, other_id{_limit(limit)}"
+        f"ORDER BY rec, other_id{limited(limit)}"
     )
 
 
-def identified_edges(members: Sequence[str]) -> str:
+def identified_edges(members: Sequence[str], since: str | None = None) -> str:
     """Find incoming edges with a generated id whose tuple identifies another edge, and that edge's id.
 
     The other edge is the committed edge with that tuple (`com`), or else the first incoming one. Their
-    ids may be the same already.
+    ids may be the same already. ``since`` belongs to the tuple, and its nulls are equal.
     """
-    names = ", ".join(f"p.{_q(name)}" for name in members)
-    present = " AND ".join(f"p.{_q(name)} IS NOT NULL" for name in members)
-    first, stored = (
-        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "fc"
-    )
+    every = members if since is None else [*members, since]
+    names = ", ".join(f"p.{quoted(name)}" for name in every)
+    present = " AND ".join(f"p.{quoted(name)} IS NOT NULL" for name in members)
+    first, stored = (_same_edge(members, since, other) for other in "fc")
     return (
         # Only the ids of the few repeated tuples are fetched: comparing all ids takes longer.
         f"WITH repeated AS (SELECT {names}, MIN(p.`0rec`) AS rec FROM pend p "
@@ -166,17 +166,23 @@ def identified_edges(members: Sequence[str]) -> str:
     )
 
 
-def misled_edges(members: Sequence[str]) -> str:
+def _same_edge(members: Sequence[str], since: str | None, other: str) -> str:
+    """Whether another row has the tuple of `p` that identifies an edge."""
+    equal = [f"{other}.{quoted(name)} = p.{quoted(name)}" for name in members]
+    if since is not None:
+        equal.append(f"{other}.{quoted(since)} IS NOT DISTINCT FROM p.{quoted(since)}")
+    return " AND ".join(equal)
+
+
+def misled_edges(members: Sequence[str], since: str | None = None) -> str:
     """Find incoming edges whose generated id is the one of an edge with another tuple.
 
     Here `com` are committed edges with these tuples, `ids` committed edges with these ids. The answer
     has the first record of the tuple as well, whose place gives all of them a new id. Edges that take
     the id of a committed or earlier edge are not among them.
     """
-    names = ", ".join(_q(name) for name in members)
-    same, first, stored = (
-        " AND ".join(f"{other}.{_q(name)} = p.{_q(name)}" for name in members) for other in "hqc"
-    )
+    names = ", ".join(quoted(name) for name in (members if since is None else [*members, since]))
+    same, first, stored = (_same_edge(members, since, other) for other in "hqc")
     return (
         f"WITH holders AS (SELECT id, {names} FROM ids UNION ALL SELECT id, {names} FROM pend "
         # A patch may leave the ends out: it says nothing about the tuple then.
@@ -213,7 +219,7 @@ def other_ids() -> str:
 
 def with_taken_ids(others: Sequence[str]) -> str:
     """Select the incoming rows with their own ids replaced by those of `taken`, matched by record."""
-    columns = ", ".join(f"p.{_q(name)}" for name in others)
+    columns = ", ".join(f"p.{quoted(name)}" for name in others)
     return (
         f"SELECT COALESCE(t.id, p.id) AS id, {columns} FROM pend p "
         "LEFT JOIN taken t ON t.`0rec` = p.`0rec`"
@@ -237,7 +243,7 @@ def missing_endpoints(side: str, limit: int | None = SHOWN) -> str:
     return (
         f"SELECT e.id, e.{side} AS node, e.`0rec` AS rec FROM pend e "
         f"LEFT JOIN ({_LIVE_NODES}) l ON l.id = e.{side} WHERE l.id IS NULL "
-        f"ORDER BY rec{_limit(limit)}"
+        f"ORDER BY rec{limited(limit)}"
     )
 
 
@@ -250,7 +256,7 @@ def stranded_edges(side: str, limit: int | None = SHOWN, *, replaced: bool) -> s
     return (
         f"SELECT c.id, c.{side} AS node FROM com c WHERE {UNTOUCHED} "
         f"AND NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = c.{side}) {lost}"
-        f"ORDER BY c.id{_limit(limit)}"
+        f"ORDER BY c.id{limited(limit)}"
     )
 
 
@@ -280,6 +286,20 @@ def changed_ids() -> str:
     return "SELECT p.id FROM pend p UNION ALL SELECT d.id FROM gone d"
 
 
+def source_stays(replaced_sources: bool) -> tuple[str, str]:
+    """Return the table of removed sources, and whether a touched source stays; frames as in ``cardinality``."""
+    stays = (
+        "EXISTS (SELECT 1 FROM nodes n WHERE n.id = t.src)"
+        if replaced_sources
+        else "NOT EXISTS (SELECT 1 FROM lost g WHERE g.id = t.src)"
+    )
+    lost = (
+        "lost AS (SELECT g.id FROM left_nodes g "
+        "WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = g.id))"
+    )
+    return lost, stays
+
+
 def cardinality(
     low: int, high: int | None, replaced_sources: bool, limit: int | None = SHOWN
 ) -> str:
@@ -288,20 +308,15 @@ def cardinality(
     Here `touched` are the sources, `com` their committed edges, `left_nodes` removed source nodes,
     `nodes` incoming source nodes. Sources that are removed themselves are exempt.
     """
-    stays = (
-        "EXISTS (SELECT 1 FROM nodes n WHERE n.id = t.src)"
-        if replaced_sources
-        else "NOT EXISTS (SELECT 1 FROM lost g WHERE g.id = t.src)"
-    )
+    lost, stays = source_stays(replaced_sources)
     return (
-        "WITH lost AS (SELECT g.id FROM left_nodes g "
-        "WHERE NOT EXISTS (SELECT 1 FROM nodes n WHERE n.id = g.id)), "
+        f"WITH {lost}, "
         "live AS (SELECT p.id, p.src FROM pend p "
         f"UNION ALL SELECT c.id, c.src FROM com c WHERE {UNTOUCHED}) "
         "SELECT t.src, COUNT(l.id) AS n FROM touched t LEFT JOIN live l ON l.src = t.src "
         f"WHERE {stays} GROUP BY t.src "
         f"HAVING {_out_of_bounds('COUNT(l.id)', low, high)} "
-        f"ORDER BY t.src{_limit(limit)}"
+        f"ORDER BY t.src{limited(limit)}"
     )
 
 
@@ -339,9 +354,11 @@ def _out_of_bounds(count: str, low: int, high: int | None) -> str:
     return f"{count} < {low}" if high is None else f"({count} < {low} OR {count} > {high})"
 
 
-def _limit(rows: int | None) -> str:
+def limited(rows: int | None) -> str:
+    """Return the end of a query that answers so many rows; None for all."""
     return "" if rows is None else f" LIMIT {rows}"
 
 
-def _q(name: str) -> str:
+def quoted(name: str) -> str:
+    """Return the name of a column as a query has it."""
     return f"`{name}`"

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+_AT_ONE_MOMENT = " at one moment"
+
+
 def violation_error(violations: Sequence[Violation]) -> OmniGraphError:
     """Return the error of a write that breaks a rule: the first violation, and how many follow.
 
@@ -54,6 +57,7 @@ def unique_violations(
         shown = ", ".join(one if isinstance(one, str) else json.dumps(one) for one in value)
         message = (
             f"@unique {place}: {shown} is held by both {row['other_id']!r} and {row['row_id']!r}"
+            f"{_AT_ONE_MOMENT if entity.period is not None else ''}"
         )
         detail = {"properties": list(group), "value": value, "other_id": row["other_id"]}
         yield Violation("unique", entity.table_key, row["row_id"], message, row["rec"], detail)
@@ -93,8 +97,8 @@ def cardinality_violation(
     limit = bounds.min if below else bounds.max
     wanted = f"at least {limit}" if below else f"at most {limit}"
     message = (
-        f"@card of {edge.name}: {edge.from_type} {source!r} would have {count} edges, and must have "
-        f"{wanted}"
+        f"@card of {edge.name}: {edge.from_type} {source!r} would have {count} edges"
+        f"{_AT_ONE_MOMENT if edge.period is not None and not below else ''}, and must have {wanted}"
     )
     detail = {
         "source_id": source,

@@ -40,7 +40,7 @@ class RowChecks:
             self._steps, self._passed = found.steps, set()
         asked = [
             rule
-            for rule in new_rules(found.steps, target)
+            for rule in new_rules(found.steps, accepted, target)
             if (pin := pins.get(rule.entity.table_incarnation_id)) is not None
             and pin.identity not in self._passed
         ]

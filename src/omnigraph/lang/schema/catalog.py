@@ -234,8 +234,26 @@ class EdgeType(EntityType):
         groups = [group for group in self.unique if {"src", "dst"} <= set(group)]
         return min(groups, key=lambda group: (len(group), sorted(group)), default=None)
 
+    @property
+    def identity_since(self) -> str | None:
+        """The beginning of the period, where it tells edges with one tuple of ``identity`` apart.
+
+        Of two edges without a beginning it is the same. None without a period, and where the tuple has it.
+        """
+        if self.identity is None or self.period is None or self.period.since in self.identity:
+            return None
+        return self.period.since
+
+    @property
+    def identity_columns(self) -> tuple[str, ...]:
+        """All columns that say which edge a record without an id means; none without ``identity``."""
+        since = self.identity_since
+        return (self.identity or ()) if since is None else (*(self.identity or ()), since)
+
     def tuple_ids(self, columns: Callable[[str], Any]) -> pa.StringArray:
-        """The ids that the tuples of ``identity`` give to rows; null where a member is null.
+        """The ids that the tuples of ``identity``, with ``identity_since``, give to rows.
+
+        The id is null where a member of the tuple is null.
 
         ``columns`` returns the values of a column. Members are named by what stays when they are
         renamed: the ends, then properties by their ids, in that order.
@@ -245,6 +263,9 @@ class EdgeType(EntityType):
         named.sort(key=lambda prop: prop.property_id)
         members = [Member(end, TEXT, columns(end)) for end in ENDS]
         members += [Member(prop.property_id, prop.type, columns(prop.name)) for prop in named]
+        if self.identity_since is not None:
+            since = self.properties[self.identity_since]
+            members.append(Member(since.property_id, since.type, columns(since.name), True))
         return tuple_id_column(self.type_id, members)
 
 

@@ -67,7 +67,7 @@ def with_tuple_defaults(entity: Entity, batch: pa.RecordBatch) -> pa.RecordBatch
     """
     if not isinstance(entity, EdgeType) or entity.identity is None:
         return batch
-    members = [name for name in entity.identity if name in entity.defaults]
+    members = [name for name in entity.identity_columns if name in entity.defaults]
     unnamed = batch.column(ID).is_null().to_numpy(zero_copy_only=False)
     if not members or not unnamed.any():
         return batch

@@ -340,8 +340,8 @@ def _taken_ids(table: Table, entity: Entity, rows: pa.RecordBatch) -> pa.Array |
     try:
         pending = runner.frame(pa.Table.from_batches([rows.select(narrow_columns(entity))]))
         where = filter_by_ends(entity, lambda side: distinct(runner, pending, side, KEY_LIMIT))
-        held = runner.scan(table.ref, ["id", *entity.identity], where)
-        text = rules.identified_edges(entity.identity)
+        held = runner.scan(table.ref, ["id", *entity.identity_columns], where)
+        text = rules.identified_edges(entity.identity, entity.identity_since)
         taken = runner.ask(text, {"pend": pending, "com": held})
     finally:
         runner.close()

@@ -27,6 +27,7 @@ _KINDS: dict[ViolationKind, GraphConflictKind] = {
     "range": "value_constraint_violation",
     "check": "value_constraint_violation",
     "null": "value_constraint_violation",
+    "valid": "value_constraint_violation",
 }
 
 

@@ -229,7 +229,7 @@ class ThreeWay:
         """Return the types that get a stricter rule than the target has."""
         if self.schemas is None or self.schemas.change is None:
             return []
-        rules = new_rules(self.schemas.change.steps, self.catalog)
+        rules = new_rules(self.schemas.change.steps, self.schemas.target, self.catalog)
         keys = {rule.entity.table_key for rule in rules}
         here = (state_of(self.states.target, one) is not None for one in self._entities())
         found = zip(self._entities(), here, strict=True)

@@ -153,7 +153,7 @@ class Statements:
         if isinstance(entity, NodeType):
             wanted = set(entity.key or ())
         elif isinstance(entity, EdgeType):
-            wanted = {"src", "dst", *statement.unique, *(entity.identity or ())}
+            wanted = {"src", "dst", *statement.unique, *entity.identity_columns}
         return [one for one in statement.assignments if column_of(entity, one.property) in wanted]
 
     def _identity(self, statement: ir.Insert, pending: PendingTable, at: Places) -> Columns:
