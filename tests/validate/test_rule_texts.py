@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from omnigraph.validate import rules
+from omnigraph.validate import moments, rules
 
 TEXTS = {
     "taken ids": rules.taken_ids(),
@@ -29,6 +29,16 @@ TEXTS = {
     "too many edges": rules.too_many_edges(2),
     "too few edges": rules.too_few_edges(1),
     "all orders": rules.all_orders(),
+    "edges by tuple and beginning": rules.identified_edges(("src", "userName"), "order"),
+    "misled by tuple and beginning": rules.misled_edges(("src", "userName"), "order"),
+    "crowded tuples": moments.crowded_tuples(("order",), ("userName", "until"), 20),
+    "rows of crowded tuples": moments.rows_of_tuples(("order",), ("userName", "until")),
+    "crowded tuples, counted": moments.count_crowded_tuples(("order",), ("userName", "until")),
+    "overlapping rows": moments.overlapping_rows(("order",), ("userName", "until")),
+    "unique at one moment": moments.unique_against(("order",), ("userName", "until")),
+    "cardinality at one moment": moments.cardinality(1, 2, ("userName", "until"), False),
+    "sources with too many at one moment": moments.wrong_sources(1, 2, ("userName", "until")),
+    "edges of such sources": moments.edges_of_wrong_sources(("userName", "until"), 2),
 }
 
 # What the two engines read differently, or one of them not at all.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.schema.catalog import EdgeType, Entity, Period
 from omnigraph.runner.protocol import Frame, Runner
 from omnigraph.validate import moments, rules
+from omnigraph.validate.at_once import most_at_once
 from omnigraph.validate.change_set import (
     ORDER,
     SHOWN,
@@ -155,9 +156,44 @@ class Evaluation:
         self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
     ) -> Iterator[Violation]:
         """Compare the incoming rows with each other, then with the committed rows."""
+        if self._holds_apart(delta, pending, group):
+            return
         if not self.fewer_than(2, pending):
             yield from self.unique_within(delta, pending, group)
         yield from self.unique_against(delta, pending, group)
+
+    def _holds_apart(self, delta: TableDelta, pending: Frame, group: tuple[str, ...]) -> bool:
+        """Return whether a look at rows in memory shows that no two of one tuple hold at one moment."""
+        period = delta.entity.period
+        if period is None:
+            return False
+        lead, columns = group[0], (*group, *period.names)
+        com = self.committed.rows(self.changes, delta.entity, columns, lead, pending, lead)
+        return self._at_once(delta, pending, com, group, period, 1)
+
+    def _at_once(
+        self,
+        delta: TableDelta,
+        pending: Frame,
+        com: Frame,
+        columns: Sequence[str],
+        period: Period,
+        most: int,
+    ) -> bool:
+        """Return whether no more rows with the same values hold at one moment, as far as memory tells."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        gone = self.removed_ids(delta)
+        new, old, removed = (self.runner.in_memory(one) for one in (pending, com, gone))
+        if new is None or old is None or removed is None:
+            return False
+        changed = pa.chunked_array(
+            [*new.column("id").chunks, *removed.column("id").chunks], pa.utf8()
+        )
+        stays = old.filter(pc.invert(pc.is_in(old.column("id"), changed)))
+        found = most_at_once([new, stays], columns, period.names)
+        return found is not None and found <= most
 
     def unique_within(
         self, delta: TableDelta, pending: Frame, group: tuple[str, ...]
@@ -191,6 +227,7 @@ class Evaluation:
             "com": self.committed.rows(self.changes, entity, columns, "id", pending, "id"),
         }
         rows = self.ask(moments.rows_of_tuples(group, bounds), frames)
+        rows = rows.sort_by([("place", "ascending"), ("rec", "ascending")])
         kept: dict[int, OneAtATime] = {}
         places, others = [], []
         spans = zip(
@@ -366,7 +403,11 @@ class Evaluation:
 
         if limit is None or delta.pending is None:
             return True
-        com = self.committed.rows(self.changes, edge, ["src"], "src", delta.pending, "src")
+        period = edge.period
+        columns = ["src"] if period is None else ["src", *period.names]
+        com = self.committed.rows(self.changes, edge, columns, "src", delta.pending, "src")
+        if period is not None:
+            return self._at_once(delta, delta.pending, com, ["src"], period, limit)
         new, old = self.runner.in_memory(delta.pending), self.runner.in_memory(com)
         if new is None or old is None:
             return False

@@ -76,7 +76,7 @@ def crowded_tuples(members: Sequence[str], bounds: Bounds, limit: int | None = N
 
 
 def rows_of_tuples(members: Sequence[str], bounds: Bounds) -> str:
-    """Select the incoming rows of the tuples in `crowded` that hold ever, in the order of their records.
+    """Select the incoming rows of the tuples in `crowded` that hold ever, with the place at which each comes.
 
     Here `com` are the committed rows of incoming ids. A row that is as it was comes before all others.
     """
@@ -90,7 +90,7 @@ def rows_of_tuples(members: Sequence[str], bounds: Bounds) -> str:
         f"SELECT p.id, p.`0rec` AS rec, {values}, p.{since} AS since, p.{until} AS until, "
         "g.`0first` AS tuple_no, CASE WHEN c.id IS NULL THEN p.`0rec` ELSE -1 END AS place "
         f"FROM pend p JOIN crowded g ON {equal} LEFT JOIN com c ON c.id = p.id AND {kept} "
-        f"WHERE {holds_ever('p', bounds)} ORDER BY place, rec"
+        f"WHERE {holds_ever('p', bounds)}"
     )
 
 
@@ -195,5 +195,5 @@ def edges_of_wrong_sources(bounds: Bounds, high: int) -> str:
         f"WHERE {holds_ever('p', bounds)} "
         f"UNION ALL SELECT c.id, c.src, c.{since} AS since, c.{until} AS until, -1 AS place "
         f"FROM com c WHERE {UNTOUCHED} AND {holds_ever('c', bounds)}) u "
-        f"JOIN wrong w ON w.src = u.src AND w.n > {high} ORDER BY u.src, u.place"
+        f"JOIN wrong w ON w.src = u.src AND w.n > {high}"
     )

@@ -59,8 +59,13 @@ class _Search(Evaluation):
         for delta in self.deltas():
             for group in delta.entity.unique if delta.pending is not None else ():
                 assert delta.pending is not None
-                found = list(self.unique_within(delta, delta.pending, group))
-                found = found or list(self.unique_against(delta, delta.pending, group))
+                judged = [self.unique_within, self.unique_against]
+                if delta.entity.period is not None:
+                    # A row that has to go for a committed one is in nobody's way.
+                    judged.reverse()
+                found = next(
+                    filter(None, (list(one(delta, delta.pending, group)) for one in judged)), []
+                )
                 if found:
                     yield from found
                     return
@@ -108,8 +113,9 @@ class _Search(Evaluation):
             "before": self.committed.rows(self.changes, edge, columns, "id", pending, "id"),
             "wrong": sources,
         }
-        found = self.ask(moments.edges_of_wrong_sources(bounds, most), frames).to_pylist()
-        for source, edges in groupby(found, key=lambda row: row["src"]):
+        found = self.ask(moments.edges_of_wrong_sources(bounds, most), frames)
+        rows = found.sort_by([("src", "ascending"), ("place", "ascending")]).to_pylist()
+        for source, edges in groupby(rows, key=lambda row: row["src"]):
             places: dict[Span, int] = {}
             spans = []
             for row in edges:

@@ -68,11 +68,15 @@ def decide(
 def units(entity: Entity) -> list[tuple[str, ...]]:
     """Return the columns of a type in groups that are only changed together.
 
-    An edge's ends are one group; so are a text and the vectors that are made from it.
+    An edge's ends are one group; so are a text and the vectors that are made from it, and both ends of
+    a period.
     """
     groups: dict[str, list[str]] = {}
     for name, prop in entity.properties.items():
-        groups.setdefault(prop.embed.source if prop.embed else name, []).append(name)
+        group = prop.embed.source if prop.embed else name
+        if entity.period is not None and name in entity.period.names:
+            group = entity.period.since
+        groups.setdefault(group, []).append(name)
     ends = [("src", "dst")] if isinstance(entity, EdgeType) else []
     return [*ends, *(tuple(group) for group in groups.values())]
 
