@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from playwright.sync_api import sync_playwright
 
@@ -23,6 +23,7 @@ EXAMPLE = ROOT / "examples" / "research_library"
 PICTURES = ROOT / "docs" / "user" / "pictures"
 DRAWN = ".scene[data-settled=true]:not([data-nodes='0'])"
 Theme = Literal["light", "dark"]
+THEMES: Final[tuple[Theme, ...]] = ("light", "dark")
 
 
 def main() -> int:
@@ -33,10 +34,10 @@ def main() -> int:
         return 1
     PICTURES.mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as place:
-        make = [sys.executable, EXAMPLE / "run.py", "--papers", "240", "--place", place]
+        make = [sys.executable, str(EXAMPLE / "run.py"), "--papers", "240", "--place", place]
         subprocess.run(make, check=True, stdout=subprocess.DEVNULL)
         command = [sys.executable, "-m", "omnigraph", "ui", f"{place}/library.omni", "--no-open"]
-        more = ["--json", "--port", "0", "--as", "ines", "--queries", EXAMPLE]
+        more = ["--json", "--port", "0", "--as", "ines", "--queries", str(EXAMPLE)]
         with subprocess.Popen([*command, *more], stdout=subprocess.PIPE, text=True) as server:
             try:
                 url = json.loads(first_document(server))["url"]
@@ -63,7 +64,7 @@ def look(url: str, executable: str) -> None:
         flags = ["--no-sandbox", "--disable-dev-shm-usage"]
         browser = playwright.chromium.launch(executable_path=executable, args=flags)
         kept = None
-        for theme in ("light", "dark"):
+        for theme in THEMES:
             kept = take_all(browser, url, theme, kept)
         browser.close()
 
@@ -106,6 +107,7 @@ def open_node(page: Page) -> None:
     page.locator(".stage").focus()
     page.keyboard.press("ArrowRight")
     page.wait_for_selector(".inspect .near li")
+    page.wait_for_selector(".inspect .came li")
 
 
 def take(page: Page, name: str, theme: Theme) -> None:

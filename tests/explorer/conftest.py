@@ -66,6 +66,8 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         graph.load(list(records()))
         graph.tags.create("before")
         graph.load([{"type": "Person", "data": {"handle": "late", "name": "Latecomer"}}])
+        aged = 'query aged() { update Person set { age: 77 } where handle = "late" }'
+        graph.mutate(aged, actor="bea")
         graph.branches.create("side")
     (place / "queries").mkdir()
     (place / "queries" / "known.gq").write_text(FIND)

@@ -70,6 +70,42 @@ def test_a_past_state_is_read_only_wherever_it_is_chosen(visits):
     page.get_by_text("That is no time").first.wait_for()
 
 
+def test_a_panel_tells_how_a_node_came_to_be_so_and_who_set_what(visits, place):
+    with og.open(place / "g.omni", mode="r") as graph:
+        changes = graph.history("node", "Person", "late").entries
+    page = visits.page(link(LATE))
+    page.wait_for_selector(".cm-content")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_selector(f".result {DRAWN}")
+    page.mouse.click(*places(page)["Person", "late"])
+    listed = page.locator(".came li")
+    listed.nth(1).wait_for()
+    # Exactly the commits that changed it, each with a link to the state that it left.
+    links = [one.get_attribute("href") for one in listed.locator("a").all()]
+    assert [one.partition("snapshot=")[2] for one in links] == [
+        one.graph_commit_id for one in changes
+    ]
+    assert [text.split()[0] for text in listed.all_inner_texts()] == ["Changed", "Inserted"]
+    assert "by bea" in listed.first.inner_text()
+    assert listed.first.locator("dl").inner_text().split() == ["age", "null", "→", "77"]
+    page.get_by_role("button", name="Who set what").click()
+    age = page.locator(".props > div", has=page.locator("dt", has_text="age"))
+    age.get_by_text("by bea").wait_for()
+    name = page.locator(".props > div", has=page.locator("dt", has_text="name"))
+    assert "bea" not in name.inner_text()
+
+    listed.nth(1).locator("a").click()
+    commit = changes[1].graph_commit_id[:10]
+    page.get_by_text(f"You are looking at the commit {commit}, read only.").wait_for()
+    page.keyboard.press("Control+Enter")
+    page.locator(".inspect").wait_for(state="detached")
+    page.wait_for_selector(f".result {DRAWN}")
+    page.mouse.click(*places(page)["Person", "late"])
+    listed.first.wait_for()
+    assert [text.split()[0] for text in listed.all_inner_texts()] == ["Inserted"]
+    page.locator(".props dd", has_text="null").first.wait_for()
+
+
 def test_a_link_with_a_mutation_fills_the_editor_and_writes_only_when_agreed_to(visits, explorer):
     sent = []
     context = visits.context()

@@ -156,6 +156,41 @@ export interface Entity {
   properties: Record<string, unknown>;
   endpoints?: { from: NodeName; to: NodeName };
 }
+/** A node or edge by its type and id. */
+export interface EntityName {
+  kind: "node" | "edge";
+  type: string;
+  id: string;
+}
+/** The commit that made a change. */
+export interface Author {
+  graph_commit_id: string;
+  branch: string | null;
+  actor_id: string | null;
+  created_at: number;
+  operation: string;
+  merged_by: string | null;
+  via?: { graph_commit_id: string; branch: string | null; actors: string[]; commits: number };
+  reclaimed?: { after: string | null };
+}
+interface Image {
+  properties?: Record<string, unknown>;
+  endpoints?: { from: string; to: string };
+}
+export interface Change extends Author {
+  op: "insert" | "update" | "delete";
+  changed: string[] | null;
+  before?: Image;
+  after?: Image;
+}
+export interface Changes {
+  entries: Change[];
+  next: string | null;
+  complete: boolean;
+}
+export interface Blame {
+  properties: Record<string, Author & { value: unknown }>;
+}
 export interface StoredParameter {
   name: string;
   kind: string;
@@ -285,6 +320,8 @@ const query = (parts: Record<string, string | undefined>): string => {
   return given.length === 0 ? "" : `?${new URLSearchParams(given)}`;
 };
 
+const named = ({ kind, type, id }: EntityName) => ({ kind, type, id });
+
 export interface Ask {
   query: string;
   name?: string;
@@ -313,6 +350,14 @@ export const api = {
   queries: () => get<{ queries: StoredQuery[] }>("queries"),
   entity: (kind: "node" | "edge", type: string, id: string, target: Target) =>
     send<Entity>("GET", graphPath(`entity${query({ kind, type, id, ...target })}`), undefined, { exact: true }),
+  history: (entity: EntityName, target: Target, limit: number, before: string | null) =>
+    send<Changes>(
+      "GET",
+      graphPath(`entity/history${query({ ...named(entity), short: "true", limit: String(limit), before: before ?? undefined, ...target })}`),
+      undefined,
+      { exact: true },
+    ),
+  blame: (entity: EntityName, target: Target) => get<Blame>(`entity/blame${query({ ...named(entity), ...target })}`),
   neighbors: (
     node: NodeName,
     target: Target,

@@ -1,7 +1,8 @@
-// The panel of one node or edge: its properties, and what it is joined to.
+// The panel of one node or edge: its properties, what it is joined to, and how it came to be so.
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { api, type EdgeCount, type Entity, type GraphEdge, type GraphNode, type NodeName } from "./api";
+import { api, type Blame, type EdgeCount, type Entity, type GraphEdge, type GraphNode, type NodeName } from "./api";
+import { blaming, By, History, useBlame } from "./entity-history";
 import { keyOf, type EdgeKind, type GraphModel } from "./drawing/model";
 import { counted, Failure, Icon, Mark, number, tell } from "./parts";
 import { askAbout } from "./query/made";
@@ -32,6 +33,8 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
     };
   }, [node.type, node.id, model, tried.value]);
   const key = keyOf(node);
+  const name = { kind: "node" as const, type: node.type, id: node.id };
+  const blame = useBlame(name, model.at());
   return (
     <aside class="inspect" aria-label={`${node.type} ${node.caption}`}>
       <header>
@@ -44,7 +47,7 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
       </header>
       <div class="scroll" tabIndex={0} role="region" aria-label="Properties and edges">
         {error.value !== null && <Failure error={error.value} retry={() => tried.value++} />}
-        <Properties entity={entity.value} />
+        <Properties entity={entity.value} blame={blame.value} />
         {counts.value.length > 0 && <h3>Edges</h3>}
         <ul class="near">
           {counts.value.map((count) => (
@@ -52,6 +55,7 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
           ))}
         </ul>
         {entity.value !== null && counts.value.length === 0 && <p class="soft pad">No edge begins or ends here.</p>}
+        {entity.value !== null && <History entity={name} at={model.at()} />}
       </div>
       <div class="acts">
         <button class="button small" onClick={() => void follow(model, node)}>
@@ -79,13 +83,18 @@ const Close = ({ model }: { model: GraphModel }) => (
   </button>
 );
 
-const Properties = ({ entity }: { entity: Entity | null }) => (
+const Properties = ({ entity, blame }: { entity: Entity | null; blame: Blame | null }) => (
   <dl class="props">
     {Object.entries(entity?.properties ?? {}).map(([name, value]) => (
       <div key={name}>
         <dt title={name}>{name}</dt>
         <dd>
           <Value value={value} />
+          {blaming.value && blame?.properties[name] !== undefined && (
+            <p class="small faint">
+              <By author={blame.properties[name]} />
+            </p>
+          )}
         </dd>
       </div>
     ))}
@@ -113,6 +122,8 @@ export function EdgePanel({ edge, model }: { edge: GraphEdge; model: GraphModel 
     };
   }, [edge.type, edge.id, model, tried.value]);
   const word = catalog.value?.edges.find((each) => each.name === edge.type)?.word ?? edge.type;
+  const name = { kind: "edge" as const, type: edge.type, id: edge.id };
+  const blame = useBlame(name, model.at());
   return (
     <aside class="inspect" aria-label={`${edge.type} ${edge.id}`}>
       <header>
@@ -125,7 +136,7 @@ export function EdgePanel({ edge, model }: { edge: GraphEdge; model: GraphModel 
       </header>
       <div class="scroll" tabIndex={0} role="region" aria-label="Properties and ends">
         {error.value !== null && <Failure error={error.value} retry={() => tried.value++} />}
-        <Properties entity={entity.value} />
+        <Properties entity={entity.value} blame={blame.value} />
         <h3>Ends</h3>
         <ul class="near">
           {(["from", "to"] as const).map((end) => (
@@ -137,6 +148,7 @@ export function EdgePanel({ edge, model }: { edge: GraphEdge; model: GraphModel 
             </li>
           ))}
         </ul>
+        {entity.value !== null && <History entity={name} at={model.at()} />}
       </div>
     </aside>
   );
