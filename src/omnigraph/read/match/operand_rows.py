@@ -55,7 +55,7 @@ def path_column(data: MatchData, pattern: Pattern, expr: ir.PathValue, rows: Ope
         costs, there = search.costs(left, right)
         array = pa.array(costs, mask=~there)
     else:
-        array = path_array(expr, search.paths(left, right), topology.sources, topology)
+        array = path_array(expr, search.paths(left, right), search.nodes, topology)
     if len(some) < rows.length:
         places = np.cumsum(bound) - 1
         array = array.take(pa.array(places, mask=~bound))

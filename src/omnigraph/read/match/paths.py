@@ -19,10 +19,14 @@ import pyarrow as pa
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
+from omnigraph.read.kernels.meeting import distance, least_way
 from omnigraph.read.kernels.paths import Tree, cheapest_tree, edges_between, least_tree
-from omnigraph.read.match.pattern import Traversal
+from omnigraph.read.match.pattern import FLIPPED, Traversal
 from omnigraph.read.values.column import Space
-from omnigraph.read.view.topology import Topology
+from omnigraph.read.view.topology import Topology, UnionSpace
+
+# Ends of one start that are searched one by one, from both sides; to more of them, all paths from the start are found.
+_FEW_ENDS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,57 +57,101 @@ class PathSearch:
     def __init__(self, traversal: Traversal, topology: Topology) -> None:
         self.traversal = traversal
         self.topology = topology
-        self._loops = topology.loops() if traversal.left_type == traversal.right_type else None
+        self._one_type = traversal.left_type == traversal.right_type
+        self._loops = topology.loops() if self._one_type else None
+
+    @property
+    def nodes(self) -> Space:
+        """The nodes of its paths: those of one type, or those of the left type and then those of the right."""
+        if self._one_type:
+            return self.topology.sources
+        ends = [self.topology.sources, self.topology.targets]
+        if self.traversal.direction is not ir.Direction.OUT:
+            ends.reverse()
+        return UnionSpace(ends, [self.traversal.left_type, self.traversal.right_type])
 
     def lengths(self, left: Codes, right: Codes) -> tuple[Index, Mask]:
         """The number of edges between each pair, and which pairs are joined."""
-        lengths = np.zeros(len(left), np.int64)
-        there = np.zeros(len(left), np.bool_)
-        for rows, tree, _ in self._trees(left):
-            found = self._length(tree, right[rows])
-            lengths[rows] = np.maximum(found, 0)
-            there[rows] = found >= 0
-        return lengths, there
+        if not self._one_type:
+            single = self._single_edges(left, right)
+            return single.lengths, single.there
+        found = np.full(len(left), -1, np.int64)
+        for start, rows in _by_start(left):
+            found[rows] = self._length(self._levels(start, right[rows]), right[rows])
+        return np.maximum(found, 0), found >= 0
 
     def costs(self, left: Codes, right: Codes) -> tuple[Floats, Mask]:
         """The cost of the cheapest path between each pair, and which pairs are joined."""
+        if not self._one_type:
+            single = self._single_edges(left, right)
+            return single.costs, single.there
         costs = np.zeros(len(left))
         there = np.zeros(len(left), np.bool_)
-        for rows, tree, found in self._trees(left):
-            there[rows] = self._length(tree, right[rows]) >= 0
+        for start, rows in _by_start(left):
+            tree, found = cheapest_tree(self._multi, self._weights, start)
+            there[rows] = self._length(tree.levels.take(right[rows]), right[rows]) >= 0
             costs[rows] = np.where(there[rows], found[right[rows]], 0.0)
         return costs, there
 
     def paths(self, left: Codes, right: Codes) -> Paths:
         """The whole path between each pair."""
-        lengths = np.zeros(len(left), np.int64)
-        there = np.zeros(len(left), np.bool_)
+        if not self._one_type:
+            return self._single_edges(left, right)
+        lengths = np.full(len(left), -1, np.int64)
         costs = np.zeros(len(left))
         ways: list[list[int]] = [[] for _ in range(len(left))]
-        for rows, tree, found in self._trees(left):
-            of_rows = self._length(tree, right[rows])
-            lengths[rows] = np.maximum(of_rows, 0)
-            there[rows] = of_rows >= 0
-            costs[rows] = np.where(there[rows], found[right[rows]], 0.0) if len(found) else 0.0
-            for row, length in zip(rows.tolist(), of_rows.tolist(), strict=True):
-                if length >= 0:
-                    way = tree.way_to(int(right[row]))
-                    # Where the last edge is a loop, the way to its node has one edge less.
-                    ways[row] = way if len(way) == length + 1 else [*way, way[-1]]
-        nodes = np.array([node for way in ways for node in way], np.int32)
-        return Paths(there, lengths, nodes, self._edges(nodes, lengths, there), costs)
-
-    def _trees(self, left: Codes) -> Iterator[tuple[Index, Tree, Floats]]:
-        """The rows of each start, and the paths from there."""
-        starts, which = np.unique(left, return_inverse=True)
-        order = np.argsort(which, kind="stable")
-        ends = np.cumsum(np.bincount(which, minlength=len(starts)))
-        for at, start in enumerate(starts.tolist()):
-            rows = order[(ends[at - 1] if at else 0) : ends[at]]
+        for start, rows in _by_start(left):
+            ends = right[rows]
+            found = np.zeros(0)
             if self.traversal.weight is not None:
-                yield rows, *cheapest_tree(self._multi, self._weights, start)
+                tree, found = cheapest_tree(self._multi, self._weights, start)
+                of_ends = _ways_of(tree, ends)
+            elif len(ends) <= _FEW_ENDS:
+                between = (
+                    least_way(*self._both_sides, start, end, self._most) for end in ends.tolist()
+                )
+                of_ends = [way or [] for way in between]
             else:
-                yield rows, least_tree(self._csr, start, self._most), np.zeros(0)
+                of_ends = _ways_of(least_tree(self._csr, start, self._most), ends)
+            levels = np.array([len(way) - 1 for way in of_ends])
+            lengths[rows] = self._length(levels, ends)
+            costs[rows] = np.where(levels >= 0, found[ends], 0.0) if len(found) else 0.0
+            for row, way in zip(rows.tolist(), of_ends, strict=True):
+                if lengths[row] >= 0:
+                    # Where the last edge is a loop, the way to its node has one edge less.
+                    ways[row] = way if len(way) == lengths[row] + 1 else [*way, way[-1]]
+        there = lengths >= 0
+        lengths = np.maximum(lengths, 0)
+        nodes = np.array([node for way in ways for node in way], np.int32)
+        return Paths(
+            there, lengths, nodes, self._edges(nodes, lengths, there), np.where(there, costs, 0.0)
+        )
+
+    def _single_edges(self, left: Codes, right: Codes) -> Paths:
+        """Paths between nodes of different types, which end after one edge."""
+        joined, edges = self._least_edges(left, right)
+        if self.traversal.min_hops > 1:
+            joined, edges = joined[:0], edges[:0]
+        there = np.zeros(len(left), np.bool_)
+        there[joined] = True
+        costs = np.zeros(len(left))
+        if self.traversal.weight is not None:
+            costs[joined] = self._weights.take(edges)
+        behind = self._csr.shape[0]
+        nodes = np.stack([left.take(joined), right.take(joined) + behind], axis=1).ravel()
+        return Paths(there, there.astype(np.int64), nodes.astype(np.int32), edges, costs)
+
+    def _levels(self, start: int, ends: Codes) -> Index:
+        """The fewest edges from a node to each of the others; -1 where it reaches them not at all."""
+        if len(ends) <= _FEW_ENDS:
+            between = (distance(*self._both_sides, start, end, self._most) for end in ends.tolist())
+            return np.fromiter(between, np.int64, len(ends))
+        return least_tree(self._csr, start, self._most).levels.take(ends)
+
+    @property
+    def _both_sides(self) -> tuple[Any, Any]:
+        """The adjacency to follow from the start, and from the end."""
+        return self._csr, self.topology.csr(FLIPPED[self.traversal.direction])
 
     @property
     def _csr(self) -> Any:
@@ -124,14 +172,12 @@ class PathSearch:
         most = self.traversal.max_hops
         return size if most is None else min(most, size)
 
-    def _length(self, tree: Tree, right: Codes) -> Index:
-        """The edges of the path to each node; -1 where the traversal does not join it with the start."""
-        levels = tree.levels.take(right).astype(np.int64)
+    def _length(self, levels: Index, right: Codes) -> Index:
+        """The edges of the path to each node at that distance; -1 where the traversal does not join it with the start."""
         if self.traversal.weight is not None:
             return np.where(levels >= 1, levels, -1)
         least = self.traversal.min_hops
-        joined = levels >= least
-        found = np.where(joined, levels, -1)
+        found = np.where(levels >= least, levels, -1)
         if self._loops is not None and least >= 1:
             looped = (levels == least - 1) & self._loops.take(right)
             found = np.where(looped, levels + 1, found)
@@ -145,18 +191,35 @@ class PathSearch:
         is_last[ends[counts > 0] - 1] = True
         at = np.flatnonzero(~is_last)
         sources, targets = nodes.take(at), nodes.take(at + 1)
+        return self._least_edges(sources, targets)[1]
+
+    def _least_edges(self, sources: Codes, targets: Codes) -> tuple[Index, Codes]:
+        """The places of the pairs that an edge joins, and of each of these the least edge."""
         places, positions = edges_between(self._multi, sources, targets)
         if self.traversal.weight is not None:
             # Of parallel edges only the cheapest are on a cheapest path.
             weights = self._weights.take(positions)
-            least = np.full(len(at), np.inf)
+            least = np.full(len(sources), np.inf)
             np.minimum.at(least, places, weights)
             keep = weights == least.take(places)
             places, positions = places[keep], positions[keep]
         ranks = self.topology.edges.ranks(positions)
         order = np.lexsort((ranks, places))
-        _, first = np.unique(places.take(order), return_index=True)
-        return positions.take(order.take(first))
+        joined, first = np.unique(places.take(order), return_index=True)
+        return joined, positions.take(order.take(first))
+
+
+def _by_start(left: Codes) -> Iterator[tuple[int, Index]]:
+    """Each distinct start, and its rows."""
+    starts, which = np.unique(left, return_inverse=True)
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(starts)))
+    for at, start in enumerate(starts.tolist()):
+        yield start, order[(ends[at - 1] if at else 0) : ends[at]]
+
+
+def _ways_of(tree: Tree, ends: Codes) -> list[list[int]]:
+    return [tree.way_to(end) if tree.levels[end] >= 0 else [] for end in ends.tolist()]
 
 
 def path_array(kind: ir.PathValue, paths: Paths, nodes: Space, topology: Topology) -> pa.Array:

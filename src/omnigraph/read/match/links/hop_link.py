@@ -15,6 +15,7 @@ from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier, hops
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr
+from omnigraph.read.kernels.meeting import distance
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, added, summed
 from omnigraph.read.match.pattern import FLIPPED, Traversal
@@ -22,6 +23,8 @@ from omnigraph.read.view.topology import Topology
 
 # Steps an estimate looks ahead; bounds may be any integer.
 _STEPS = 64
+# Pairs that are searched one by one, from both of their ends.
+_FEW_PAIRS = 4
 
 
 class HopLink:
@@ -32,21 +35,15 @@ class HopLink:
         self.topology = topology
         self.ends = LinkEnds(traversal.left, traversal.right)
 
-    def _search(self, origin: str) -> tuple[Csr, Mask | None, bool]:
+    def _search(self, origin: str) -> tuple[Csr, Mask, bool]:
         """The adjacency to follow from that end, the nodes with a loop, and whether the search runs backwards."""
         inverse = origin != self.traversal.left
         direction = FLIPPED[self.traversal.direction] if inverse else self.traversal.direction
-        # A cheapest path never leads back to its start.
-        loops = (
-            None
-            if self.traversal.weight is None
-            else np.zeros(self.topology.sources.size, np.bool_)
-        )
-        return (
-            self.topology.csr(direction),
-            self.topology.loops() if loops is None else loops,
-            inverse,
-        )
+        if self.traversal.weight is None:
+            loops = self.topology.loops()
+        else:  # A cheapest path never leads back to its start.
+            loops = np.zeros(self.topology.sources.size, np.bool_)
+        return self.topology.csr(direction), loops, inverse
 
     @property
     def text(self) -> str:
@@ -98,7 +95,10 @@ class HopLink:
             yield Expansion(index, targets)
 
     def contains(self, left: Codes, right: Codes) -> Mask:
-        """Which of these pairs are joined: one search from every distinct left code."""
+        """Which of these pairs are joined: one search from every distinct left code, or for few pairs from both ends."""
+        if len(left) <= _FEW_PAIRS and self.traversal.left_type == self.traversal.right_type:
+            pairs = zip(left.tolist(), right.tolist(), strict=True)
+            return np.fromiter((self._joins(*pair) for pair in pairs), np.bool_, len(left))
         found = np.zeros(len(left), dtype=np.bool_)
         starts, which = np.unique(left, return_inverse=True)
         order = np.lexsort((right, which))
@@ -109,12 +109,22 @@ class HopLink:
             found[order] |= np.isin(wanted, pairs)
         return found
 
+    def _joins(self, left: int, right: int) -> bool:
+        """Whether a pair of nodes of one type is joined, searched from both of them."""
+        out, loops, _ = self._search(self.traversal.left)
+        back, _, _ = self._search(self.traversal.right)
+        least = self.traversal.min_hops
+        edges = distance(out, back, left, right, min(self._most, out.shape[0]))
+        return edges >= least or (0 <= edges == least - 1 and bool(loops[right]))
+
     def message(self, parent: str, at: Candidates, child: Candidates) -> Message:
         """The child summed over all that every code of the parent reaches."""
         if not self._connects:
             return Message(None, np.zeros(at.count, dtype=np.int64), {})
         refuse_wrap(child, lambda part: self._sums(parent, at, child.spread_out(part)))
         same_type = self.traversal.left_type == self.traversal.right_type
+        if same_type and at.count * child.count <= _FEW_PAIRS:
+            return self._merged(at, child, iter([self._joined(parent, at, child)]))
         if same_type and not child.totals and at.count <= child.count:
             weights = None if child.is_full else child.spread_out(child.multiplicities())
             return Message(None, self._sums(parent, at, weights), {})
@@ -127,6 +137,14 @@ class HopLink:
             for index, targets in self._pairs(other, sources)
         )
         return self._merged(at, child, ((row[row >= 0], code[row >= 0]) for row, code in back))
+
+    def _joined(self, parent: str, at: Candidates, child: Candidates) -> tuple[Index, Codes]:
+        """Of all pairs of a code of the parent and one of the child those that are joined."""
+        index = np.repeat(np.arange(at.count), child.count)
+        codes = np.tile(child.listed(), at.count)
+        ends = (at.listed().take(index), codes)
+        joined = self.contains(*(ends if parent == self.traversal.left else ends[::-1]))
+        return index[joined], codes[joined]
 
     def _sums(self, parent: str, at: Candidates, weights: Counts | None) -> Counts:
         """The weights of all that every code of the parent reaches, added up."""

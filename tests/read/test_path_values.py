@@ -1,0 +1,109 @@
+"""Values of paths between few and many ends, and between nodes of two types: small graphs, answers by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import omnigraph as og
+
+SCHEMA = """
+node Person { name: String @key }
+node Firm { name: String @key  town: String }
+edge Knows: Person -> Person
+edge WorksAt: Person -> Firm { km: I64? }
+"""
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory):
+    """Two ways from a to f, of which that over c is the greater; behind f a chain of g and h; i stands alone."""
+    with og.init(tmp_path_factory.mktemp("paths") / "graph", SCHEMA) as graph:
+        knows = ["ab", "ac", "bd", "cd", "df", "fg", "gh", "hh"]
+        works = [("a", "x", 5), ("a", "x", 2), ("b", "x", None), ("b", "y", 4)]
+        graph.load(
+            [{"type": "Person", "data": {"name": name}} for name in "abcdfghi"]
+            + [{"type": "Firm", "data": {"name": name, "town": name * 2}} for name in "xy"]
+            + [{"edge": "Knows", "from": a, "to": b} for a, b in knows]
+            + [{"edge": "WorksAt", "from": p, "to": f, "data": {"km": km}} for p, f, km in works]
+        )
+        yield graph
+
+
+def rows(graph, text):
+    return [tuple(row.values()) for row in graph.query(text).rows]
+
+
+ENDS = '$a: Person { name: "a" }  $z: Person'
+
+
+@pytest.mark.parametrize(
+    ("name", "hops", "way"),
+    [
+        ("f", "{1,}", ["a", "b", "d", "f"]),
+        ("f", "{3,3}", ["a", "b", "d", "f"]),
+        ("f", "{1,2}", None),
+        ("f", "{4,}", None),
+        ("h", "{1,}", ["a", "b", "d", "f", "g", "h"]),
+        ("h", "{6,9}", ["a", "b", "d", "f", "g", "h", "h"]),
+        ("a", "{0,}", ["a"]),
+        ("a", "{1,}", None),
+        ("i", "{0,}", None),
+    ],
+)
+def test_one_end_and_all_ends_have_the_same_path(graph, name, hops, way):
+    """One end is searched from both sides; to all eight of them the paths from the start are found together."""
+    asked = "return { $z.name as z, length($p) as n, nodes($p) as w }"
+    one = f'match {{ {ENDS} {{ name: "{name}" }}  $a $p:knows{hops} $z }} {asked}'
+    expected = [] if way is None else [(name, len(way) - 1, way)]
+    assert rows(graph, one) == expected
+    every = f"match {{ {ENDS}  $a $p:knows{hops} $z }} {asked} order {{ z }}"
+    assert [row for row in rows(graph, every) if row[0] == name] == expected
+    kept = f"match {{ {ENDS}  optional {{ $a $p:knows{hops} $z }} }} {asked} order {{ z }}"
+    found = (name, None, None) if way is None else expected[0]
+    assert [row for row in rows(graph, kept) if row[0] == name] == [found]
+
+
+def test_whether_two_nodes_are_joined_is_counted(graph):
+    text = 'match { $a: Person { name: "a" }  $z: Person { name: "h" }  $a knows{1,} $z } return { count(*) as n }'
+    assert rows(graph, text) == [(1,)]
+    assert rows(graph, text.replace("{1,}", "{1,4}")) == [(0,)]
+    assert rows(graph, text.replace("{1,}", "{6,6}")) == [(1,)]  # by the edge from h to itself
+
+
+def test_a_path_between_two_types_ends_after_one_edge(graph):
+    text = (
+        "match { $p: Person  $p $w:worksAt{1,3} $f } "
+        "return { $p.name as p, $f.name as f, length($w) as n, nodes($w) as w } order { p, f }"
+    )
+    assert rows(graph, text) == [
+        ("a", "x", 1, ["a", "x"]), ("b", "x", 1, ["b", "x"]), ("b", "y", 1, ["b", "y"])
+    ]  # fmt: skip
+    assert rows(graph, text.replace("{1,3}", "{2,3}")) == []
+
+
+def test_a_path_from_the_other_end_of_two_types(graph):
+    text = 'match { $f: Firm { name: "y" }  $p $w:worksAt{1,} $f } return { $p.name as p, $w as whole }'
+    (row,) = graph.query(text).rows
+    assert row["p"] == "b"
+    edge = {"type": "WorksAt", "from": "b", "to": "y", "km": 4}
+    assert row["whole"] == {"nodes": ["b", "y"], "edges": [edge], "length": 1}
+
+
+def test_a_cheapest_path_between_two_types_takes_the_cheapest_edge(graph):
+    text = (
+        "match { $p: Person  $p $w:worksAt by km $f } "
+        "return { $p.name as p, $f.name as f, cost($w) as cost, edges($w.km) as km, nodes($w.name) as names } "
+        "order { p }"
+    )
+    assert rows(graph, text) == [("a", "x", 2.0, [2], ["a", "x"]), ("b", "y", 4.0, [4], ["b", "y"])]
+
+
+def test_a_missing_path_between_two_types_is_null(graph):
+    text = (
+        "match { $p: Person  $f: Firm  optional { $p $w:worksAt{1,} $f } } "
+        "return { $p.name as p, $f.name as f, length($w) as n } order { p, f }"
+    )
+    found = {(p, f): n for p, f, n in rows(graph, text)}
+    assert len(found) == 16
+    assert {pair for pair, n in found.items() if n == 1} == {("a", "x"), ("b", "x"), ("b", "y")}
+    assert set(found.values()) == {1, None}
