@@ -107,3 +107,16 @@ def test_a_missing_path_between_two_types_is_null(graph):
     assert len(found) == 16
     assert {pair for pair, n in found.items() if n == 1} == {("a", "x"), ("b", "x"), ("b", "y")}
     assert set(found.values()) == {1, None}
+
+
+def test_the_length_of_a_cheapest_path_is_not_that_of_a_shortest(tmp_path):
+    with og.init(
+        tmp_path / "g", "node T { name: String @key }  edge Road: T -> T { km: F64 }"
+    ) as made:
+        roads = [("a", "c", 9.0), ("a", "b", 2.0), ("b", "c", 3.0)]
+        made.load(
+            [{"type": "T", "data": {"name": name}} for name in "abc"]
+            + [{"edge": "Road", "from": a, "to": b, "data": {"km": km}} for a, b, km in roads]
+        )
+        text = 'match { $a: T { name: "a" }  $a $p:road by km $z } return { $z.name as z, length($p) as n } order { z }'
+        assert rows(made, text) == [("b", 1), ("c", 2)]

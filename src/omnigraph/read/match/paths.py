@@ -89,7 +89,7 @@ class PathSearch:
         there = np.zeros(len(left), np.bool_)
         for start, rows in _by_start(left):
             tree, found = cheapest_tree(self._multi, self._weights, start)
-            there[rows] = self._length(tree.levels.take(right[rows]), right[rows]) >= 0
+            there[rows] = tree.levels.take(right[rows]) >= 1
             costs[rows] = np.where(there[rows], found[right[rows]], 0.0)
         return costs, there
 
@@ -142,11 +142,14 @@ class PathSearch:
         return Paths(there, there.astype(np.int64), nodes.astype(np.int32), edges, costs)
 
     def _levels(self, start: int, ends: Codes) -> Index:
-        """The fewest edges from a node to each of the others; -1 where it reaches them not at all."""
+        """How many edges the path from a node to each of the others has; -1 where it reaches them not at all."""
+        if self.traversal.weight is not None:
+            tree, _ = cheapest_tree(self._multi, self._weights, start)
+            return tree.levels.take(ends).astype(np.int64)
         if len(ends) <= _FEW_ENDS:
             between = (distance(*self._both_sides, start, end, self._most) for end in ends.tolist())
             return np.fromiter(between, np.int64, len(ends))
-        return least_tree(self._csr, start, self._most).levels.take(ends)
+        return least_tree(self._csr, start, self._most).levels.take(ends).astype(np.int64)
 
     @property
     def _both_sides(self) -> tuple[Any, Any]:

@@ -97,8 +97,8 @@ class HopLink:
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs are joined: one search from every distinct left code, or for few pairs from both ends."""
         if len(left) <= _FEW_PAIRS and self.traversal.left_type == self.traversal.right_type:
-            pairs = zip(left.tolist(), right.tolist(), strict=True)
-            return np.fromiter((self._joins(*pair) for pair in pairs), np.bool_, len(left))
+            asked = zip(left.tolist(), right.tolist(), strict=True)
+            return np.fromiter((self._joins(*pair) for pair in asked), np.bool_, len(left))
         found = np.zeros(len(left), dtype=np.bool_)
         starts, which = np.unique(left, return_inverse=True)
         order = np.lexsort((right, which))
