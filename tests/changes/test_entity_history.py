@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
 
 import omnigraph as og
 from omnigraph.manifest import publisher, rows
+from omnigraph.manifest.history import version_marks
 from omnigraph.manifest.history.version_marks import gone_mark
 from tests.faults.calls.counting import counting
 from tests.opened import workspace_of
@@ -77,6 +79,51 @@ class TestMarks:
         graph.mutate(QUERIES, "city", {"s": "ben", "v": "rome"})
         graph.branches.merge("b")
         assert marks(graph)[2:] == (gone_mark("ann"),)
+
+
+class TestVersionRows:
+    @pytest.mark.parametrize("window", [1, 2, 5, 48])
+    def test_a_version_is_found_by_its_place_as_by_its_name(self, graph, monkeypatch, window):
+        monkeypatch.setattr(version_marks, "_WINDOW", window)
+        for n in range(8):
+            graph.mutate(QUERIES, "city", {"s": "ann", "v": f"c{n}"})
+        for n in range(8):  # rows of another table between them
+            graph.load([{"edge": "Knows", "from": "ann", "to": "ben", "data": {"id": f"e{n}"}}])
+        graph.optimize()
+        for n in range(4):
+            graph.mutate(QUERIES, "city", {"s": "ben", "v": f"c{n}"})
+        manifest = workspace_of(graph).manifest
+        state = manifest.state("main")
+        pin = state.head.tables["node:Person"]
+        wanted = pin.incarnation, None
+        rows_of = version_marks.VersionRows(manifest, state, pin.incarnation)
+        found = 0
+        order = list(range(1, pin.table_version + 2))
+        random.Random(window).shuffle(order)
+        for low in order:
+            by_place = rows_of.first(low, pin.table_version)
+            between = (low, pin.table_version)
+            by_name = version_marks.first_published(manifest, state, *wanted, between)
+            if by_place is not None:
+                found += 1
+                assert by_place[:3] == by_name[:3]
+                if by_place.record is not None:
+                    assert rows.read_commit(by_place.record) == manifest.commit(
+                        state, by_place.graph_commit_id
+                    )
+        assert found == pin.table_version
+
+    def test_many_rows_of_others_are_passed_over(self, graph, monkeypatch):
+        monkeypatch.setattr(version_marks, "_WINDOW", 2)
+        for n in range(40):
+            graph.load([{"edge": "Knows", "from": "ann", "to": "ben", "data": {"id": f"e{n}"}}])
+        manifest = workspace_of(graph).manifest
+        state = manifest.state("main")
+        pin = state.head.tables["node:Person"]
+        found = version_marks.VersionRows(manifest, state, pin.incarnation).first(
+            pin.table_version, pin.table_version
+        )
+        assert found.version == pin.table_version
 
 
 def test_graphs_of_older_releases_have_no_marks(graph, monkeypatch):

@@ -21,6 +21,7 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.view.pinned_table import PinnedTable, pin_table
 from omnigraph.runner.external_sort import external_sort
+from omnigraph.storage.columns.without_columns import CHANGED, CREATED
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.tables.table import Table
@@ -35,6 +36,9 @@ CHUNK_BYTES: Final = 32 << 20
 """About how much of a table is held at once."""
 
 Ids: TypeAlias = pa.Array | pa.ChunkedArray
+
+STAMPS: Final = (CREATED, CHANGED)
+"""The columns with the versions in which a row was made and last changed."""
 
 DESCRIPTOR: Final = pa.struct(
     [
@@ -62,7 +66,8 @@ class TableSide:
     ``entity`` gives the names of the columns; it may be of another time than the snapshot, because
     table and columns are found by their ids. A property without a column is null in every row; with
     ``defaults``, one that is required has its default. Those of ``without`` are null as well: what is stored
-    has another meaning there. Every read raises ``HistoryReclaimed`` when the version or its branch is gone.
+    has another meaning there. With ``stamps`` rows have the versions of the table in which they were made and last
+    changed, too. Every read raises ``HistoryReclaimed`` when the version or its branch is gone.
     """
 
     def __init__(
@@ -74,6 +79,7 @@ class TableSide:
         pin: Callable[[], PinnedTable] | None = None,
         *,
         defaults: bool = False,
+        stamps: bool = False,
         without: Collection[str] = (),
     ) -> None:
         self.workspace = workspace
@@ -81,6 +87,9 @@ class TableSide:
         self._defaults = defaults
         self._without = without
         self.schema = rows_schema(entity)
+        if stamps:
+            for name in STAMPS:
+                self.schema = self.schema.append(pa.field(name, pa.uint64()))
         self.state = state_of(snapshot, entity)
         self._key = _key_that_is_the_id(entity)
         self.meter = Meter(workspace) if meter is None else meter
@@ -255,7 +264,7 @@ class TableSide:
         """The column that a property, or an implicit column, is read from; None: it is null in every row."""
         if name in self._without:
             return None
-        return name if name == ROW_ID else self.pinned.column_of(name)
+        return name if name == ROW_ID or name in STAMPS else self.pinned.column_of(name)
 
 
 def _fill(prop: Property) -> str | None:

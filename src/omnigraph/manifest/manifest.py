@@ -13,7 +13,7 @@ How the state of a branch is found, when version n is remembered:
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,7 +22,12 @@ from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotAGraph, Storag
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.identity import Identity, graph_moved
-from omnigraph.manifest.row_reads import read_head_row, read_metadata, read_schema_text
+from omnigraph.manifest.row_reads import (
+    FEW_ROWS,
+    read_head_row,
+    read_metadata,
+    read_schema_text,
+)
 from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
@@ -392,6 +397,27 @@ class Manifest:
         with self._unless_deleted(state.name, state.identifier, state.table.version):
             found: list[dict[str, Any]] = state.table.read(columns, where).to_pylist()
         return found
+
+    def rows_at(
+        self, state: BranchState, row_ids: Iterable[int], columns: Sequence[str]
+    ) -> list[dict[str, Any]]:
+        """Return some columns of the rows with these row ids, as far as there are any, with ``_rowid``."""
+        import pyarrow as pa
+
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
+            found = state.table.find(pa.array(row_ids, pa.uint64()), columns)
+        read: list[dict[str, Any]] = found.to_pylist()
+        return read
+
+    def newest_row_id(self, state: BranchState) -> int | None:
+        """Return the greatest row id that the last publish wrote; None where reading it would take long."""
+        with self._unless_deleted(state.name, state.identifier, state.table.version):
+            last = state.table.fragments()[-1]
+            if last.physical_rows > FEW_ROWS:
+                return None
+            found = state.table.read([], None, fragment_ids=[last.id], with_row_id=True)
+        row_ids: list[int] = found.column("_rowid").to_pylist()
+        return max(row_ids, default=None)
 
     def table_rows(self, state: BranchState, kinds: Sequence[str] = rows.OF_TABLES) -> list[Row]:
         """Return the rows about tables: registrations, published versions, tombstones."""

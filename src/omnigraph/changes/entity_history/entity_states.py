@@ -16,9 +16,7 @@ from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
-
-CREATED: Final = "_row_created_at_version"
-CHANGED: Final = "_row_last_updated_at_version"
+from omnigraph.storage.columns.without_columns import CHANGED, CREATED
 
 PRESENCE: Final = "\0"
 """Stands among the names of what differs for one side being absent."""
@@ -66,7 +64,9 @@ class EntityStates:
         key = None if state is None else state.identity
         found = self._seen.get(key)
         if found is None:
-            side = TableSide(self.workspace, snapshot, self.entity, Meter(None), defaults=True)
+            side = TableSide(
+                self.workspace, snapshot, self.entity, Meter(None), defaults=True, stamps=True
+            )
             found = self._seen[key] = self._read(side)
         return found
 
@@ -79,18 +79,12 @@ class EntityStates:
         rows = side.aligned(self._ids, hint)
         if not rows.present[0].as_py():
             return Seen(side.state, side, rows, is_there=False)
-        row_id = rows.table.column(ROW_ID)[0].as_py()
+        row_id, created, changed = (
+            rows.table.column(name)[0].as_py() for name in (ROW_ID, CREATED, CHANGED)
+        )
         self._row_id = row_id
-        with side.reading():
-            stamps = side.table.take([row_id], [CREATED, CHANGED]).to_pylist()[0]
         return Seen(
-            side.state,
-            side,
-            rows,
-            is_there=True,
-            row_id=row_id,
-            created=stamps[CREATED],
-            changed=stamps[CHANGED],
+            side.state, side, rows, is_there=True, row_id=row_id, created=created, changed=changed
         )
 
     @property

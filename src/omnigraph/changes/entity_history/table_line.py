@@ -17,6 +17,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.version_marks import (
     Published,
+    VersionRows,
     first_published,
     published_between,
     versions_it_left,
@@ -47,6 +48,7 @@ class TableLine:
         self.manifest = workspace.manifest
         self.entity = entity
         self._lowest: dict[tuple[str, str | None], int] = {}
+        self._rows: dict[tuple[int, int], VersionRows] = {}
 
     def lowest(self, table: TableState) -> int:
         """Return the lowest version of the branch of the table that a state is on."""
@@ -62,6 +64,14 @@ class TableLine:
     def first(self, state: BranchState, table: TableState, version: int) -> Published | None:
         """Return the first published version from one version on up to a state, on its branch of the table."""
         versions = max(version, self.lowest(table)), table.table_version
+        if state.name == MAIN and table.table_branch is None:
+            # Only `main` publishes versions of its own tables, one after the other.
+            key = (state.table.version, table.incarnation)
+            if key not in self._rows:
+                self._rows[key] = VersionRows(self.manifest, state, table.incarnation)
+            found = self._rows[key].first(*versions)
+            if found is not None:
+                return found
         return first_published(
             self.manifest, state, table.incarnation, table.table_branch, versions
         )

@@ -22,7 +22,7 @@ from omnigraph.manifest.history.records import MayRead
 from omnigraph.manifest.history.resolve import resolve_commit
 from omnigraph.manifest.history.version_marks import Published
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.rows import GraphCommit, TableState
+from omnigraph.manifest.rows import GraphCommit, TableState, read_commit
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
@@ -160,6 +160,8 @@ class Walk:
     def _commit(self, branch: BranchState, published: Published) -> GraphCommit | None:
         if published.graph_commit_id is None:
             return self.line.head_that_published(branch, published)
+        if published.record is not None:
+            return read_commit(published.record)
         return self.manifest.commit(branch, published.graph_commit_id)
 
     def _through_schemas(
