@@ -33,6 +33,7 @@ from omnigraph.storage.tables.staging import (
     stage_merge_insert,
 )
 from omnigraph.storage.tables.table import Table
+from omnigraph.types import stored_items
 from omnigraph.validate.committed import KEY_LIMIT
 
 if TYPE_CHECKING:
@@ -384,7 +385,7 @@ class _Stored:
             yield self._filtered(column, values, names)
             return
         for start in range(0, len(values), KEY_LIMIT):
-            some = values.slice(start, KEY_LIMIT).to_pylist()
+            some = stored_items(values.slice(start, KEY_LIMIT).to_pylist(), values.type)
             where = filter_expression(self.table.schema, [Condition(column, "in", some)])
             if has_blobs:
                 yield read_rows(self.table, where).select(names)

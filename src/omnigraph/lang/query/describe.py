@@ -103,7 +103,7 @@ def _types_of_output(
 def _types_of_statements(plan: ir.MutationPlan, catalog: Catalog) -> Iterator[Access]:
     """What statements read beside the entities they change: ends of edges, blocks in values."""
     for statement in plan.statements:
-        if isinstance(statement, ir.Insert) and statement.kind == "edge":
+        if isinstance(statement, ir.Insert | ir.Assert) and statement.kind == "edge":
             edge = catalog.edges[statement.type_name]
             yield "node", edge.from_type
             yield "node", edge.to_type
@@ -119,9 +119,11 @@ def types_matched(plan: ir.MutationPlan) -> set[Access]:
 
 
 def _types_of_values(statement: ir.Mutation) -> Iterator[Access]:
-    for assignment in () if isinstance(statement, ir.Delete) else statement.assignments:
+    for assignment in () if isinstance(statement, ir.Delete | ir.End) else statement.assignments:
         if assignment.value is not None:
             yield from _types_inside(assignment.value)
+    if isinstance(statement, ir.End | ir.Assert):
+        yield from _types_inside(statement.moment)
 
 
 # ------------------------------------------------------------------ writes

@@ -613,7 +613,32 @@ class Delete:
     var: str | None = None
 
 
-Mutation = Insert | Update | Delete
+@dataclass(frozen=True, slots=True)
+class End:
+    """Give those that hold at a moment that moment as their end; chosen by `where`, or by what `var` stands for."""
+
+    kind: OneOf["node", "edge"]
+    type_name: str
+    moment: Expr
+    where: Condition | None = None
+    var: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    """Begin one fact for each row at a moment, in place of those that may not hold beside it.
+
+    `var` names the new entity, or the one that says the same already.
+    """
+
+    kind: OneOf["node", "edge"]
+    type_name: str
+    assignments: tuple[Assignment, ...]
+    moment: Expr
+    var: str | None = None
+
+
+Mutation = Insert | Update | Delete | End | Assert
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ def _statements(plans: list[ir.Plan]) -> Iterator[tuple[str, ir.Insert | ir.Upda
     """The statements that assign properties of nodes, with the names of their queries."""
     for plan in plans:
         for statement in plan.statements if isinstance(plan, ir.MutationPlan) else ():
-            if not isinstance(statement, ir.Delete) and statement.kind == "node":
+            if isinstance(statement, ir.Insert | ir.Update) and statement.kind == "node":
                 yield _name(plan), statement
 
 

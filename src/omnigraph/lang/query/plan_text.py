@@ -243,9 +243,15 @@ def _statement(statement: ir.Mutation) -> str:
             return f"update {_target(statement)} {values}{_where(statement.where)}"
         case ir.Delete():
             return f"delete {_target(statement)}{_where(statement.where)}"
+        case ir.End():
+            where = _where(statement.where)
+            return f"end {_target(statement)}{where} at {expr_text(statement.moment)}"
+        case ir.Assert():
+            values = _values(statement.assignments)
+            return f"assert {_target(statement)} {values} at {expr_text(statement.moment)}"
 
 
-def _target(statement: ir.Update | ir.Delete) -> str:
+def _target(statement: ir.Update | ir.Delete | ir.End | ir.Assert) -> str:
     var = f"${statement.var}: " if statement.var is not None else ""
     return f"{statement.kind} {var}{statement.type_name}"
 

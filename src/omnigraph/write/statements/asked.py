@@ -63,7 +63,7 @@ class Asked:
     @property
     def matched(self) -> tuple[ir.Variable, ...]:
         """The variables of the match."""
-        made = {one.var for one in self.plan.statements if isinstance(one, ir.Insert)}
+        made = {one.var for one in self.plan.statements if isinstance(one, ir.Insert | ir.Assert)}
         return tuple(one for one in self.plan.variables if one.name not in made)
 
     def read_plan(self) -> ir.ReadPlan:
@@ -97,12 +97,19 @@ class Asked:
         self._is_edge = statement.kind == "edge"
         if isinstance(statement, ir.Insert):
             return replace(statement, assignments=self._assignments(statement))
+        if isinstance(statement, ir.Assert):
+            moment = self.rewritten(statement.moment)
+            return replace(statement, assignments=self._assignments(statement), moment=moment)
         where = None if statement.where is None else self.rewritten(statement.where)
         if isinstance(statement, ir.Delete):
             return replace(statement, where=where)
+        if isinstance(statement, ir.End):
+            return replace(statement, where=where, moment=self.rewritten(statement.moment))
         return replace(statement, where=where, assignments=self._assignments(statement))
 
-    def _assignments(self, statement: ir.Insert | ir.Update) -> tuple[ir.Assignment, ...]:
+    def _assignments(
+        self, statement: ir.Insert | ir.Update | ir.Assert
+    ) -> tuple[ir.Assignment, ...]:
         return tuple(
             one if one.value is None else replace(one, value=self.rewritten(one.value))
             for one in statement.assignments

@@ -20,6 +20,7 @@ from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.types import Unfit, derive_id_column
 from omnigraph.types.columns import key_text_column
 from omnigraph.write.pending import PendingTable
+from omnigraph.write.statements.periods import Spans
 from omnigraph.write.statements.rows import Places
 from omnigraph.write.statements.spaces import ENDPOINT_COLUMNS, property_type
 
@@ -89,16 +90,19 @@ def settle_ids(table: PendingTable) -> None:
 
 
 def edges_between(
-    table: PendingTable, unique: Sequence[str], columns: Columns, length: int
+    table: PendingTable, unique: Sequence[str], columns: Columns, length: int, now: int
 ) -> Identified:
-    """The edges that the rows of an upsert mean: those with their ends, or with their unique tuple."""
+    """The edges that the rows of an upsert mean: those with their ends, or with their unique tuple.
+
+    Of a type with a period only edges that hold now are meant.
+    """
     members = tuple(unique) or ("src", "dst")
-    keys = _keys(table, members, columns)
+    keys = tuple_texts(table, members, columns)
     distinct = keys.unique()
     codes = pc.index_in(keys, distinct).to_numpy().astype(np.int64)
-    known = table.rows_among("src", columns["src"].unique())
+    known = _holding(table, table.rows_among("src", columns["src"].unique()), now)
     stored = {name: known.column(name).combine_chunks() for name in members}
-    places = pc.index_in(_keys(table, members, stored), distinct)
+    places = pc.index_in(tuple_texts(table, members, stored), distinct)
     found = known.column("id").filter(places.is_valid()).combine_chunks()
     place = places.drop_null().to_numpy()
     _refuse_parallel(table, place, known.filter(places.is_valid()))
@@ -107,6 +111,13 @@ def edges_between(
     ids = new_ids_of_missing(table, columns, first, place)
     ids[place] = found.to_numpy(zero_copy_only=False)
     return Identified(pa.array(ids, pa.string()), codes)
+
+
+def _holding(table: PendingTable, rows: pa.Table, now: int) -> pa.Table:
+    period = table.entity.period
+    if period is None or not rows.num_rows:
+        return rows
+    return rows.filter(pa.array(Spans.of(period, rows).hold_at(np.int64(now))))
 
 
 def new_ids_of_missing(
@@ -137,7 +148,7 @@ def _refuse_parallel(table: PendingTable, places: Places, edges: pa.Table) -> No
     )
 
 
-def _keys(table: PendingTable, members: Sequence[str], columns: Columns) -> pa.Array:
+def tuple_texts(table: PendingTable, members: Sequence[str], columns: Columns) -> pa.Array:
     """A text for each row that is the same for equal tuples; null equals null."""
     ends = {column: name for name, column in ENDPOINT_COLUMNS.items()}
     pieces: list[pa.Array | str] = []

@@ -12,7 +12,9 @@ import pyarrow.compute as pc
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.write.pending import PendingTable
+from omnigraph.write.statements.asserting import Asserting
 from omnigraph.write.statements.assign import Assigning, Scene, check_constants, nothing
+from omnigraph.write.statements.ending import Ending
 from omnigraph.write.statements.identity import (
     Columns,
     Identified,
@@ -61,6 +63,11 @@ class Statements:
                 self._update(statement)
             case ir.Delete():
                 self._delete(statement)
+            case ir.End():
+                ending = Ending(self.scene, statement, self.graph.table(self._entity(statement)))
+                self._count(statement, ending.run())
+            case ir.Assert():
+                self._assert(statement)
         if not isinstance(statement, ir.Delete):
             self.graph.check_size()
 
@@ -129,7 +136,8 @@ class Statements:
             is_keyed = True
             targets = keyed(entity, columns)
         elif statement.is_upsert:
-            targets = edges_between(pending, statement.unique, columns, len(at))
+            now = self.scene.params[ir.NOW_PARAM]
+            targets = edges_between(pending, statement.unique, columns, len(at), now)
         else:
             # What a variable stands for keeps its id.
             ids = new_ids(pending, columns, len(at), at_once=statement.var is not None)
@@ -176,6 +184,13 @@ class Statements:
             kind = pending.schema.field(name).type
             columns[name] = stored_column(entity, one, operands, kind, scene.blobs)
         return columns
+
+    def _assert(self, statement: ir.Assert) -> None:
+        entity = self._entity(statement)
+        ids, count = Asserting(self.scene, statement, self.graph.table(entity)).run()
+        self._count(statement, count)
+        if statement.var is not None:
+            self.scene.rows.bind(statement.var, entity, ids)
 
     # -------------------------------------------------------------- update
 

@@ -61,6 +61,11 @@ class Where:
         """Whether it may choose others for another row."""
         return any(name != ir.TARGET for name in ir.mentioned(self.condition))
 
+    @property
+    def properties(self) -> set[str]:
+        """The properties of the target that it looks at."""
+        return self._looked_at()
+
     def targets(self, rows: SourceRows, at: Places, *, whole: bool) -> Targets:
         """Return what the condition means for each of the rows at these places.
 

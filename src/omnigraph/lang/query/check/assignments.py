@@ -14,17 +14,18 @@ from omnigraph.lang.query.check.blocks.patterns import Patterns
 from omnigraph.lang.query.check.returned.items import Arguments
 from omnigraph.lang.query.check.scope import Context, Scope, leading
 from omnigraph.lang.query.check.terms.applying import Typed
-from omnigraph.lang.query.check.terms.expressions import shown
+from omnigraph.lang.query.check.terms.expressions import NOW, shown
 from omnigraph.lang.query.check.terms.literals import assigned_constant, elements
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.spans import Span
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import TEXT, PropType
+from omnigraph.types import TEXT, PropType, Scalar
 
 ENDPOINTS = ("from", "to")
+_MOMENT = 'write `now()`, `date("2024-01-31")`, `datetime(…)`, or name a parameter of these types'
 
-Purpose = OneOf["insert", "upsert", "update", "where"]
+Purpose = OneOf["insert", "upsert", "update", "where", "moment"]
 
 
 def property_type(context: Context, entity: Entity, name: str, span: Span) -> PropType:
@@ -64,8 +65,13 @@ class OverTarget(Patterns):
 
     def name(self, expr: ast.Name) -> Typed:
         """The old value of a property of the target (T11, T14, T24)."""
-        if expr.name == "null" and "null" not in self.entity.properties:
+        is_null = expr.name == "null" and "null" not in self.entity.properties
+        if is_null and self.purpose != "moment":
             return super().name(expr)
+        if self.purpose == "moment":
+            self.context.fail(
+                "T38", f"`{expr.name}` is a bare word and no moment", expr.span, _MOMENT
+            )
         if self.purpose == "insert":
             self.context.fail(
                 "T14",
@@ -84,6 +90,22 @@ class OverTarget(Patterns):
         if self.purpose == "upsert":
             kind = kind.as_nullable()
         return ir.PropertyOf(ir.TARGET, expr.name, kind), kind
+
+    def moment(self, expr: ast.Expr | None) -> ir.Expr:
+        """When a statement begins or ends facts: a Date or a DateTime of the row, by default now (T38)."""
+        if expr is None:
+            return NOW
+        if self.is_node(expr):
+            self.context.fail("T38", f"the node {shown(expr)} is no moment", expr.span, _MOMENT)
+        value, kind = self._value_for(expr)
+        if kind.is_list or kind.scalar not in (Scalar.DATE, Scalar.DATETIME):
+            self.context.fail(
+                "T38",
+                f"{shown(expr)} is {kind.display}, and a moment is a Date or a DateTime",
+                expr.span,
+                _MOMENT,
+            )
+        return value
 
     def aggregate(self, call: ast.Call) -> Typed:
         """An aggregate, over the rows of the entity that `update $v` changes (T8)."""

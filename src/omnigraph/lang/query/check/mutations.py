@@ -1,4 +1,4 @@
-"""Checks and lowers mutations: rows, insert, upsert, update, delete and `return` (T10, T12, T26, T28, T36)."""
+"""Checks and lowers mutations: rows, statements and `return` (T10, T12, T26, T28, T36, T38)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from omnigraph.lang.query.check.assignments import ENDPOINTS, OverTarget, Purpos
 from omnigraph.lang.query.check.blocks.naming import refuse_parameter
 from omnigraph.lang.query.check.blocks.patterns import match_steps, scope_variables
 from omnigraph.lang.query.check.returned.output import columns_of
-from omnigraph.lang.query.check.scope import BoundVariable, Context, Scope
+from omnigraph.lang.query.check.scope import BoundVariable, Context, Scope, leading
 from omnigraph.lang.query.syntax import ast
-from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
+from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType, Period
 from omnigraph.spelling import did_you_mean
 
 
@@ -58,6 +58,8 @@ def _statement(
 ) -> ir.Mutation:
     if isinstance(statement, ast.Insert):
         return _insert(context, scope, statement)
+    if isinstance(statement, ast.Assert):
+        return _assert(context, scope, statement)
     var = None if statement.var is None else statement.var.name
     if statement.var is not None:
         entity = _entity_of(context, scope, matched, statement.var)
@@ -69,6 +71,12 @@ def _statement(
         if statement.where is not None:
             where = OverTarget(context, scope, entity, "where").condition(statement.where)
         return ir.Delete(kind, entity.name, where, var)
+    if isinstance(statement, ast.End):
+        _period(context, entity, statement)
+        if statement.where is not None:
+            where = OverTarget(context, scope, entity, "where").condition(statement.where)
+        moment = OverTarget(context, scope, entity, "moment").moment(statement.moment)
+        return ir.End(kind, entity.name, moment, where, var)
     frozen = (entity.key or ()) if isinstance(entity, NodeType) else ()
     reader = OverTarget(context, scope, entity, "update", var)
     assigned = assignments(reader, statement.entries, frozen)
@@ -148,18 +156,58 @@ def _insert(context: Context, scope: Scope, statement: ast.Insert) -> ir.Insert:
     reader = OverTarget(context, scope, entity, word)
     assigned = assignments(reader, statement.entries)
     names = {one.property for one in assigned}
-    _require_properties(context, statement, entity, names)
+    _require_properties(context, statement, entity, names, word)
     var = _named(context, scope, statement, entity)
     unique = _unique(entity, names) if statement.is_upsert else ()
     return ir.Insert(_kind(entity), entity.name, assigned, var, statement.is_upsert, unique)
 
 
+def _period(context: Context, entity: Entity, statement: ast.End | ast.Assert) -> Period:
+    """The period of a type whose facts a statement begins or ends (T38)."""
+    if entity.period is None:
+        word = "end" if isinstance(statement, ast.End) else "assert"
+        context.fail(
+            "T38",
+            f"{word} needs a period, and {entity.name} has none",
+            statement.type_span,
+            "declare one with `@valid(since, until)`, or "
+            + ("`delete` it" if word == "end" else "`insert` it"),
+        )
+    return entity.period
+
+
+def _assert(context: Context, scope: Scope, statement: ast.Assert) -> ir.Assert:
+    entity = _target(context, statement)
+    since = _period(context, entity, statement).since
+    if isinstance(entity, NodeType) and entity.key is not None and since not in entity.key:
+        context.fail(
+            "T38",
+            f"assert begins another {entity.name}, and the @key of {entity.name} has no `{since}`: "
+            "it would be the same node",
+            statement.type_span,
+            f"take `{since}` into the @key, or `upsert` the node",
+        )
+    for entry in statement.entries:
+        if entry.name == since:
+            context.fail(
+                "T38",
+                f"`{since}` of an asserted {entity.name} is its moment and cannot be assigned",
+                leading(entry.span, entry.name),
+                "say when with `at`: `assert Type { … } at date(…)`",
+            )
+    assigned = assignments(OverTarget(context, scope, entity, "insert"), statement.entries)
+    names = {one.property for one in assigned}
+    _require_properties(context, statement, entity, names | {since}, "assert")
+    moment = OverTarget(context, scope, entity, "moment").moment(statement.moment)
+    var = _named(context, scope, statement, entity)
+    return ir.Assert(_kind(entity), entity.name, assigned, moment, var)
+
+
 def _require_properties(
-    context: Context, statement: ast.Insert, entity: Entity, names: set[str]
+    context: Context, statement: ast.Insert | ast.Assert, entity: Entity, names: set[str], word: str
 ) -> None:
     """Everything that is required and has no default must be assigned: an upsert may insert as well (T12)."""
     there = names | entity.defaults.keys()
-    word = "upsert" if statement.is_upsert else "insert"
     for end in ENDPOINTS if isinstance(entity, EdgeType) else ():
         if end not in names:
             context.fail(
@@ -175,11 +223,13 @@ def _require_properties(
             "T12",
             f"{word} of {entity.name} lacks the required property `{prop.name}`{source}",
             statement.span,
-            "it may have to insert" if statement.is_upsert else None,
+            "it may have to insert" if word == "upsert" else None,
         )
 
 
-def _named(context: Context, scope: Scope, statement: ast.Insert, entity: Entity) -> str | None:
+def _named(
+    context: Context, scope: Scope, statement: ast.Insert | ast.Assert, entity: Entity
+) -> str | None:
     if statement.var is None:
         return None
     name, span = statement.var.name, statement.var.span

@@ -15,7 +15,20 @@ from omnigraph.spelling import did_you_mean
 
 _KEYWORDS = (
     *("query", "for", "match", "return", "distinct", "having", "order", "limit", "offset"),
-    *("insert", "upsert", "update", "delete", "set", "where", "as", "asc", "desc", "by"),
+    *(
+        "insert",
+        "upsert",
+        "update",
+        "delete",
+        "end",
+        "assert",
+        "set",
+        "where",
+        "as",
+        "asc",
+        "desc",
+        "by",
+    ),
     *("and", "or", "not", "in", "is", "null", "contains", "starts_with", "ends_with"),
     *("true", "false"),
 )
@@ -39,6 +52,7 @@ NAMES: Final[dict[str, str]] = {
     "COMMA": "`,`",
     "DOT": "`.`",
     "AT": "`@`",
+    "AT_WORD": "`at`",
     "OPTIONAL": "`?`",
     "COMPARE": "a comparison",
     "LESS": "`<`",
@@ -65,12 +79,12 @@ _LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "DATED", "LBRA
 _NUMBERS = frozenset({"INT", "FLOAT", "MINUS"})
 _NAMES = frozenset(
     {"NAME", "AS", "ASC", "DESC", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "IN", "IS", "OR", "AND"}
-    | {"FOR", "INSERT", "UPSERT", "UPDATE", "DELETE"}
+    | {"FOR", "INSERT", "UPSERT", "UPDATE", "DELETE", "END", "ASSERT", "AT_WORD"}
 )
 _WORDS = _NAMES | {"TRUE", "FALSE", "RETURN", "EXISTS", "OPTIONALLY"}
 _EXPRESSIONS = _LITERALS | _NAMES | {"VAR", "NOW", "FUNCTION", "COUNTING", "LPAR", "EXISTS"}
 _CLAUSES = _EXPRESSIONS | {"NOT", "OPTIONALLY"}
-_CHANGES = frozenset({"INSERT", "UPSERT", "UPDATE", "DELETE"})
+_CHANGES = frozenset({"INSERT", "UPSERT", "UPDATE", "DELETE", "END", "ASSERT"})
 
 # Sets of terminals that people see as one thing, the largest first.
 _GROUPS = (
@@ -92,7 +106,7 @@ _DESTINATION = "a traversal ends in a variable; `$_` stands for any entity"
 _PATTERN = "a node is `$a: Type`, a traversal `$a edge $b`"
 _FUNCTIONS = ", ".join(ast.FUNCTIONS)
 _ANNOTATIONS = frozenset({"description", "instruction"})
-_STATEMENTS = ("insert", "upsert", "update", "delete")
+_STATEMENTS = ("insert", "upsert", "update", "delete", "end", "assert")
 _SECTIONS = ("for", "match", "return", "having", "order", "limit", "offset")
 _SECTION_ORDER = "the order is " + ", ".join(f"`{name}`" for name in _SECTIONS)
 _BOUNDS = "hop bounds are written `{min,max}`"

@@ -408,7 +408,31 @@ class Delete:
     type_span: Span = _span()
 
 
-Statement = Insert | Update | Delete
+@dataclass(frozen=True, slots=True)
+class End:
+    """`end Type where … at …`, or `end $v at …`; without `at` it is now."""
+
+    type_name: str | None
+    where: Condition | None = None
+    var: Var | None = None
+    moment: Expr | None = None
+    span: Span = _span()
+    type_span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Assert:
+    """`assert [$v:] Type { … } at …`; without `at` it is now."""
+
+    type_name: str
+    entries: tuple[Entry, ...]
+    var: Var | None = None
+    moment: Expr | None = None
+    span: Span = _span()
+    type_span: Span = _span()
+
+
+Statement = Insert | Update | Delete | End | Assert
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +472,7 @@ class Query:
 
     @property
     def is_mutation(self) -> bool:
-        """True for insert, update and delete queries."""
+        """True for queries that change something."""
         return isinstance(self.body, WriteBody)
 
 

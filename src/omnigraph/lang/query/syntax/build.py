@@ -413,6 +413,36 @@ class Builder(TermBuilder):
         target = variable_of(var)
         return ast.Delete(None, var=target, span=cover(keyword, var), type_span=target.span)
 
+    def end(self, keyword: Token, name: Token, made: Any, moment: ast.Expr | None) -> ast.End:
+        """`end Type where … at …`."""
+        where = _where(made)
+        span = cover(keyword, where if moment is None else moment)
+        return ast.End(str(name), where, None, moment, span, cover(name))
+
+    def end_variable(self, keyword: Token, var: Token, moment: ast.Expr | None) -> ast.End:
+        """`end $v at …`."""
+        target = variable_of(var)
+        span = cover(keyword, var if moment is None else moment)
+        return ast.End(None, None, target, moment, span, target.span)
+
+    def assertion(self, keyword: Token, var: Token | None, name: Token, *parts: Any) -> ast.Assert:
+        """`assert $v: Type { … } at …`."""
+        *written, moment = parts
+        entries, close = _entries(tuple(written))
+        refuse_empty(keyword, tuple(written), _ENTRIES)
+        return ast.Assert(
+            str(name),
+            entries,
+            None if var is None else variable_of(var),
+            moment,
+            cover(keyword, close if moment is None else moment),
+            cover(name),
+        )
+
+    def at(self, _word: Token, moment: ast.Expr) -> ast.Expr:
+        """`at expr`."""
+        return moment
+
 
 def _refuse_word(item: ast.Name) -> None:
     """Refuse a word of a condition, or of another language, that was read as an item."""

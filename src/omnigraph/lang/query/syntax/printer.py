@@ -114,7 +114,7 @@ def _write(body: ast.WriteBody) -> Iterator[str]:
 
 def _statement(statement: ast.Statement) -> Iterator[str]:
     where = ""
-    if not isinstance(statement, ast.Insert) and statement.where is not None:
+    if not isinstance(statement, ast.Insert | ast.Assert) and statement.where is not None:
         where = f" where {condition(statement.where)}"
     match statement:
         case ast.Insert():
@@ -127,9 +127,19 @@ def _statement(statement: ast.Statement) -> Iterator[str]:
             yield from _list(head, map(entry, statement.entries), f"}}{where}")
         case ast.Delete():
             yield f"delete {_target(statement)}{where}"
+        case ast.End():
+            yield f"end {_target(statement)}{where}{_at(statement.moment)}"
+        case ast.Assert():
+            named = "" if statement.var is None else f"{expression(statement.var)}: "
+            head = f"assert {named}{statement.type_name} {{"
+            yield from _list(head, map(entry, statement.entries), f"}}{_at(statement.moment)}")
 
 
-def _target(statement: ast.Update | ast.Delete) -> str:
+def _at(moment: ast.Expr | None) -> str:
+    return "" if moment is None else f" at {expression(moment)}"
+
+
+def _target(statement: ast.Update | ast.Delete | ast.End) -> str:
     if statement.var is not None:
         return expression(statement.var)
     assert statement.type_name is not None
