@@ -15,7 +15,7 @@ NAMES = tuple(
         word
         for line in (
             "query match return order limit not as asc desc contains starts_with ends_with",
-            "insert upsert update delete set where true false description instruction",
+            "insert upsert update delete end assert at set where true false description instruction",
             "and or in is null for by exists optional distinct having offset",
             "now date datetime",
             " ".join(ast.FUNCTIONS),
@@ -281,12 +281,16 @@ assigned = st.one_of(
     expressions.filter(lambda expr: expr != ast.Name("null")),
 )
 assignments = tuples_of(st.builds(ast.Entry, names, assigned), 1, 4)
+moments = st.none() | expressions
 statements = st.one_of(
     st.builds(ast.Insert, type_names, assignments, st.none() | variables, st.booleans()),
     st.builds(ast.Update, type_names, assignments, wheres),
     st.builds(ast.Update, st.none(), assignments, st.none(), variables),
     st.builds(ast.Delete, type_names, wheres),
     st.builds(ast.Delete, st.none(), st.none(), variables),
+    st.builds(ast.End, type_names, wheres, st.none(), moments),
+    st.builds(ast.End, st.none(), st.none(), variables, moments),
+    st.builds(ast.Assert, type_names, assignments, st.none() | variables, moments),
 )
 some_statements = short(tuples_of(statements, 1, 3))
 _each = st.none() | loops

@@ -28,7 +28,7 @@ KEYWORDS = frozenset(
     {"query", "match", "not", "return", "as", "order", "asc", "desc", "limit", "contains"}
     | {"starts_with", "insert", "update", "set", "delete", "where", "true", "false", "for", "in"}
     | {"and", "or", "is", "null", "exists", "optional", "distinct", "having", "offset", "by"}
-    | {"ends_with", "upsert"}
+    | {"ends_with", "upsert", "end", "assert", "at"}
 )
 COLOURS = {
     Kind.COMMENT: "ansibrightblack",

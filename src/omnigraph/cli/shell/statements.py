@@ -41,7 +41,9 @@ _TOKEN = re.compile(
 TAKES_QUERY = (".explain", ".profile")
 """Dot commands that are followed by a query, which may go on over several lines."""
 _DOT = re.compile(r"\.\w*")
-_ANONYMOUS = frozenset({"match", "for", "insert", "upsert", "update", "delete", "("})
+_ANONYMOUS = frozenset(
+    {"match", "for", "insert", "upsert", "update", "delete", "end", "assert", "("}
+)
 """How a query without a name begins. Its braces close too early to tell where it ends."""
 _EMPTY_LINE = re.compile(r"\n[ \t\r]*\n")
 

@@ -79,9 +79,9 @@ _LITERALS = frozenset({"STRING", "INT", "FLOAT", "TRUE", "FALSE", "DATED", "LBRA
 _NUMBERS = frozenset({"INT", "FLOAT", "MINUS"})
 _NAMES = frozenset(
     {"NAME", "AS", "ASC", "DESC", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "IN", "IS", "OR", "AND"}
-    | {"FOR", "INSERT", "UPSERT", "UPDATE", "DELETE", "END", "ASSERT", "AT_WORD"}
+    | {"FOR", "INSERT", "UPSERT", "UPDATE", "DELETE", "RETURN", "END", "ASSERT", "AT_WORD"}
 )
-_WORDS = _NAMES | {"TRUE", "FALSE", "RETURN", "EXISTS", "OPTIONALLY"}
+_WORDS = _NAMES | {"TRUE", "FALSE", "EXISTS", "OPTIONALLY"}
 _EXPRESSIONS = _LITERALS | _NAMES | {"VAR", "NOW", "FUNCTION", "COUNTING", "LPAR", "EXISTS"}
 _CLAUSES = _EXPRESSIONS | {"NOT", "OPTIONALLY"}
 _CHANGES = frozenset({"INSERT", "UPSERT", "UPDATE", "DELETE", "END", "ASSERT"})
@@ -152,7 +152,8 @@ def _listed(at: _Fault) -> str:
 
 def _section(at: _Fault) -> Advice | None:
     """A part of the query that is missing, empty or out of place."""
-    if "RETURN" in at.expected and at.found in {"}", ""} and not at.expected & {"RBRACE", END}:
+    ends = {"RBRACE", "NAME", END}
+    if "RETURN" in at.expected and at.found in {"}", ""} and not at.expected & ends:
         return "the `return` block is missing", "a read ends with `return { … }`"
     if at.found in _SECTIONS and not at.expected & {"LBRACE", "NAME"}:
         return _out_of_order(at)
