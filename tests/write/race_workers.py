@@ -113,3 +113,26 @@ def _send(uri: str, ids: list[str], write: Any) -> list[tuple[str, bool]]:
     with open_graph(uri) as graph:
         answers = [write(graph, chosen) for chosen in ids]
     return [(answer.commit.graph_commit_id, answer.replayed) for answer in answers]
+
+
+def succeed(
+    uri: str, subjects: list[str], cities: list[str], times: int, worker: int
+) -> list[list[str]]:
+    """Assert a successor for many subjects at once; the sources of each write that was acknowledged."""
+    text = (
+        "query q($all: [{ who: String, city: String, source: String }]) { for $r in $all "
+        "assert LivesIn { from: $r.who, to: $r.city, source: $r.source } }"
+    )
+    rnd, told = random.Random(worker), []
+    with open_graph(uri) as graph:
+        for at in range(times):
+            given = [
+                {"who": who, "city": rnd.choice(cities), "source": f"{worker}-{at}-{who}"}
+                for who in rnd.sample(subjects, 12)
+            ]
+            try:
+                graph.mutate(text, params={"all": given}, retries=20)
+            except LOST:
+                continue
+            told.append([one["source"] for one in given])
+    return told
