@@ -1,5 +1,6 @@
 """Small adjacencies for tests, built the slow and obvious way."""
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,9 +32,9 @@ def adjacency(pairs, rows, columns, *, distinct=True):
     if distinct:
         numbered = sorted({(a, b): place for a, b, place in numbered}.items())
         numbered = [(a, b, place) for (a, b), place in numbered]
-    lengths = [sum(a == v for a, _, _ in numbered) for v in range(rows)]
+    lengths = Counter(a for a, _, _ in numbered)
     return Adjacent(
-        np.cumsum([0, *lengths]).astype(np.int64),
+        np.cumsum([0, *(lengths[v] for v in range(rows))]).astype(np.int64),
         np.array([b for _, b, _ in numbered], np.int32),
         (rows, columns),
         np.array([place for _, _, place in numbered], np.int32),
