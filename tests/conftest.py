@@ -14,13 +14,14 @@ from hypothesis import HealthCheck, settings
 from tests.cli.running import Launcher
 from tests.conformance.summary import count_cases
 from tests.measured import note_end, print_measured
-from tests.sampling import deselect, deselect_cases, header
+from tests.sampling import deselect, deselect_cases, examples, header
 
 # A test asserts behaviour, never a clock, and gives the same verdict again: `./dev faults --all` tries other inputs.
 settings.register_profile(
     "calm",
     parent=settings(),
     deadline=None,
+    max_examples=examples(100),
     derandomize="FAULTS_ALL" not in os.environ,
     database=None,
     suppress_health_check=[HealthCheck.too_slow],

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 
-from tests.sampling import chosen
+from tests.sampling import ALL as EVERY_CASE
+from tests.sampling import chosen, examples
 
 CASES = [
     {"writer": writer, "shape": shape, "place": place}
@@ -38,3 +39,10 @@ def test_a_wish_for_more_than_there_are_takes_them_all():
 
 def test_without_parameters_to_cover_just_as_many_as_wished_run():
     assert len(chosen(CASES, 2, "0", ())) == 2
+
+
+def test_the_suite_tries_some_examples_of_a_property_and_the_long_run_all(monkeypatch):
+    monkeypatch.delenv(EVERY_CASE, raising=False)
+    assert [examples(number) for number in (5, 30, 100, 600)] == [5, 12, 40, 240]
+    monkeypatch.setenv(EVERY_CASE, "1")
+    assert [examples(number) for number in (5, 30, 100, 600)] == [5, 30, 100, 600]

@@ -12,6 +12,7 @@ from omnigraph.write.merge.decide import units
 from omnigraph.write.merge.decided import DecideOptions, Side
 from omnigraph.write.merge.resolutions import Changed, Image, Resolutions
 from tests.merge.three_states import Sides, columns_of, equal_images, expected_merge
+from tests.sampling import examples
 from tests.validate.schemas import catalog_of
 
 CATALOG = catalog_of("""
@@ -208,12 +209,12 @@ GRANULARITIES = st.sampled_from(["entity", "property"])
 
 
 @given(merges(THING, VALUES), GRANULARITIES)
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_nodes_of_every_property_type_are_merged_as_the_model_does(merge, granularity):
     check(THING, *merge, granularity)
 
 
 @given(merges(LINK, LINK_VALUES), GRANULARITIES)
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 def test_edges_are_merged_as_the_model_does(merge, granularity):
     check(LINK, *merge, granularity)

@@ -16,6 +16,7 @@ from omnigraph.lang.query import compile_query
 from omnigraph.lang.schema import compile_schema
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import run
+from tests.sampling import examples
 
 SCHEMA = """
     node A { k: String @key  n: I32? }
@@ -224,7 +225,7 @@ def graphs(draw):
     return graph
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.data(), blocks())
 def test_a_lowered_match_means_what_its_clauses_say(data, clauses):
     named = sorted(set().union(*(clause.names for clause in clauses)))

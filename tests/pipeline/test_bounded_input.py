@@ -26,6 +26,7 @@ from omnigraph.pipeline.sources.splits import (
     read_blocks,
 )
 from tests.memory import in_a_process, needs_proc, peak_of
+from tests.sampling import examples
 
 MB = 1 << 20
 SCHEMA = "node Note { no: I64 @key  text: String? }"
@@ -38,7 +39,7 @@ def source_of(data):
     return Source(0, "given", InMemory(data), len(data))
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(LINES, st.integers(1, 40), st.integers(1, 9), st.integers(1, 8))
 def test_lines_up_to_the_limit_come_and_longer_ones_are_told(data, split, block, limit):
     source = source_of(data)
@@ -236,7 +237,7 @@ def test_a_row_counts_what_it_has_once_decoded(name):
             assert held <= size <= held + 16 * (1 + len(texts))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(st.integers(0, 30), max_size=40),
     st.integers(1, 12),

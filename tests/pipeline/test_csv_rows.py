@@ -15,6 +15,7 @@ from omnigraph.pipeline.formats import csv_rows
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import Source
 from tests.graphs import graph_of
+from tests.sampling import examples
 from tests.stored import read_back
 
 SCHEMA = "node P { name: String @key  n: I32?  tags: [String]? }\nedge E: P -> P"
@@ -79,7 +80,7 @@ def test_a_row_that_is_too_long_is_told_as_that(graph, tmp_path):
         graph.load_nodes("P", tmp_path / "p.csv")
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.sampled_from(["ok", "short", "long"]), max_size=40), st.integers(40, 200))
 def test_every_row_keeps_its_number_whatever_the_blocks(rows, block):
     """Rows that fit come out in their order, and each bad one where it stands in the file."""

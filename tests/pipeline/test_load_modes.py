@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from tests.graphs import graph_of
 from tests.pipeline.plain_load import SCHEMA, START, check_load
+from tests.sampling import examples
 
 ships = st.fixed_dictionaries(
     {"imo": st.sampled_from("abcd")},
@@ -57,7 +58,9 @@ graph = graph_of(SCHEMA, scope="module")
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(30),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     records,

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.pipeline.read_helpers import read
+from tests.sampling import examples
 
 TEXT = st.text(max_size=8) | st.sampled_from(
     [
@@ -152,13 +153,13 @@ JUNK = st.binary(max_size=12).map(lambda data: data.replace(b"\n", b"")) | st.sa
 )  # fmt: skip
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.lists(one_value(), min_size=1, max_size=3))
 def test_single_values(lines):
     read(*lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(many_values() | any_shape() | edges() | DOCS | STRICT | JUNK, min_size=1, max_size=12)
 )
@@ -166,13 +167,13 @@ def test_mixtures_of_good_and_bad_records(lines):
     read(*lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(filled() | told(), min_size=1, max_size=8))
 def test_records_of_types_with_defaults(lines):
     read(*lines)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(edges(), min_size=1, max_size=8))
 def test_edges(lines):
     read(*lines)

@@ -12,6 +12,7 @@ from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources.sources import Source
 from omnigraph.pipeline.sources.splits import Split, number_lines, plan_splits, read_blocks
+from tests.sampling import examples
 
 BOM = b"\xef\xbb\xbf"
 
@@ -54,7 +55,7 @@ DATA = st.lists(st.sampled_from([b"\n", b"\r\n", b"a", b"bcd", b"x" * 40, b" "])
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(DATA, st.integers(1, 64), st.integers(1, 64))
 @example(b"a\nb", 2, 1)
 @example(b"a\nb", 1, 64)
@@ -66,7 +67,7 @@ def test_any_split_and_block_size_gives_the_same_lines_at_the_same_offsets(data,
     assert lines_of(source, plan_splits([source], split), block) == expected(data)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=examples(50), deadline=None)
 @given(DATA, st.integers(1, 64))
 def test_splits_may_be_read_in_any_order_and_by_other_processes(data, size):
     source = source_of(data)
@@ -131,7 +132,7 @@ class TestCompressed:
         assert list(number_lines(source, [(3, "a"), (5, "b")])) == [(3, "a"), (4, "b")]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(DATA)
 def test_line_numbers_are_those_of_a_text_editor(data):
     offsets = [offset for offset, _ in expected(data)]

@@ -9,8 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from omnigraph.read.kernels import twins
+from tests.sampling import examples
 
-few = settings(deadline=None, max_examples=40)
+few = settings(deadline=None, max_examples=examples(40))
 int64 = st.integers(-(2**63), 2**63 - 1)
 
 

@@ -24,6 +24,7 @@ from tests.oracle.bound import Entity
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import RefusedError, Run
 from tests.read.space_helpers import ArrowSpace, codes_of
+from tests.sampling import examples
 
 TEXT, LIST = PropType(Scalar.STRING, True), PropType(Scalar.I32, True, is_list=True)
 I64, U64 = PropType(Scalar.I64, True), PropType(Scalar.U64, True)
@@ -136,7 +137,7 @@ def close(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.data(), plans(), spaces(), spaces(), st.none() | st.integers(-3, 3))
 def test_groups_are_those_of_the_oracle(
     data: st.DataObject, plan: ir.ReadPlan, x: ArrowSpace, y: ArrowSpace, param: int | None

@@ -22,6 +22,7 @@ from tests.opened import fresh_reader, read_with
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge
 from tests.read.queries import CATALOG, SCHEMA, Query, plain_graph
+from tests.sampling import runs_all
 from tests.stored import fill
 
 QUERIES = 60
@@ -81,7 +82,7 @@ def check(graph: Graph, plain: Any, text: str, plan: ReadPlan) -> None:
         assert not Counter(actual) - everything, text
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(12 if runs_all() else 5))
 def test_engine_agrees_with_the_oracle(tmp_path, seed):
     rng = random.Random(seed)
     plain = plain_graph(rng)
@@ -92,7 +93,7 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
 
 
 @pytest.mark.parametrize(("mode", "few"), [("csr", 0), ("indexed", 0), ("indexed", 1024)])
-@pytest.mark.parametrize("seed", range(200, 203))
+@pytest.mark.parametrize("seed", range(200, 203 if runs_all() else 201))
 def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, seed, mode, few):
     """Without few rows, only a key or an index can start a look-up."""
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", mode)

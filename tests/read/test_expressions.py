@@ -20,8 +20,9 @@ from omnigraph.types import INTEGER_RANGES, TEXT, PropType, Scalar, from_arrow
 from omnigraph.types.temporal import MAX_DAYS, MAX_MS, MIN_DAYS, MIN_MS
 from tests.oracle.functions import applied
 from tests.read.space_helpers import ArrowSpace, codes_of
+from tests.sampling import examples
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=examples(60), deadline=None)
 WHOLE = [PropType(scalar, nullable=True) for scalar in INTEGER_RANGES]
 I64, U64 = (PropType(scalar, nullable=True) for scalar in (Scalar.I64, Scalar.U64))
 REAL = [PropType(Scalar.F32, nullable=True), PropType(Scalar.F64, nullable=True)]

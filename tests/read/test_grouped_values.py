@@ -30,6 +30,7 @@ from tests.read.test_aggregate import (
     spaces,
     table_of,
 )
+from tests.sampling import examples
 
 BOOL, COUNT = PropType(Scalar.BOOL), PropType(Scalar.I64)
 SHAPE = ir.ObjectType((("t", TEXT), ("i", I64), ("l", LIST)))
@@ -145,7 +146,7 @@ def conditions(value: ir.ColumnValue) -> st.SearchStrategy[ir.Condition]:
     return st.sampled_from(found)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.data(), plans(), spaces(), spaces(), st.none() | st.integers(-3, 3))
 def test_groups_are_those_of_the_oracle(
     data: st.DataObject, plan: ir.ReadPlan, x: ArrowSpace, y: ArrowSpace, param: int | None

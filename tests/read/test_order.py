@@ -21,6 +21,7 @@ from tests.oracle.bound import Entity
 from tests.oracle.graph import Graph
 from tests.oracle.interpreter import Run
 from tests.read.space_helpers import ArrowSpace, codes_of
+from tests.sampling import examples
 
 TEXT = PropType(Scalar.STRING, nullable=True)
 TYPES = {
@@ -161,7 +162,7 @@ def collected(plan: Any, match: Any, slack: int, ranked: Any = None) -> Any:
     return collector.finish()
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(plans(), matches(), st.sampled_from([0, 3, 100]))
 def test_rows_come_in_the_order_of_the_oracle(plan: ir.ReadPlan, match: Any, slack: int):
     oracle = Run(plan, Graph({}, {}), PARAMS, None).ordered(rows_of(*match))[: plan.limit]
@@ -189,7 +190,7 @@ class RankedRun(Run):
 BM25 = ir.Bm25(prop("x", "t"), ir.Const("x", PropType(Scalar.STRING)))
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(st.data(), plans(BM25), matches(), st.sampled_from([0, 3, 100]))
 def test_ranked_rows_come_in_the_order_of_the_oracle(
     data: st.DataObject, plan: ir.ReadPlan, match: Any, slack: int

@@ -27,6 +27,7 @@ from tests.read.texts import (
     texts_of,
     view_of,
 )
+from tests.sampling import examples
 from tests.storage.table_places import compact
 
 VOCABULARY = [
@@ -148,7 +149,7 @@ WORD = st.sampled_from([*VOCABULARY, "State", "ARTS", "tower-of", "--", "3.14"])
 SEPARATED = st.lists(WORD, max_size=8).map(" ".join)
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=examples(200))
 @given(st.lists(SEPARATED, min_size=1, max_size=4), SEPARATED, st.integers(1, 3))
 def test_a_phrase_occurs_where_the_oracle_finds_it(texts, phrase, at_once):
     query = f'"{phrase}"'

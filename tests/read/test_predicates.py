@@ -20,12 +20,13 @@ from omnigraph.read.values.operands import OperandRows
 from omnigraph.types import INTEGER_RANGES, PropType, Scalar
 from tests.oracle.interpreter import COMPARE, _as_compared
 from tests.read.space_helpers import ArrowSpace, codes_of
+from tests.sampling import examples
 
 SCALAR_OPS = ("=", "!=", "<", "<=", ">", ">=")
 NUMERIC = [*INTEGER_RANGES, Scalar.F32, Scalar.F64]
 EDGES = [0, 1, -1, 2**24 + 1, 2**31, 2**53 - 1, 2**53, 2**53 + 1, 2**63 - 1, -(2**63), 2**64 - 1]
 # Each example looks at all pairs of its values, and there is one test for each pair of types.
-FEW = settings(max_examples=30, deadline=None)
+FEW = settings(max_examples=examples(30), deadline=None)
 TEXTS = st.text(st.sampled_from("ab%_\\.é🙂\0"), max_size=4)
 
 

@@ -17,6 +17,7 @@ from omnigraph.pipeline.sources.splits import plan_splits
 from tests.commit.synthetic import drifted
 from tests.pipeline.load_helpers import load_gathered
 from tests.pipeline.read_helpers import SCHEMA as EVERY_TYPE
+from tests.sampling import runs_all, seed
 from tests.spark.sizes import ON_EXECUTORS
 from tests.stored import read_back
 from tests.write.random_model import json_record, make_load, make_model, schema_text
@@ -247,7 +248,9 @@ REFUSED_RECORDS = {
 def test_every_broken_rule_between_rows_is_told_in_the_same_words(pair):
     graphs = pair(RULES)
     graphs.load(lines(THERE))
-    for about, (mode, records) in REFUSED.items():
+    rules = REFUSED if runs_all() else random.Random(seed()).sample(sorted(REFUSED), 5)
+    for about in rules:
+        mode, records = REFUSED[about]
         found = graphs.load(lines(records), about, mode=mode)
         assert len(found) == 3, about
 

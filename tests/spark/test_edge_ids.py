@@ -127,6 +127,7 @@ def test_both_engines_give_the_same_ids(tmp_path, spark, monkeypatch, sizes):
     assert outcomes.count(True) > 1, "an accepted load met the edges of another"
 
 
+@pytest.mark.sampled(1, every=())
 @pytest.mark.usefixtures("sizes")
 def test_a_frame_of_spark_loaded_twice(graph, spark):
     """A frame of several partitions, which is evaluated more than once."""
@@ -245,7 +246,7 @@ def test_ids_made_from_tuples_are_those_of_a_load_here(tmp_path, graph, spark, s
         assert {len(row_id) for row_id, _ in stored(graph).values()} == {28}
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("mode", ["append", "merge", "patch"])
 @pytest.mark.parametrize("way", ["load", "frame", "write"])
 def test_an_id_whose_edge_has_moved_is_not_given_again(graph, spark, sizes, mode, way):

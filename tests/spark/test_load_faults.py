@@ -128,7 +128,7 @@ def test_a_cluster_merges_and_repeats_tasks_that_died_or_are_slow(driver, place)
     check(place)
 
 
-@pytest.mark.sampled(2, every=())
+@pytest.mark.sampled(1, every=())
 @pytest.mark.parametrize("trouble", ["hold", "hold validating", "hold embedding", "hold writing"])
 def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(
     cluster, driver, place, trouble
@@ -142,7 +142,7 @@ def test_an_executor_that_dies_takes_no_row_along_and_leaves_none_twice(
     check(place)
 
 
-@pytest.mark.sampled(1, every=())
+@pytest.mark.thorough
 @pytest.mark.parametrize("trouble", ["hold", "hold validating", "hold writing"])
 @pytest.mark.parametrize("mode", ["append", "merge"])
 def test_rows_that_are_written_at_once_survive_an_executor(cluster, driver, place, mode, trouble):
@@ -225,7 +225,7 @@ with og.open(uri) as graph:
 """
 
 
-@pytest.mark.sampled(1, every=())
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_spark_here")
 @pytest.mark.parametrize(
     "point",

@@ -31,6 +31,7 @@ from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.storage.tables.transactions import Operation
 from tests.opened import row_ids
+from tests.sampling import examples
 from tests.storage.table_places import SCHEMA, compact, contents, new_table, rows
 
 
@@ -359,7 +360,9 @@ def apply(table, model, kind, value):
 
 
 @settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(40),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(steps=st.lists(STEP, max_size=8), branch=st.sampled_from([None, "b"]))
 def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, branch, tmp_path_factory):

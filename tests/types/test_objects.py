@@ -21,6 +21,7 @@ from omnigraph.types import (
     to_arrow,
     to_json,
 )
+from tests.sampling import examples
 from tests.types.stored import NULLABLE, values
 
 FIELDS = [kind for kind in NULLABLE if not kind.is_blob]
@@ -80,7 +81,7 @@ def as_json(kind: ValueType, value: Any, js_safe: bool) -> Any:
     return to_json(kind, value, js_safe)
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(st.data(), st.booleans())
 def test_objects_are_what_their_fields_are(data: st.DataObject, js_safe: bool):
     kind = data.draw(kinds())

@@ -21,6 +21,7 @@ from omnigraph.lang.query.syntax.printer import render
 from tests.lang.query.fuzz_helpers import PIECES
 from tests.lang.query.query_trees import queries
 from tests.lang.query.sources import SOURCES
+from tests.sampling import examples
 
 
 def test_the_tables_are_those_of_the_grammar():
@@ -73,7 +74,7 @@ def test_sources_without_faults_are_answered(source):
     assert made == by_lark(source)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(deadline=None, max_examples=examples(100))
 @given(queries)
 def test_any_query_is_answered(query):
     text = render(query)
@@ -83,7 +84,7 @@ def test_any_query_is_answered(query):
     assert made == by_lark(text)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(
     st.sampled_from(SOURCES),
     st.lists(

@@ -20,6 +20,7 @@ from omnigraph.errors import ParseError
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parser import parse
 from tests.lang.query.sources import FILES, READS, WRITES
+from tests.sampling import examples
 
 SOURCES = (*READS[:9], *WRITES[:4], *FILES[:3])
 """The sources of the first language."""
@@ -285,14 +286,14 @@ item_runs = runs_of("$x $x.p . , ( ) count now true 1 as asc desc contains inser
 entry_runs = runs_of('a: 1, 1 $v "s" [ ] now() insert: true: contains: where: as set , }', 6)
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=examples(600))
 @given(clause_runs)
 def test_they_agree_on_what_a_clause_is(clauses):
     text = f"query q() {{ match {{ {clauses} }} return {{ $x }} }}"
     agree(text)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(item_runs, item_runs)
 def test_they_agree_on_what_an_item_and_a_sort_key_are(items, keys):
     for tail in ("", f"order {{ {keys} }}"):
@@ -300,7 +301,7 @@ def test_they_agree_on_what_an_item_and_a_sort_key_are(items, keys):
         agree(text)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=examples(300))
 @given(entry_runs)
 def test_they_agree_on_what_an_entry_is(entries):
     for text in (
@@ -322,7 +323,7 @@ edits = st.lists(
 )
 
 
-@settings(deadline=None, max_examples=600)
+@settings(deadline=None, max_examples=examples(600))
 @given(st.sampled_from(SOURCES), edits)
 def test_they_agree_on_edited_sources(source, edits):
     tokens = TOKEN.findall(re.sub(r"//[^\n]*|/\*.*?\*/", "", source, flags=re.DOTALL)) or ["T"]

@@ -13,6 +13,7 @@ from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.query.syntax.printer import WIDTH, render
 from tests.conformance.case_files import read_yaml
 from tests.lang.query.query_trees import queries, query_files
+from tests.sampling import examples
 
 CASES = Path(__file__).parents[2] / "conformance" / "cases" / "query.yaml"
 
@@ -36,7 +37,7 @@ def test_conformance_sources_survive_the_round_trip():
     assert parsed > 0.9 * len(sources) > 100
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(queries)
 def test_any_query_survives_the_round_trip(query):
     text = render(query)

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.lang.schema.fuzz_helpers import SEEDS, WORDS, check
+from tests.sampling import examples
 
 TOKENS = re.compile(r'"[^"]*"|\w+|->|\.\.|\s+|.')
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.data())
 def test_a_source_with_tokens_changed(data):
     tokens = TOKENS.findall(data.draw(st.sampled_from(SEEDS)))

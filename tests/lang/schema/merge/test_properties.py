@@ -9,8 +9,9 @@ from omnigraph.lang.schema.merge.merge import merge_steps
 from tests.lang.schema.merge.random_schemas import changed, schemas
 from tests.lang.schema.merge.test_table import check_ids
 from tests.lang.schema.merge.three_schemas import graph, merge, mirrored
+from tests.sampling import examples
 
-FEW = settings(max_examples=60, deadline=None)
+FEW = settings(max_examples=examples(60), deadline=None)
 
 
 @st.composite
