@@ -29,8 +29,8 @@ MERGE = {
 }
 STEP_KEYS = {
     "load": {"data", "mode", "from", *WRITE},
-    "mutate": {"query", "params", *WRITE},
-    "query": {"query", "params", *READ},
+    "mutate": {"query", "text", "params", *WRITE},
+    "query": {"query", "text", "params", "as_of", *READ},
     "branch_create": {"name", "from", "actor", *JUDGED},
     "branch_delete": {"name", "actor", *JUDGED},
     "branch_list": JUDGED,

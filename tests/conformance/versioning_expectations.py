@@ -55,6 +55,9 @@ def check_failure(raised: OmniGraphError, want: Mapping[str, Any], place: str) -
         if key == "conflicts":
             got = documents(raised.details["conflicts"])
             _check_conflicts(got, value, want.get("match", "exact"), place)
+        elif key == "contains":
+            for word in value:
+                assert word.lower() in str(raised).lower(), f"{place}: {word} is not in: {raised}"
         elif key not in {"code", "match"}:
             got = raised.details.get(key)
             assert alike(got, value), f"{place}: {key} is {got!r}, not {value!r}: {raised}"

@@ -62,7 +62,8 @@ class Operations:
 
     def _mutate(self, given: Mapping[str, Any]) -> dict[str, Any]:
         options = _addressed(given, _only(given, *_WRITE))
-        done = self.graph.mutate(self.queries, given["query"], given.get("params"), **options)
+        source, name = self._queries(given)
+        done = self.graph.mutate(source, name, given.get("params"), **options)
         return {**done.to_json(), "commit": _id(done.commit)}
 
     def _apply(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -145,10 +146,14 @@ class Operations:
     # -- reads
 
     def _query(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        found = self.graph.query(
-            self.queries, given["query"], given.get("params"), **self._keywords(given)
-        )
+        options = {**self._keywords(given), **_only(given, "as_of")}
+        source, name = self._queries(given)
+        found = self.graph.query(source, name, given.get("params"), **options)
         return {"rows": found.rows, "count": found.row_count}
+
+    def _queries(self, given: Mapping[str, Any]) -> tuple[str, str | None]:
+        """The source of a step and the name of its query: its own text, or that of the fixture."""
+        return given.get("text", self.queries), given.get("query")
 
     def _entity(self, given: Mapping[str, Any]) -> dict[str, Any]:
         named = (given["kind"], given["type"], given["id"])

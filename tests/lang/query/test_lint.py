@@ -6,6 +6,7 @@ import pytest
 
 from omnigraph.lang.query.lint import lint
 from omnigraph.lang.query.plan_findings import Finding
+from omnigraph.lang.schema import compile_schema
 from tests.lang.query.schema_of_tests import catalog
 
 
@@ -270,3 +271,25 @@ def test_a_query_without_a_name_is_linted_under_none() -> None:
     report = lint(catalog(), 'delete Team where code = "a"').to_json()
     assert report["results"][0]["name"] is None
     assert "warnings" not in report["results"][0]
+
+
+def test_an_insert_that_does_not_say_since_when():
+    schema = (
+        "node P { slug: String @key  since: Date?  until: Date?  @valid(since, until) } "
+        'edge E: P -> P { since: Date? @default("2020-01-01")  until: Date?  @valid(since, until) } '
+        "edge F: P -> P { since: Date?  until: Date?  @valid(since, until) }"
+    )
+    text = """
+    query plain($s: String) { insert P { slug: $s, until: date("2020-01-01") } }
+    query dated($s: String, $t: Date) { insert P { slug: $s, since: $t } }
+    query merged($s: String) { upsert P { slug: $s } }
+    query edges($a: String) { insert E { from: $a, to: $a } insert F { from: $a, to: $a } }
+    query begun($a: String) { assert F { from: $a, to: $a } }
+    """
+    report = lint(compile_schema(schema).catalog, text)
+    assert not report.errors, [str(one.failure) for one in report.results]
+    found = [one for one in report.findings if one.code == "L208"]
+    assert [(one.type_name, one.property, one.queries) for one in found] == [
+        ("F", "since", ("edges",)),
+        ("P", "since", ("plain",)),
+    ]

@@ -18,6 +18,7 @@ PROPERTY_NEVER_UPDATED = "L201"
 INSERT_CLEARS_PROPERTY = "L202"
 SEARCH_WITHOUT_START = "L203"
 OPTIONAL_IN_VAIN = "L204"
+HOLDS_SINCE_EVER = "L208"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,7 @@ class Finding:
 def plan_findings(catalog: Catalog, plans: list[ir.Plan]) -> list[Finding]:
     """All findings in the valid plans of a source, by severity, type, property and message."""
     found = [*_never_updated(catalog, plans), *_cleared(catalog, plans)]
+    found += _hold_since_ever(catalog, plans)
     for plan in plans:
         found += _searches_without_start(plan)
         found += _optional_in_vain(plan)
@@ -97,6 +99,32 @@ def _never_updated(catalog: Catalog, plans: list[ir.Plan]) -> Iterator[Finding]:
                 yield Finding(
                     "warning", PROPERTY_NEVER_UPDATED, message, type_name, prop.name, queries
                 )
+
+
+def _hold_since_ever(catalog: Catalog, plans: list[ir.Plan]) -> Iterator[Finding]:
+    """L208: an `insert` that does not say since when what it inserts holds."""
+    queries: dict[tuple[str, str, str], set[str]] = {}
+    for plan in plans:
+        for statement in plan.statements if isinstance(plan, ir.MutationPlan) else ():
+            if not isinstance(statement, ir.Insert) or statement.is_upsert:
+                continue
+            entity = catalog.entity(f"{statement.kind}:{statement.type_name}")
+            if entity.period is None or entity.period.since in entity.defaults:
+                continue
+            since = entity.period.since
+            if since not in {one.property for one in statement.assignments}:
+                key = entity.table_key, entity.name, since
+                queries.setdefault(key, set()).add(_name(plan))
+    for (_, type_name, since), names in queries.items():
+        yield Finding(
+            "warning",
+            HOLDS_SINCE_EVER,
+            f"insert leaves out {type_name}.{since}: what it inserts holds since ever; assign it, or "
+            "`assert` what begins now",
+            type_name,
+            since,
+            tuple(sorted(names)),
+        )
 
 
 def _cleared(catalog: Catalog, plans: list[ir.Plan]) -> Iterator[Finding]:
