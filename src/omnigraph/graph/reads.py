@@ -1,9 +1,10 @@
-"""`graph.query`, `graph.explain` and `graph.profile`: from a source and a target to an answer."""
+"""`graph.query`, `graph.frame`, `graph.explain` and `graph.profile`: from a source and a target to an answer."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,9 +27,13 @@ from omnigraph.read.output.query_result import Nodes, QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from omnigraph.read.execute import ReadAnswer
     from omnigraph.read.explain import Explanation
     from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.view.view import View
+    from omnigraph.runner.executors import EngineName
 
 Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
@@ -43,17 +48,59 @@ def query(
     target: Target,
     profile: Profile | None = None,
     limits: ReadLimits = NO_LIMITS,
+    engine: EngineName = "auto",
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
+    on_spark = _is_on_spark(engine)
 
     def fits(_: object, __: object, main: Catalog) -> bool:
         return _plan(access.state, main, source, chosen) is not None
 
     with TURNS.reading(), advised_to_merge(access, target.branch or MAIN, fits):
         return retry_if_remade(
-            target, lambda: _query(access, source, chosen, given, target, profile, limits)
+            target,
+            lambda: _query(
+                access, source, chosen, given, target, profile, limits, on_spark=on_spark
+            ),
         )
+
+
+def _is_on_spark(engine: EngineName) -> bool:
+    """Say whether an engine is Spark; it is started now, so that a problem is told before any work."""
+    from omnigraph.runner.executors import ENGINES
+
+    if engine not in ENGINES:
+        raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
+    if engine != "spark":
+        return False
+    from omnigraph.runner.session import spark_session
+
+    spark_session()
+    return True
+
+
+def query_frame(
+    access: Access, source: str | Path, name: Name, params: Params, target: Target
+) -> DataFrame:
+    """Return the rows of a read as a frame of the running Spark session. Nothing runs before it is used."""
+    from omnigraph.runner.session import spark_session, usable_session
+
+    session = usable_session(spark_session())
+    chosen, given = named_or_given(name, params)
+    state = access.state
+
+    def made() -> DataFrame:
+        from omnigraph.spark.queries.answer import Compiled
+
+        snapshot, catalog = resolve(state, target)
+        plan = _plan(state, catalog, source, chosen)
+        view = state.reader.view(snapshot, catalog)
+        values = _bind_values(plan, given)
+        return Compiled(session, view, plan, values, state.embedder).frame()
+
+    with TURNS.reading():
+        return retry_if_remade(target, made)
 
 
 def retry_if_remade(target: Target, read: Callable[[], Answer]) -> Answer:
@@ -76,6 +123,8 @@ def _query(
     target: Target,
     profile: Profile | None,
     limits: ReadLimits,
+    *,
+    on_spark: bool = False,
 ) -> QueryResult:
     """Resolve the snapshot, compile the query, run it; measure each phase if a profile is given."""
     state = access.state
@@ -88,7 +137,12 @@ def _query(
 
     with timed(profile, "run") as phase:
         view = state.reader.view(snapshot, catalog)
-        answer = run_within(view, plan, values, limits, embedder=state.embedder, profile=profile)
+        if on_spark:
+            answer = _run_on_spark(state, view, plan, values, limits)
+        else:
+            answer = run_within(
+                view, plan, values, limits, embedder=state.embedder, profile=profile
+            )
         phase.rows = answer.table.num_rows
 
     def find_graph(nodes: Nodes | None) -> dict[str, Any]:
@@ -111,6 +165,17 @@ def _query(
         total_rows=answer.total_rows,
         find_graph=find_graph,
     )
+
+
+def _run_on_spark(
+    state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any], limits: ReadLimits
+) -> ReadAnswer:
+    from omnigraph.runner.session import spark_session
+    from omnigraph.runner.spark_runner import working_session
+    from omnigraph.spark.queries.answer import Compiled
+
+    session = working_session(spark_session())
+    return Compiled(session, view, plan, values, state.embedder).answer(limits)
 
 
 PICTURE_ROWS = 100_000
@@ -185,21 +250,40 @@ def profile_query(
 
 
 def explain_query(
-    state: GraphState, source: str | Path, name: Name, params: Params, target: Target
+    state: GraphState,
+    source: str | Path,
+    name: Name,
+    params: Params,
+    target: Target,
+    engine: EngineName = "auto",
 ) -> Explanation:
-    """Describe a read. Parameters may be left out, and are checked if they are given."""
+    """Describe a read. Parameters may be left out, and are checked if they are given; Spark needs them."""
     from omnigraph.read.explain import explain
 
     chosen, given = named_or_given(name, params)
+    on_spark = _is_on_spark(engine)
 
     def describe() -> Explanation:
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
-        is_known = given is not None or not plan.params
+        is_known = given is not None or not plan.params or on_spark
         values = _bind_values(plan, given) if is_known else None
-        return explain(state.reader.view(snapshot, catalog), plan, target, values)
+        view = state.reader.view(snapshot, catalog)
+        local = explain(view, plan, target, values)
+        if not on_spark or values is None:
+            return local
+        return replace(local, spark_plan=_spark_plan(state, view, plan, values))
 
     return retry_if_remade(target, describe)
+
+
+def _spark_plan(state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any]) -> str:
+    from omnigraph.runner.session import spark_session
+    from omnigraph.runner.spark_runner import working_session
+    from omnigraph.spark.queries.answer import Compiled
+
+    session = working_session(spark_session())
+    return Compiled(session, view, plan, values, state.embedder).plan_text()
 
 
 def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:

@@ -33,6 +33,7 @@ from omnigraph.read.limits import NO_LIMITS, ReadLimits
 # Writes import what they need inside their methods, so that a process that only reads stays light.
 if TYPE_CHECKING:
     import networkx as nx
+    from pyspark.sql import DataFrame
 
     from omnigraph.changes.change_filter import Kind
     from omnigraph.changes.diff_result import DiffResult
@@ -125,6 +126,7 @@ class Session:
         timeout: Timeout = None,
         cancel: Cancel | None = None,
         limits: ReadLimits = NO_LIMITS,
+        engine: EngineName = "auto",
         **target: Unpack[TargetKeywords],
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
@@ -136,13 +138,37 @@ class Session:
         ``og.at``, a ``Snapshot``, a commit or a ``datetime``. After ``timeout``, seconds or a ``timedelta``, the query is stopped with a
         ``ResourceLimit``; ``cancel`` is a token by which another thread can stop it. Every call that may
         read much takes these two. ``limits``, an ``og.ReadLimits``, bound the answer: without them it has every
-        row, however many there are.
+        row, however many there are. With ``engine="spark"`` executors of Spark answer, for graphs that one machine
+        cannot hold: the rows are the same, and a form that needs rounds, such as an open bound, is refused.
         """
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
             return reads.query(
-                self._access, source, name, params, wanted, limits=check_limits(limits)
+                self._access,
+                source,
+                name,
+                params,
+                wanted,
+                limits=check_limits(limits),
+                engine=engine,
             )
+
+    def frame(
+        self,
+        source: str | Path,
+        name: str | Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        **target: Unpack[TargetKeywords],
+    ) -> DataFrame:
+        """Return the rows of a read query as a lazy DataFrame of the running Spark session.
+
+        The arguments are those of ``query``. The snapshot is pinned now, and the rows are computed whenever the
+        frame is used; if cleanup removed the snapshot by then, that job fails with ``history_reclaimed`` in its
+        message. Without a running session one is started. Forms that need rounds are refused, as for
+        ``engine="spark"``.
+        """
+        wanted = self._access.reading(**target)
+        return reads.query_frame(self._access, source, name, params, wanted)
 
     def explain(
         self,
@@ -152,12 +178,16 @@ class Session:
         *,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
+        engine: EngineName = "auto",
         **target: Unpack[TargetKeywords],
     ) -> Explanation:
-        """Describe what ``query`` would do: the plan, the tables it reads, and their indexes."""
+        """Describe what ``query`` would do: the plan, the tables it reads, and their indexes.
+
+        With ``engine="spark"`` also the plan of Spark, for which all parameters are needed.
+        """
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
-            return reads.explain_query(self._state, source, name, params, wanted)
+            return reads.explain_query(self._state, source, name, params, wanted, engine)
 
     def profile(
         self,

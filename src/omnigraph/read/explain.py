@@ -93,7 +93,7 @@ class Explanation(Shown):
     the steps of the match in the order in which they will run. It is None where that cannot be told yet, and
     ``order_unknown`` says why: parameters are missing, the graph is not in memory, look-ups come first, or the
     answer is ranked. Where the order is known, ``summed_away`` names the variables of which no row is listed: their
-    neighbours stand for so many rows more.
+    neighbours stand for so many rows more. ``spark_plan`` is the plan of Spark, if that engine was asked for.
     """
 
     query_name: str | None
@@ -104,6 +104,7 @@ class Explanation(Shown):
     order: tuple[OrderedStep, ...] | None = None
     order_unknown: str | None = None
     summed_away: tuple[str, ...] | None = None
+    spark_plan: str | None = None
 
     @property
     def text(self) -> str:
@@ -122,6 +123,8 @@ class Explanation(Shown):
             order = [f"order: not known yet, {self.order_unknown}"]
         if self.summed_away:
             order.append(f"summed away: {', '.join(f'${name}' for name in self.summed_away)}")
+        if self.spark_plan is not None:
+            return ["on Spark:", *self.spark_plan.rstrip().split("\n")]
         return [*order, f"path: {self.path}"]
 
     def to_json(self) -> dict[str, Any]:
@@ -138,6 +141,7 @@ class Explanation(Shown):
             "order_unknown": self.order_unknown,
             "summed_away": None if self.summed_away is None else list(self.summed_away),
             "path": self.path,
+            **({} if self.spark_plan is None else {"spark_plan": self.spark_plan}),
         }
 
     def _panel(self) -> Panel:

@@ -82,13 +82,22 @@ def kept_frame(data: DataFrame) -> DataFrame:
     are made from each other, each query would take longer than the one before. Rows that an
     executor loses are computed again, as for any cached frame.
     """
+    return leaf_frame(data).persist()
+
+
+def leaf_frame(data: DataFrame) -> DataFrame:
+    """Return the frame as a single leaf, of which Spark does not know how large it is.
+
+    Spark takes what `mapInArrow` gives for as small as what it was given, and would send a whole table to
+    every executor. Of a leaf it finds the size out while it runs. Nothing runs here.
+    """
     from pyspark.sql import DataFrame as Frames
 
     session: Any = data.sparkSession
     java: Any = data._jdf  # noqa: SLF001
     rows = java.queryExecution().toRdd()
     leaf = session._jsparkSession.internalCreateDataFrame(rows, java.schema(), False)  # noqa: SLF001
-    return Frames(leaf, session).persist()
+    return Frames(leaf, session)
 
 
 def task_frame(

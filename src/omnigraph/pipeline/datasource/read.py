@@ -5,9 +5,9 @@ A `PinnedSource` is pickled to worker processes, which open nothing but the tabl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
@@ -54,17 +54,23 @@ class SourceColumn:
 
 @dataclass(frozen=True, slots=True)
 class RowFilter:
-    """The filter of a read: conditions for Lance, and comparisons to make on its batches."""
+    """The filter of a read: conditions for Lance, and others that are judged on its batches."""
 
     pushed: tuple[Condition, ...] = ()
-    checked: tuple[ir.Compare, ...] = ()
+    checked: tuple[ir.Condition, ...] = ()
     params: Mapping[str, Any] = field(default_factory=dict)
     never: bool = False
 
     def names(self) -> list[str]:
-        """Return the columns that the comparisons need."""
-        sides = (side for compare in self.checked for side in (compare.left, compare.right))
-        return [side.property for side in sides if isinstance(side, ir.PropertyOf)]
+        """Return the columns that the conditions need."""
+        found: dict[str, None] = {}
+        waiting: list[ir.Output | ir.Condition] = [*self.checked]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, ir.PropertyOf):
+                found[one.property] = None
+            waiting += ir.parts_of(one)
+        return list(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +100,21 @@ def pin_source(
     from omnigraph.read.view.view import Reader
 
     pinned = Reader(workspace).view(snapshot, catalog).table(entity)
-    columns = _columns(pinned, options.ends)
-    where = RowFilter()
+    source = source_of(pinned, snapshot.graph_commit_id, options.ends)
     if options.filter is not None:
-        where = _row_filter(entity, columns, options.filter)
-    source = PinnedSource(
-        pinned.table.ref, entity.name, snapshot.graph_commit_id, tuple(columns), where
-    )
+        compares = _compiled(entity, source.columns, options.filter)
+        params = {ir.NOW_PARAM: now_us() // 1000}
+        source = replace(source, where=row_filter(source.columns, compares, params))
     if options.columns is not None:
         source.select(options.columns)
     return source
+
+
+def source_of(pinned: PinnedTable, graph_commit_id: str, ends: EndOptions) -> PinnedSource:
+    """Return all rows of a table as a snapshot pins it."""
+    entity = pinned.entity
+    columns = tuple(_columns(pinned, ends))
+    return PinnedSource(pinned.table.ref, entity.name, graph_commit_id, columns, RowFilter())
 
 
 def _columns(pinned: PinnedTable, ends: EndOptions) -> list[SourceColumn]:
@@ -126,22 +137,34 @@ def _property_column(prop: Property, stored: str | None, table: Table) -> Source
 # ------------------------------------------------------------------ the filter
 
 
-def _row_filter(entity: Entity, columns: Sequence[SourceColumn], text: str) -> RowFilter:
+def _compiled(entity: Entity, columns: Sequence[SourceColumn], text: str) -> Sequence[ir.Compare]:
     from omnigraph.lang.query.check.check import compile_filter
 
     properties = {
         column.name: entity.properties.get(column.name) or Property(column.name, TEXT, 0)
         for column in columns
     }
+    return compile_filter(entity.name, properties, text)
+
+
+def row_filter(
+    columns: Sequence[SourceColumn],
+    conditions: Iterable[ir.Condition],
+    params: Mapping[str, Any],
+) -> RowFilter:
+    """Return conditions on one variable, all to be satisfied, as a filter.
+
+    The variable's properties are columns of the source. What Lance can test it is given, with scalar indexes
+    in use; the rest is tested on its batches.
+    """
     stored = {column.name: column.stored for column in columns}
-    params = {ir.NOW_PARAM: now_us() // 1000}
     pushed: list[Condition] = []
-    checked: list[ir.Compare] = []
+    checked: list[ir.Condition] = []
     never = False
-    for compare in compile_filter(entity.name, properties, text):
-        condition = _condition(compare, params)
+    for one in conditions:
+        condition = _condition(one, params)
         if condition is None:
-            checked.append(compare)
+            checked.append(one)
             continue
         column = stored[condition.column]
         if column is None:
@@ -151,8 +174,10 @@ def _row_filter(entity: Entity, columns: Sequence[SourceColumn], text: str) -> R
     return RowFilter(tuple(pushed), tuple(checked), params, never)
 
 
-def _condition(compare: ir.Compare, params: Mapping[str, Any]) -> Condition | None:
-    """Return the comparison as a condition for Lance; None if it is not property against value."""
+def _condition(compare: ir.Condition, params: Mapping[str, Any]) -> Condition | None:
+    """Return a comparison as a condition for Lance; None if it is not property against value."""
+    if not isinstance(compare, ir.Compare):
+        return None
     left, op, right = compare.left, compare.op, compare.right
     if not isinstance(left, ir.PropertyOf) and op in MIRRORED:
         left, op, right = right, MIRRORED[op], left

@@ -1,0 +1,109 @@
+"""From a checked plan to a frame of Spark, and from the frame to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from omnigraph.embeddings.embedder import Embedder
+from omnigraph.lang.query import ir
+from omnigraph.read.execute import ReadAnswer
+from omnigraph.read.limits import ReadLimits
+from omnigraph.read.match.pattern import pattern_of
+from omnigraph.read.output.window import Window
+from omnigraph.read.search.ranking import checked_k
+from omnigraph.read.view.view import View
+from omnigraph.runner.spark_errors import spark_errors
+from omnigraph.spark.queries.fields import Names
+from omnigraph.spark.queries.grouped import grouped
+from omnigraph.spark.queries.listed import listed
+from omnigraph.spark.queries.output import Output, finished
+from omnigraph.spark.queries.refused import refuse
+from omnigraph.spark.queries.relations import Relations
+from omnigraph.spark.queries.rows import Job
+from omnigraph.spark.queries.tables import Tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+class Compiled:
+    """A plan on one snapshot, as frames of a session. Nothing runs until rows are asked for."""
+
+    def __init__(
+        self,
+        session: SparkSession,
+        view: View,
+        plan: ir.ReadPlan,
+        params: Mapping[str, Any],
+        embedder: Embedder | None = None,
+    ) -> None:
+        refuse(plan)
+        self._plan = plan
+        self._window = Window.of(plan, params)
+        if isinstance(plan.ranking, ir.Rrf):
+            checked_k(plan.ranking, params)
+        tables = Tables(session, view, params)
+        names = Names("c")
+        self._job = Job(
+            session, view, params, names, tables, Relations(tables), _source_frame, embedder
+        )
+        with spark_errors(), view.reading():
+            self._output = _output(self._job, plan)
+
+    def frame(self) -> DataFrame:
+        """The rows, in order, under the names of the plan's columns."""
+        with spark_errors():
+            return self._named(None)
+
+    def _named(self, most: int | None) -> DataFrame:
+        frame = finished(self._job, self._plan, self._output, most=most)
+        return frame.toDF(*(column.name for column in self._plan.columns))
+
+    def answer(self, limits: ReadLimits) -> ReadAnswer:
+        """The rows as far as the limits let them through."""
+        total = None
+        with spark_errors():
+            if limits.counts_rows:
+                total = self._window.rows_of(self._output.frame.count())
+                limits.check_rows(total)
+            table = self._named(limits.shown(self._window.limit)).toArrow()
+        answer = as_planned(table, self._plan)
+        limits.check_bytes(answer.nbytes)
+        return ReadAnswer(answer, total if limits.max_rows is not None else None)
+
+    def plan_text(self) -> str:
+        """The plan of Spark, as it stands before anything runs."""
+        with spark_errors():
+            java: Any = self.frame()._jdf  # noqa: SLF001
+            return str(java.queryExecution().simpleString())
+
+
+def _output(job: Job, plan: ir.ReadPlan, *, in_order: bool = False) -> Output:
+    pattern = pattern_of(plan.steps)
+    if plan.is_aggregate or plan.distinct:
+        return grouped(job, plan, pattern)
+    return listed(job, plan, pattern, in_order=in_order)
+
+
+def _source_frame(job: Job, plan: ir.ReadPlan, position: str | None) -> DataFrame:
+    """The rows of a query that is a source; what its limit keeps is decided by its order."""
+    if isinstance(plan.ranking, ir.Rrf):
+        checked_k(plan.ranking, job.params)
+    in_order = position is not None or plan.limit is not None or plan.offset is not None
+    output = _output(job, plan, in_order=in_order)
+    if in_order:
+        output = Output(output.frame, output.order, is_ordered=True)
+    return finished(job, plan, output, position)
+
+
+def as_planned(table: pa.Table, plan: ir.ReadPlan) -> pa.Table:
+    """The rows that Spark gave, in the types of the plan."""
+    arrays = []
+    fields = [pa.field(column.name, column.type.arrow_type()) for column in plan.columns]
+    for at, field in enumerate(fields):
+        values = table.column(at)
+        arrays.append(values if values.type == field.type else values.cast(field.type))
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields))

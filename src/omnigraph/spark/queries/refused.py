@@ -1,0 +1,101 @@
+"""What a query may not ask for on Spark, told by name before a job starts.
+
+These forms need as many rounds as the data says, while a DataFrame is made before anything runs
+(query-extensions.md, E46).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from omnigraph.errors import BadRequest
+from omnigraph.lang.query import ir
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A form that stays local: its name, an example, and what to do instead."""
+
+    form: str
+    example: str
+    instead: str
+
+
+OPEN_BOUND = Refusal("an open bound", "$a knows{1,} $b", "give the bound a last hop")
+BY = Refusal("`by`", "$a $p:road by km $b", "run the query locally")
+NODES = Refusal(
+    "`nodes`", "nodes($p)", "return `length($p)` and the ends, or run the query locally"
+)
+EDGES = Refusal(
+    "`edges`", "edges($p)", "use an edge variable for each hop, or run the query locally"
+)
+PATH = Refusal(
+    "a bare path", "return { $p }", "return `length($p)` and the ends, or run the query locally"
+)
+
+REFUSED = (OPEN_BOUND, BY, NODES, EDGES, PATH)
+"""All of them; the documentation has the same table."""
+
+
+def refuse(plan: ir.ReadPlan) -> None:
+    """Raise for the first form of a plan that Spark does not answer."""
+    for one in _in_plan(plan):
+        called = "the query" if plan.name is None else f"query `{plan.name}`"
+        raise BadRequest(
+            f"{called} uses {one.form} ({one.example}), which is not answered on Spark; "
+            f"{one.instead}",
+            form=one.form.strip("`"),
+            engine="spark",
+        )
+
+
+def _in_plan(plan: ir.ReadPlan) -> Iterator[Refusal]:
+    yield from _in_steps(plan.steps)
+    for column in plan.columns:
+        if isinstance(column.expr, ir.PathValue) and column.expr.what == "path":
+            yield PATH
+        yield from _in_tree(column.expr)
+    for key in plan.order:
+        if key.expr is not None:
+            yield from _in_tree(key.expr)
+
+
+def _in_steps(steps: Iterable[ir.Step]) -> Iterator[Refusal]:
+    for step in steps:
+        match step:
+            case ir.Expand():
+                if step.weight is not None:
+                    yield BY
+                elif step.max_hops is None:
+                    yield OPEN_BOUND
+                yield from _in_trees(step.dst_filters)
+            case ir.NodeScan():
+                yield from _in_trees(step.filters)
+            case ir.Rows():
+                yield from _in_plan(step.plan)
+            case ir.Filter():
+                yield from _in_tree(step.predicate)
+            case ir.SemiJoin() | ir.AntiJoin() | ir.LeftJoin():
+                yield from _in_steps(step.inner)
+            case _:
+                pass
+
+
+def _in_trees(trees: Iterable[ir.Condition]) -> Iterator[Refusal]:
+    for tree in trees:
+        yield from _in_tree(tree)
+
+
+def _in_tree(tree: ir.Output | ir.Condition) -> Iterator[Refusal]:
+    if isinstance(tree, ir.PathValue):
+        if tree.what == "nodes":
+            yield NODES
+        elif tree.what == "edges":
+            yield EDGES
+        elif tree.what == "cost":
+            yield BY
+    if isinstance(tree, ir.Exists):
+        yield from _in_steps(tree.inner)
+    for part in ir.parts_of(tree):
+        yield from _in_tree(part)
