@@ -171,10 +171,9 @@ def _run_on_spark(
     state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any], limits: ReadLimits
 ) -> ReadAnswer:
     from omnigraph.runner.session import spark_session
-    from omnigraph.runner.spark_runner import working_session
-    from omnigraph.spark.queries.answer import Compiled
+    from omnigraph.spark.queries.answer import Compiled, query_session
 
-    session = working_session(spark_session())
+    session = query_session(spark_session(), view, plan)
     return Compiled(session, view, plan, values, state.embedder).answer(limits)
 
 
@@ -279,10 +278,9 @@ def explain_query(
 
 def _spark_plan(state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any]) -> str:
     from omnigraph.runner.session import spark_session
-    from omnigraph.runner.spark_runner import working_session
-    from omnigraph.spark.queries.answer import Compiled
+    from omnigraph.spark.queries.answer import Compiled, query_session
 
-    session = working_session(spark_session())
+    session = query_session(spark_session(), view, plan)
     return Compiled(session, view, plan, values, state.embedder).plan_text()
 
 

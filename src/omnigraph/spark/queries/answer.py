@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+import uuid
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
+from omnigraph.cancel import interruptible
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.query import ir
 from omnigraph.read.execute import ReadAnswer
 from omnigraph.read.limits import ReadLimits
+from omnigraph.read.match.lookups.outline import outline_of
 from omnigraph.read.match.pattern import pattern_of
 from omnigraph.read.output.window import Window
 from omnigraph.read.search.ranking import checked_k
 from omnigraph.read.view.view import View
 from omnigraph.runner.spark_errors import spark_errors
+from omnigraph.runner.spark_runner import working_session
 from omnigraph.spark.queries.fields import Names
 from omnigraph.spark.queries.grouped import grouped
 from omnigraph.spark.queries.listed import listed
@@ -27,6 +31,25 @@ from omnigraph.spark.queries.tables import Tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+
+T = TypeVar("T")
+
+ROWS_PER_PARTITION = 20_000
+"""A shuffle of few rows has few partitions: each costs a task."""
+
+
+def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> SparkSession:
+    """A session of its own for one query, with as many partitions as the tables that it reads are worth."""
+    own = working_session(session)
+    outline = outline_of(plan)
+    catalog = view.catalog
+    read = [*(catalog.nodes[name] for name in outline.node_types)]
+    rows = sum(view.table(one).row_count for one in read)
+    rows += sum(view.table(catalog.edges[name]).row_count for name in outline.edge_types)
+    most = int(own.conf.get("spark.sql.shuffle.partitions") or 200)
+    own.conf.set("spark.sql.shuffle.partitions", str(min(most, 1 + rows // ROWS_PER_PARTITION)))
+    return own
 
 
 class Compiled:
@@ -67,12 +90,26 @@ class Compiled:
         total = None
         with spark_errors():
             if limits.counts_rows:
-                total = self._window.rows_of(self._output.frame.count())
+                total = self._window.rows_of(self._run(self._output.frame.count))
                 limits.check_rows(total)
-            table = self._named(limits.shown(self._window.limit)).toArrow()
+            table = self._run(self._named(limits.shown(self._window.limit)).toArrow)
         answer = as_planned(table, self._plan)
         limits.check_bytes(answer.nbytes)
         return ReadAnswer(answer, total if limits.max_rows is not None else None)
+
+    def _run(self, job: Callable[[], T]) -> T:
+        """Run a job of Spark, and stop it when the read should stop."""
+        context: Any = self._job.session.sparkContext
+        tag = f"omnigraph-{uuid.uuid4().hex}"
+
+        def tagged() -> T:
+            context.addJobTag(tag)
+            try:
+                return job()
+            finally:
+                context.removeJobTag(tag)
+
+        return interruptible(tagged, lambda: context.cancelJobsWithTag(tag))
 
     def plan_text(self) -> str:
         """The plan of Spark, as it stands before anything runs."""

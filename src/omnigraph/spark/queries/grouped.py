@@ -21,10 +21,10 @@ from omnigraph.spark.columns import arrow_schema
 from omnigraph.spark.queries.blocks import with_marks
 from omnigraph.spark.queries.fields import ID, Field, Tree, plain
 from omnigraph.spark.queries.matching import solve
-from omnigraph.spark.queries.needs import ids, read_by
+from omnigraph.spark.queries.needs import read_by
 from omnigraph.spark.queries.output import Output, ascending, entity_id, place_of, with_columns
 from omnigraph.spark.queries.rows import Job, N, Rows, filtered
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import TEXT, PropType, Scalar
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -74,11 +74,6 @@ class _Grouping:
         for one in self.aggregates:
             if one.arg is not None and self._is_of_rows(one):
                 wanted |= read_by(one.arg, self.pattern)
-        for field in list(wanted):
-            if field.what == ID:
-                wanted |= (
-                    set(ids(self.pattern, [field.var])) if one_of(self.pattern, field) else set()
-                )
         return wanted
 
     def _is_of_rows(self, one: ir.Aggregate) -> bool:
@@ -148,7 +143,7 @@ class _Grouping:
         for number, one in enumerate(self.aggregates):
             name = job.names.of(Field(AGGREGATES, str(number)))
             columns.append(self._column(number, one, weight).alias(name))
-            if self._may_overflow(one, is_weighted=is_weighted):
+            if self._may_overflow(one):
                 checks[name] = one
         found = frame.groupBy(*by).agg(*columns)
         return _checked(found, checks) if checks else found
@@ -184,14 +179,9 @@ class _Grouping:
         kind = getattr(one.arg, "type", None)
         return not isinstance(kind, PropType) or kind.scalar not in _SHORT
 
-    def _may_overflow(self, one: ir.Aggregate, *, is_weighted: bool) -> bool:  # noqa: ARG002
+    def _may_overflow(self, one: ir.Aggregate) -> bool:
         is_whole = isinstance(one.type, PropType) and one.type.is_integer
         return one.function == "sum" and is_whole and self._is_wide(one)
-
-
-def one_of(pattern: Pattern, field: Field) -> bool:
-    """Whether a field identifies a variable of the pattern."""
-    return field.var in pattern.nodes
 
 
 def _collected(one: ir.Aggregate, value: Column, identity: Column, weight: Column) -> Column:
@@ -210,8 +200,6 @@ def _collected(one: ir.Aggregate, value: Column, identity: Column, weight: Colum
 
 
 def _scalar(kind: ir.ValueType) -> PropType:
-    from omnigraph.types import TEXT
-
     return kind if isinstance(kind, PropType) else TEXT
 
 

@@ -36,8 +36,16 @@ _MAX_LONG = 2**63 - 1
 def satisfied(
     condition: ir.Condition, column_of: ColumnOf, params: Mapping[str, Any]
 ) -> Column | None:
-    """A plain condition as a column that is true or false; None if Spark's rules differ from ours."""
-    return _Native(column_of, params).condition(condition)
+    """A plain condition as a column to filter by; None if Spark's rules differ from ours.
+
+    It is true, or else false or null, which a filter takes for the same: Spark joins by a bare equality only.
+    """
+    native = _Native(column_of, params)
+    return (
+        native.compare(condition)
+        if isinstance(condition, ir.Compare)
+        else native.condition(condition)
+    )
 
 
 class _Native:
@@ -69,14 +77,15 @@ class _Native:
             case ir.IsTrue(ir.Truth(part)):
                 return self.condition(part)
             case ir.Compare():
-                return self._compare(condition)
+                held = self.compare(condition)
+                return None if held is None else F.coalesce(held, F.lit(False))
             case _:
                 return None
 
     def _read(self, read: ir.PropertyOf) -> Column:
         return self._column_of(Field(read.var, read.property))
 
-    def _compare(self, compare: ir.Compare) -> Column | None:
+    def compare(self, compare: ir.Compare) -> Column | None:
         from pyspark.sql import functions as F  # noqa: N812
 
         left, right = compare.left, compare.right
@@ -99,7 +108,7 @@ class _Native:
             held = _by_ieee(compare.op, one, two)
         else:
             held = _COMPARE[compare.op](one, two)
-        return F.coalesce(held, F.lit(False))
+        return held
 
     def _operand(self, operand: ir.Expr) -> Column | None:
         """A column, or a value that Spark has exactly."""
