@@ -1,0 +1,224 @@
+"""Queries on Spark answer as the local engine does, or are refused by name."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+import omnigraph as og
+from omnigraph.errors import BadRequest
+from omnigraph.spark.queries.refused import REFUSED
+from tests.conformance.executors import environment
+from tests.read.extended_queries import SCHEMA as EXTENDED
+from tests.read.extended_queries import made, plain_graph
+from tests.sampling import runs_all, seed
+from tests.spark.query_helpers import graph_of, judged, plan_of, read_cases
+from tests.stored import fill
+
+pytestmark = pytest.mark.usefixtures("spark")
+
+DOCS = Path(__file__).parents[2] / "docs" / "user" / "spark.md"
+EVERY = 1 if runs_all() else 12
+"""In the suite one case of so many is asked."""
+
+SCHEMA = """
+node Person { name: String @key  city: String?  age: I32?  pay: I64? }
+edge Knows: Person -> Person { since: I32? }
+"""
+PEOPLE = {
+    "ann": ("Oslo", 30, 10),
+    "bob": ("Rome", 40, None),
+    "cy": ("Oslo", None, 30),
+    "di": (None, 20, 5),
+}
+EDGES = [("ann", "bob"), ("ann", "bob"), ("ann", "cy"), ("bob", "cy"), ("cy", "di"), ("di", "di")]
+
+
+def filled(path):
+    graph = og.init(path, SCHEMA)
+    graph.load(
+        [
+            *(
+                {"type": "Person", "data": {"name": name, "city": city, "age": age, "pay": pay}}
+                for name, (city, age, pay) in PEOPLE.items()
+            ),
+            *({"edge": "Knows", "from": a, "to": b, "data": {"since": 1}} for a, b in EDGES),
+        ]
+    )
+    return graph
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory, spark):
+    with filled(tmp_path_factory.mktemp("people") / "g") as graph:
+        yield graph
+
+
+def rows(frame):
+    return [row.asDict(recursive=True) for row in frame.collect()]
+
+
+# ------------------------------------------------------------------ both engines
+
+
+def test_the_conformance_cases_of_reads():
+    cases = read_cases()
+    random.Random(seed()).shuffle(cases)
+    found, faults = Counter(), []
+    for case in cases[::EVERY]:
+        graph, body = graph_of(case), case.body
+        if plan_of(graph, body["query"], body.get("name")) is None:
+            continue
+        with environment(body.get("env") or {}):
+            try:
+                found[judged(graph, body["query"], body.get("name"), body.get("params"))] += 1
+            except AssertionError as fault:
+                faults.append(f"{case}: {fault}")
+    assert not faults, "\n".join(faults)
+    assert found["equal"] > 10 * found["refused"] > -1
+    assert found["equal"] >= 250 // EVERY
+
+
+@pytest.mark.parametrize("patterns", [False, True])
+def test_random_queries(tmp_path, patterns):
+    rng = random.Random(f"{seed()} {patterns}")
+    forms: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    with og.init(tmp_path / "g", EXTENDED) as graph:
+        fill(graph, plain_graph(rng))
+        wanted = 150 if runs_all() else 8
+        while found.total() < wanted:
+            text, params = made(rng, forms, patterns=patterns)
+            if plan_of(graph, text, None) is not None:
+                found[judged(graph, text, None, params)] += 1
+    assert found["equal"] > found["refused"]
+
+
+QUESTIONS = [
+    "match { $a: Person  $a knows $b  $b knows $c } return { $a.name, count(*) as n } order { n desc }",
+    "match { $a: Person  not { $a knows $b } } return { count(*) as n }",
+    "match { $a: Person  optional { $a knows $b  $b.age > 30 } } return { $a.name, $b.name } order { $a.name }",
+    "match { $a knows{1,3} $b } return { $a.name, $b.name } order { $a.name }",
+    "match { $a $p:knows{2,3} $b } return { $a, $b, length($p) as n } order { $a }",
+    "match { $a: Person } return { $a.city, sum($a.pay) as s, collect($a.name) as names } order { $a.city }",
+]
+
+
+@pytest.mark.parametrize("text", QUESTIONS)
+def test_small_questions(people, text):
+    assert judged(people, text) == "equal"
+
+
+def test_a_two_hop_count_by_hand(people):
+    # ann-bob-cy, ann-cy-di, bob-cy-di, cy-di-di, di-di-di: parallel edges are one pair.
+    text = "match { $a knows $b  $b knows $c } return { count(*) as n }"
+    assert people.query(text, engine="spark").scalar() == 5
+
+
+def test_a_sum_beyond_64_bits_is_the_same_error(tmp_path):
+    with og.init(tmp_path / "g", "node T { k: String @key  n: I64 }") as graph:
+        graph.load([{"type": "T", "data": {"k": k, "n": 2**62}} for k in "abc"])
+        text = "match { $t: T } return { sum($t.n) as s }"
+        with pytest.raises(BadRequest, match="overflow") as here:
+            graph.query(text)
+        with pytest.raises(BadRequest) as there:
+            graph.query(text, engine="spark")
+        assert str(there.value) == str(here.value)
+
+
+# ------------------------------------------------------------------ counted joins
+
+
+def test_counted_variables_make_no_rows(people):
+    text = "match { $a knows $b  $b knows $c  $c knows $d } return { count(*) as n }"
+    told = people.explain(text, engine="spark")
+    assert "on Spark:" in told.text
+    joins = re.findall(r"Join", told.spark_plan)
+    groups = told.spark_plan.count("HashAggregate") + told.spark_plan.count("SortAggregate")
+    # Each variable at an end is grouped before it joins: three groupings at least for three traversals.
+    assert joins
+    assert groups >= 3
+    assert people.query(text, engine="spark").scalar() == people.query(text).scalar()
+
+
+# ------------------------------------------------------------------ frames
+
+
+def test_a_frame_is_lazy_and_of_the_running_session(people, spark):
+    frame = people.frame(
+        "match { $a: Person } return { $a.name as name, $a.age as age } order { age desc }"
+    )
+    assert frame.sparkSession is spark
+    assert frame.dtypes == [("name", "string"), ("age", "int")]
+    assert [row["name"] for row in rows(frame)] == ["bob", "ann", "di", "cy"]
+    assert frame.where("age > 25").count() == 2
+
+
+def test_a_frame_takes_parameters_and_a_target(people):
+    text = "query old($least: I32) { match { $a: Person  $a.age >= $least } return { $a.name as name } }"
+    frame = people.frame(text, {"least": 30}, branch="main")
+    assert sorted(row["name"] for row in rows(frame)) == ["ann", "bob"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('insert Person { name: "eve" }', "mutation"),
+        ("match { $a knows{1,} $b } return { $a }", "an open bound"),
+        ("match { $a $p:knows{1,2} $b } return { nodes($p) as n }", "`nodes`"),
+        ("match { $a $p:knows{1,2} $b } return { edges($p) as n }", "`edges`"),
+        ("match { $a $p:knows{1,2} $b } return { $p }", "a bare path"),
+        ("match { $a $p:knows by since $b } return { cost($p) as c }", "`by`"),
+    ],
+)
+def test_what_has_no_frame(people, text, message):
+    with pytest.raises(BadRequest, match=re.escape(message)):
+        people.frame(text)
+
+
+def test_the_documents_name_every_refused_form():
+    table = DOCS.read_text(encoding="utf-8")
+    for one in REFUSED:
+        assert f"`{one.example}`" in table, one
+    # Those that the specification names (query-extensions.md, E46), and the path that holds two of them.
+    assert {one.form for one in REFUSED} == {
+        "an open bound",
+        "`nodes`",
+        "`edges`",
+        "`by`",
+        "a bare path",
+    }
+
+
+# ------------------------------------------------------------------ snapshots
+
+
+def test_a_frame_keeps_its_snapshot(tmp_path):
+    with filled(tmp_path / "g") as graph:
+        frame = graph.frame("match { $a knows $b } return { $a.name as a, $b.name as b }")
+        before = sorted(map(str, rows(frame)))
+        graph.mutate('delete Person where name = "ann"')
+        graph.optimize()
+        graph.cleanup()
+        assert sorted(map(str, rows(frame))) == before
+        left = graph.frame("match { $a knows $b } return { $a.name as a, $b.name as b }")
+        assert left.count() == 3
+
+
+def test_a_snapshot_that_is_gone(tmp_path):
+    with filled(tmp_path / "g") as graph:
+        frame = graph.frame("match { $a: Person } return { $a.name }")
+        graph.mutate('update Person set { age: 1 } where name = "ann"')
+        graph.optimize()
+        graph.cleanup(keep_versions=1)
+        with pytest.raises(Exception, match="the pinned version of Person was removed"):
+            frame.collect()
+
+
+def test_an_engine_that_is_none(people):
+    with pytest.raises(BadRequest, match="engine"):
+        people.query("match { $a: Person } return { $a }", engine="duck")
