@@ -119,8 +119,10 @@ class _Solver:
         need = {field for field in self.wanted if field.var in own_names(pattern)}
         for condition in (*self.waiting, *pattern.late):
             need |= read_by(condition, pattern)
-        for block in (*self.blocks, *pattern.optionals):
-            need |= block_fields(block)
+        for negation in self.blocks:
+            need |= block_fields(negation)
+        for optional in pattern.optionals:
+            need |= block_fields(optional)
         for var, one in pattern.lists.items():
             need.add(Field(one.var, one.property))
             need |= set(ids(pattern, [var]))

@@ -166,4 +166,5 @@ def _by_ieee(op: str, one: Column, two: Column) -> Column:
     both = one.isNotNull() & two.isNotNull()
     if op == "!=":
         return both & (odd | (one != two))
-    return both & ~odd & _COMPARE[op](one, two)
+    held: Column = _COMPARE[op](one, two)
+    return both & ~odd & held
