@@ -4,5 +4,5 @@
 forms stay local. `matching` turns the pattern of a plan into joins: `relations` makes the pairs of
 traversals, `tables` reads nodes and edges, `blocks` judges what stands in braces, `sources` and `searches`
 bring rows that are not of tables. `listed` and `grouped` make the output. An expression is a column of Spark
-where Spark's rules are ours (`native`), and otherwise computed by the local engine on Arrow batches (`computed`).
+where Spark's rules are ours, and otherwise computed by the local engine on Arrow batches (`values`).
 """

@@ -20,7 +20,6 @@ from omnigraph.read.search.ranking import checked_k
 from omnigraph.read.view.view import View
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import working_session
-from omnigraph.spark.queries.fields import Names
 from omnigraph.spark.queries.grouped import grouped
 from omnigraph.spark.queries.listed import listed
 from omnigraph.spark.queries.output import Output, finished
@@ -28,6 +27,7 @@ from omnigraph.spark.queries.refused import refuse
 from omnigraph.spark.queries.relations import Relations
 from omnigraph.spark.queries.rows import Job
 from omnigraph.spark.queries.tables import Tables
+from omnigraph.spark.queries.values.fields import Names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

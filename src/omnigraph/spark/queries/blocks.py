@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, TypeVar
 
 from omnigraph.lang.query import ir
 from omnigraph.read.match.pattern import Negation, OptionalBlock, Pattern, block_of
-from omnigraph.spark.queries.fields import BOOL, MARKS, Field, Tree, plain
 from omnigraph.spark.queries.needs import ids, outer_fields
 from omnigraph.spark.queries.rows import Job, Rows, collapsed, joined, selected
 from omnigraph.spark.queries.searches import matching_ids
+from omnigraph.spark.queries.values.fields import BOOL, MARKS, Field, Tree, plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from omnigraph.lang.query import ir
 from omnigraph.read.match.pattern import Pattern
 from omnigraph.spark.queries.blocks import with_marks
-from omnigraph.spark.queries.fields import ID, OUTPUT, Field
 from omnigraph.spark.queries.matching import solve
 from omnigraph.spark.queries.needs import read_by
 from omnigraph.spark.queries.output import Output, ascending, place_of, with_columns
 from omnigraph.spark.queries.rows import Job, N, Rows, filtered
 from omnigraph.spark.queries.searches import PLACE, ranked_rows
+from omnigraph.spark.queries.values.fields import ID, OUTPUT, Field
 
 if TYPE_CHECKING:
     from pyspark.sql import Column

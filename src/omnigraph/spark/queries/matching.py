@@ -19,11 +19,11 @@ from omnigraph.read.match.trees import blocks_in
 from omnigraph.read.values.expressions import holds
 from omnigraph.read.values.operands import OperandRows
 from omnigraph.spark.queries import blocks, sources
-from omnigraph.spark.queries.fields import ID, LENGTH, Field, plain, searches_in
 from omnigraph.spark.queries.needs import block_fields, ids, own_names, read_by
 from omnigraph.spark.queries.relations import HOPS, LEFT, RIGHT, Relation
 from omnigraph.spark.queries.rows import Job, Rows, collapsed, filtered, joined, selected
 from omnigraph.spark.queries.searches import matching_ids
+from omnigraph.spark.queries.values.fields import ID, LENGTH, Field, plain, searches_in
 
 
 def solve(

@@ -15,7 +15,7 @@ from omnigraph.read.match.pattern import (
     inner_blocks,
 )
 from omnigraph.read.match.trees import blocks_in
-from omnigraph.spark.queries.fields import ID, Field, needed_by, searches_in
+from omnigraph.spark.queries.values.fields import ID, Field, needed_by, searches_in
 
 
 def own_names(pattern: Pattern) -> set[str]:

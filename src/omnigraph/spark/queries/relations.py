@@ -18,8 +18,8 @@ from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.read.match.pattern import Traversal
 from omnigraph.read.match.trees import renamed
-from omnigraph.spark.queries.fields import plain
 from omnigraph.spark.queries.tables import DST, SMALL_ROWS, SRC, Tables
+from omnigraph.spark.queries.values.fields import plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

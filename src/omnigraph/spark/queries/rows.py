@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.lang.query import ir
 from omnigraph.read.view.view import View
-from omnigraph.spark.queries.computed import with_computed
-from omnigraph.spark.queries.fields import Field, Names
-from omnigraph.spark.queries.native import satisfied
 from omnigraph.spark.queries.relations import Relations
 from omnigraph.spark.queries.tables import SMALL_ROWS, Tables
+from omnigraph.spark.queries.values.computed import with_computed
+from omnigraph.spark.queries.values.fields import Field, Names
+from omnigraph.spark.queries.values.native import satisfied
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession

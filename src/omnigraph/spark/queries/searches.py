@@ -12,8 +12,8 @@ from omnigraph.lang.query import ir
 from omnigraph.read.output.window import Window
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
 from omnigraph.read.search.text_match import text_matches
-from omnigraph.spark.queries.fields import ID, OUTPUT, SCORE, Field
 from omnigraph.spark.queries.rows import Job, Rows, joined, selected
+from omnigraph.spark.queries.values.fields import ID, OUTPUT, SCORE, Field
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

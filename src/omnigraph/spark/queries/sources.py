@@ -14,9 +14,9 @@ from omnigraph.lang.query.params import passed
 from omnigraph.read.values.expressions import value_of
 from omnigraph.read.values.other_spaces import elements_of
 from omnigraph.runner.spark_columns import portable
-from omnigraph.spark.queries.fields import ID, Field
 from omnigraph.spark.queries.rows import Job, Rows
 from omnigraph.spark.queries.searches import sent
+from omnigraph.spark.queries.values.fields import ID, Field
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -25,7 +25,7 @@ from omnigraph.pipeline.datasource.read import (
 from omnigraph.read.view.view import View
 from omnigraph.runner.spark_tasks import Batches, executor_task, leaf_frame, task_frame
 from omnigraph.spark.columns import arrow_schema, spark_type
-from omnigraph.spark.queries.fields import ID, TYPE, fields_of, plain
+from omnigraph.spark.queries.values.fields import ID, TYPE, fields_of, plain
 from omnigraph.storage.fragment_groups import FragmentPiece
 from omnigraph.types import TEXT
 

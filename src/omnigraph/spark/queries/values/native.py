@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
-from omnigraph.spark.queries.fields import Field
+from omnigraph.spark.queries.values.fields import Field
 from omnigraph.types import PropType, Scalar, is_unicode
 
 if TYPE_CHECKING:
