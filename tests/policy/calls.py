@@ -9,9 +9,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from datetime import date
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import pytest
 
 import omnigraph as og
+from omnigraph.errors import BadRequest
 from tests.policy.world import SCHEMA
 
 ALL = "query all() { match { $p: Person } return { $p.name } }"
@@ -48,6 +51,13 @@ ALGORITHMS = (
     "louvain", "pagerank", "triangle_count",
 )  # fmt: skip
 
+
+def _refused_frame(session: og.Session, **target: Any) -> None:
+    """Ask for a frame that there is none of, which is told after the policy allowed it and before Spark starts."""
+    with pytest.raises(BadRequest, match="Spark"):
+        session.frame("match { $a knows{1,} $b } return { $a }", **target)
+
+
 READS: dict[str, tuple[str, Callable[..., object]]] = {
     **{
         f"algorithms.{name}": (
@@ -63,6 +73,7 @@ READS: dict[str, tuple[str, Callable[..., object]]] = {
     "edges": ("read", lambda s, **t: s.edges("Knows", **t).to_arrow()),
     "entity": ("read", lambda s, **t: s.entity("node", "Person", "ann", **t)),
     "explain": ("read", lambda s, **t: s.explain(ALL, **t)),
+    "frame": ("read", _refused_frame),
     "export": ("export", lambda s, **t: s.export(io.BytesIO(), **t)),
     "history": ("read", lambda s, **t: s.history("node", "Person", "ann", **t)),
     "neighbors": ("read", lambda s, **t: s.neighbors("Person", "ann", **t)),

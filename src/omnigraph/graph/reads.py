@@ -29,11 +29,11 @@ from omnigraph.read.profile import Profile, Profiled, timed
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from omnigraph.read.execute import ReadAnswer
     from omnigraph.read.explain import Explanation
     from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.view.view import View
     from omnigraph.runner.executors import EngineName
+    from omnigraph.spark.queries.answer import Compiled
 
 Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
@@ -67,16 +67,18 @@ def query(
 
 
 def _is_on_spark(engine: EngineName) -> bool:
-    """Say whether an engine is Spark; it is started now, so that a problem is told before any work."""
+    """Say whether an engine is Spark, which must be there: that is told before any work."""
     from omnigraph.runner.executors import ENGINES
 
     if engine not in ENGINES:
         raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
     if engine != "spark":
         return False
-    from omnigraph.runner.session import spark_session
+    from omnigraph.runner.session import running_session, spark_problem
 
-    spark_session()
+    problem = None if running_session() is not None else spark_problem()
+    if problem is not None:
+        raise BadRequest(f"{problem}; `engine=local` works without")
     return True
 
 
@@ -84,19 +86,21 @@ def query_frame(
     access: Access, source: str | Path, name: Name, params: Params, target: Target
 ) -> DataFrame:
     """Return the rows of a read as a frame of the running Spark session. Nothing runs before it is used."""
-    from omnigraph.runner.session import spark_session, usable_session
-
-    session = usable_session(spark_session())
+    _is_on_spark("spark")
     chosen, given = named_or_given(name, params)
     state = access.state
 
     def made() -> DataFrame:
+        from omnigraph.runner.session import spark_session, usable_session
         from omnigraph.spark.queries.answer import Compiled
+        from omnigraph.spark.queries.refused import refuse
 
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
-        view = state.reader.view(snapshot, catalog)
         values = _bind_values(plan, given)
+        refuse(plan)
+        view = state.reader.view(snapshot, catalog)
+        session = usable_session(spark_session())
         return Compiled(session, view, plan, values, state.embedder).frame()
 
     with TURNS.reading():
@@ -138,7 +142,7 @@ def _query(
     with timed(profile, "run") as phase:
         view = state.reader.view(snapshot, catalog)
         if on_spark:
-            answer = _run_on_spark(state, view, plan, values, limits)
+            answer = _on_spark(state, view, plan, values).answer(limits)
         else:
             answer = run_within(
                 view, plan, values, limits, embedder=state.embedder, profile=profile
@@ -167,14 +171,15 @@ def _query(
     )
 
 
-def _run_on_spark(
-    state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any], limits: ReadLimits
-) -> ReadAnswer:
+def _on_spark(state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any]) -> Compiled:
+    """Compile a read for Spark. What it does not answer is refused before a session starts."""
     from omnigraph.runner.session import spark_session
     from omnigraph.spark.queries.answer import Compiled, query_session
+    from omnigraph.spark.queries.refused import refuse
 
+    refuse(plan)
     session = query_session(spark_session(), view, plan)
-    return Compiled(session, view, plan, values, state.embedder).answer(limits)
+    return Compiled(session, view, plan, values, state.embedder)
 
 
 PICTURE_ROWS = 100_000
@@ -271,17 +276,9 @@ def explain_query(
         local = explain(view, plan, target, values)
         if not on_spark or values is None:
             return local
-        return replace(local, spark_plan=_spark_plan(state, view, plan, values))
+        return replace(local, spark_plan=_on_spark(state, view, plan, values).plan_text())
 
     return retry_if_remade(target, describe)
-
-
-def _spark_plan(state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any]) -> str:
-    from omnigraph.runner.session import spark_session
-    from omnigraph.spark.queries.answer import Compiled, query_session
-
-    session = query_session(spark_session(), view, plan)
-    return Compiled(session, view, plan, values, state.embedder).plan_text()
 
 
 def resolve(state: GraphState, target: Target) -> tuple[Snapshot, Catalog]:

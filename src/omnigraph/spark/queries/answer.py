@@ -23,7 +23,6 @@ from omnigraph.runner.spark_runner import working_session
 from omnigraph.spark.queries.grouped import grouped
 from omnigraph.spark.queries.listed import listed
 from omnigraph.spark.queries.output import Output, finished
-from omnigraph.spark.queries.refused import refuse
 from omnigraph.spark.queries.relations import Relations
 from omnigraph.spark.queries.rows import Job
 from omnigraph.spark.queries.tables import Tables
@@ -53,7 +52,10 @@ def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> Spark
 
 
 class Compiled:
-    """A plan on one snapshot, as frames of a session. Nothing runs until rows are asked for."""
+    """A plan on one snapshot, without forms that are `refused`, as frames of a session.
+
+    Nothing runs until rows are asked for.
+    """
 
     def __init__(
         self,
@@ -63,7 +65,6 @@ class Compiled:
         params: Mapping[str, Any],
         embedder: Embedder | None = None,
     ) -> None:
-        refuse(plan)
         self._plan = plan
         self._window = Window.of(plan, params)
         if isinstance(plan.ranking, ir.Rrf):
