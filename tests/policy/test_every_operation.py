@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.mcp.tools import BUILT_IN_NAMES
+from omnigraph.mcp.tools import BUILT_IN_NAMES, built_in
 from omnigraph.policy import Action, Decision
 from omnigraph.service.operations import OPERATIONS
 from tests.policy.operation_rows import ROWS
@@ -98,4 +98,4 @@ def test_the_list_of_graphs_is_refused_before_anything_is_looked_at(world):
 def test_every_tool_is_one_of_the_operations(world):
     world.policy.forget()
     listed = {tool["name"] for tool in world.message("tools/list").json()["result"]["tools"]}
-    assert listed == BUILT_IN_NAMES | world.stored.queries.keys()
+    assert listed == built_in().keys() | world.stored.queries.keys()

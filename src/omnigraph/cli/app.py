@@ -31,6 +31,10 @@ class _Root(HelpingGroup):
         )
 
 
+OPTIONAL: Final = {"--propose": "proposals"}
+"""Options whose value may be left out, and what it is then."""
+
+
 def build(arguments: Sequence[str] | None = None) -> typer.Typer:
     """Return the command line; with ``arguments``, only what is needed to run them."""
     app = typer.Typer(
@@ -64,6 +68,18 @@ def command_word(arguments: Sequence[str]) -> str | None:
         if word in VALUED:
             next(words, None)
     return None
+
+
+def with_values(arguments: Sequence[str]) -> list[str]:
+    """Return the words, with a value after each option of ``OPTIONAL`` that has none: the parser asks for one."""
+    words: list[str] = []
+    for at, word in enumerate(arguments):
+        if word == "--":
+            return [*words, *arguments[at:]]
+        following = arguments[at + 1 : at + 2]
+        lacks_value = not following or following[0].startswith("-")
+        words.append(f"{word}={OPTIONAL[word]}" if word in OPTIONAL and lacks_value else word)
+    return words
 
 
 def _legend() -> Iterator[str]:

@@ -124,10 +124,11 @@ def _dispatch(arguments: list[str]) -> int:
     import typer
     from typer.main import get_command
 
-    from omnigraph.cli.app import build
+    from omnigraph.cli.app import build, with_values
     from omnigraph.cli.words import misuse_text
 
     _show_warnings()
+    arguments = with_values(arguments)
     command = get_command(build(arguments))
     try:
         code = command.main(arguments, prog_name=PROGRAM, standalone_mode=False)

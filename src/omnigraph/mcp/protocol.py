@@ -17,7 +17,7 @@ import msgspec
 
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
 from omnigraph.mcp.running import Runner
-from omnigraph.mcp.tools import Tool, ToolRequest, built_in
+from omnigraph.mcp.tools import PROPOSAL, Tool, ToolRequest
 from omnigraph.service import wire
 from omnigraph.service.operations import OPERATIONS
 from omnigraph.version import __version__
@@ -32,10 +32,13 @@ _RESOURCES: Final = {
     "omnigraph://branches": ("branches", "The branches of the graph."),
     "omnigraph://queries": ("queries", "The stored queries of the graph."),
 }
-_INSTRUCTIONS: Final = (
+_INTRODUCTION: Final = (
     "A typed property graph with branches, diffs and merges. Look at `schema` first; ask with `query` "
-    "and pass values as params. Write on a branch (`branches_create`, then `mutate` or `load` with "
-    "`branch`), look at `diff`, then `branches_merge`."
+    "and pass values as params."
+)
+_WRITING: Final = (
+    "Write on a branch (`branches_create`, then `mutate` or `load` with `branch`), look at `diff`, then "
+    "`branches_merge`."
 )
 
 
@@ -50,10 +53,12 @@ class Offer:
         """Return whether a tool is offered."""
         if self.read_only and not tool.reads_only:
             return False
-        return tool.stored is not None or not self.stored_only
+        return tool.stored is not None or tool.name == PROPOSAL or not self.stored_only
 
 
-def make_server(runner_of: Callable[[Any], Runner], offer: Offer) -> Server[Any]:
+def make_server(
+    runner_of: Callable[[Any], Runner], offer: Offer, instructions: str | None = None
+) -> Server[Any]:
     """Return a server of the SDK. ``runner_of`` gives the runner for the context of a request."""
     from mcp import types
     from mcp.server.lowlevel import Server
@@ -82,7 +87,7 @@ def make_server(runner_of: Callable[[Any], Runner], offer: Offer) -> Server[Any]
     return Server(
         "omnigraph",
         version=__version__,
-        instructions=_INSTRUCTIONS,
+        instructions=f"{_INTRODUCTION} {instructions or _WRITING}",
         on_list_tools=list_tools,
         on_call_tool=call_tool,
         on_list_resources=list_resources,
@@ -93,12 +98,12 @@ def make_server(runner_of: Callable[[Any], Runner], offer: Offer) -> Server[Any]
 async def _tools(runner: Runner, offer: Offer) -> list[Tool]:
     """Return the tools that the caller may ever call."""
     stored = await runner.stored()
-    tools = (*built_in().values(), *stored.values())
+    tools = (*runner.built_in().values(), *stored.values())
     return [tool for tool in tools if offer.holds(tool) and runner.could(tool)]
 
 
 async def _call(runner: Runner, offer: Offer, params: Any) -> dict[str, Any]:
-    tool = built_in().get(params.name) or await runner.stored_tool(params.name)
+    tool = runner.built_in().get(params.name) or await runner.stored_tool(params.name)
     if tool is None or not offer.holds(tool) or not runner.could(tool):
         # A tool that may not be called is as unknown.
         raise BadRequest(f"there is no tool `{params.name[:80]}`; list the tools")
@@ -151,13 +156,13 @@ def _json(document: dict[str, Any]) -> str:
     return msgspec.json.encode(document).decode()
 
 
-async def serve_stdio(runner: Runner, offer: Offer) -> None:
+async def serve_stdio(runner: Runner, offer: Offer, instructions: str | None = None) -> None:
     """Serve one agent over stdin and stdout, until it goes."""
     wire = _take_stdout()
     import anyio
     from mcp.server.stdio import stdio_server
 
-    server = make_server(lambda _: runner, offer)
+    server = make_server(lambda _: runner, offer, instructions)
     async with stdio_server(stdout=anyio.wrap_file(wire)) as (read, write):
         await server.run(read, write, server.create_initialization_options())
 
@@ -176,7 +181,9 @@ def _take_stdout() -> TextIO:
     return os.fdopen(wire, "w", encoding="utf-8", newline="\n")
 
 
-async def serve_http(runner: Runner, offer: Offer, text: str) -> None:
+async def serve_http(
+    runner: Runner, offer: Offer, text: str, instructions: str | None = None
+) -> None:
     """Serve on a loopback address, where browsers of other pages have no way in."""
     import ipaddress
 
@@ -194,7 +201,7 @@ async def serve_http(runner: Runner, offer: Offer, text: str) -> None:
             f"--http {text} can be reached by others, and there are no tokens here; start omnigraph-server "
             "with tokens, which offers the same tools at /graphs/ID/mcp"
         )
-    app = make_server(lambda _: runner, offer).streamable_http_app(
+    app = make_server(lambda _: runner, offer, instructions).streamable_http_app(
         stateless_http=True, json_response=True, host=bare
     )
     config = uvicorn.Config(app, bare, number, log_level="warning", server_header=False)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.cancel import Cancel
 from omnigraph.errors import OmniGraphError, QueryCancelled
-from omnigraph.mcp.tools import Tool, ToolRequest, stored_tool
+from omnigraph.mcp.tools import Tool, ToolRequest, built_in, stored_tool
 from omnigraph.service import wire
 from omnigraph.service.documents import Document, Streamed
 from omnigraph.service.operations import OPERATIONS
@@ -31,6 +31,10 @@ class Runner(Protocol):
 
     async def run(self, asked: ToolRequest) -> Document:
         """Return the document of an operation; raise its error."""
+        ...
+
+    def built_in(self) -> Mapping[str, Tool]:
+        """Return the tools that are no stored queries, by name."""
         ...
 
     def could(self, tool: Tool) -> bool:
@@ -88,6 +92,10 @@ class GraphRunner:
         except asyncio.CancelledError:
             token.cancel()
             raise
+
+    def built_in(self) -> Mapping[str, Tool]:
+        """Return the tools that every graph has."""
+        return built_in()
 
     def could(self, _tool: Tool) -> bool:
         """Return that it may: whoever opens a graph without a policy may do everything."""
@@ -170,6 +178,10 @@ class ClientRunner:
             if_commit=asked.if_commit,
         )
         return await self._client.send(prepared)
+
+    def built_in(self) -> Mapping[str, Tool]:
+        """Return the tools that every graph has."""
+        return built_in()
 
     def could(self, tool: Tool) -> bool:
         """Return whether some rule could allow a tool; yes, where nobody can say."""

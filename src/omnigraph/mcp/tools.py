@@ -12,7 +12,7 @@ Arguments are checked against the types of requests, as those of HTTP are; the S
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any, Final
 
@@ -77,6 +77,7 @@ class ToolRequest:
     path: tuple[str, ...] = ()
     operation_id: str | None = None
     if_commit: str | None = None
+    reads_only: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +126,8 @@ class Tool:
         special = {name: given.pop(name, None) for name in ("operation_id", "if_commit")}
         if "max_rows" in known:
             given.setdefault("max_rows", ROWS)
-        return ToolRequest(self.operation, _decoded(self, given), path, **special)
+        request = _decoded(self, given)
+        return ToolRequest(self.operation, request, path, **special, reads_only=self.reads_only)
 
     def _stored_request(self, given: dict[str, Any]) -> ToolRequest:
         assert self.stored is not None
@@ -137,7 +139,8 @@ class Tool:
         if self.reads_only:
             around.setdefault("max_rows", ROWS)
         body = {"params": given, "expect_mutation": not self.reads_only, **around}
-        return ToolRequest(self.operation, _decoded(self, body), (self.stored,))
+        request = _decoded(self, body)
+        return ToolRequest(self.operation, request, (self.stored,), reads_only=self.reads_only)
 
 
 def _object(tool: str, arguments: object) -> dict[str, Any]:
@@ -220,7 +223,23 @@ def built_in() -> Mapping[str, Tool]:
     return {name: _built_in(name, OPERATIONS[target]) for name, target in _NAMES.items()}
 
 
-BUILT_IN_NAMES: Final = frozenset(_NAMES)
+PROPOSAL: Final = "proposal"
+
+
+@cache
+def proposal_tool() -> Tool:
+    """Return the tool that shows what the session proposes (``proposals``); no operation stands behind it."""
+    operation = replace(OPERATIONS["merge_plan"], name=PROPOSAL, request=wire.NoParameters)
+    return Tool(
+        PROPOSAL,
+        operation,
+        "The branch of this session, what differs on it from `main`, and what merging it would do.",
+        _input_schema(operation),
+        _schema_of(answer_type("ProposalAnswer")),
+    )
+
+
+BUILT_IN_NAMES: Final = frozenset({*_NAMES, PROPOSAL})
 """Names that no stored query may take as a tool."""
 
 

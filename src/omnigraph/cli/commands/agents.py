@@ -34,6 +34,14 @@ def mcp(
     stored_only: Annotated[
         bool, typer.Option("--stored-only", help="Offer only the stored queries.")
     ] = False,
+    propose: Annotated[
+        str | None,
+        typer.Option(
+            "--propose",
+            metavar="[PREFIX]",
+            help="Let all writes go to a new branch of this session, PREFIX/…, for others to merge.",
+        ),
+    ] = None,
     http: Annotated[
         str | None,
         typer.Option(
@@ -50,6 +58,10 @@ def mcp(
 
     from omnigraph.mcp.protocol import Offer, serve_http, serve_stdio
 
+    if propose is not None and read_only:
+        raise BadRequest(
+            "--propose is for writes and --read-only offers none; leave one of them out"
+        )
     offer = Offer(read_only=read_only, stored_only=stored_only)
     address = call.find_address(uri)
     if address is None:
@@ -58,11 +70,15 @@ def mcp(
         raise BadRequest("the stored queries are those of the server; leave out --queries")
 
     async def serve() -> None:
-        async with _runner(call, address, queries, read_only=read_only) as runner:
+        from omnigraph.mcp.proposals import INSTRUCTIONS, ProposingRunner
+
+        async with _runner(call, address, queries, read_only=read_only) as plain:
+            runner = plain if propose is None else ProposingRunner(plain, propose)
+            instructions = None if propose is None else INSTRUCTIONS
             if http is None:
-                await serve_stdio(runner, offer)
+                await serve_stdio(runner, offer, instructions)
             else:
-                await serve_http(runner, offer, http)
+                await serve_http(runner, offer, http, instructions)
 
     asyncio.run(serve())
 

@@ -159,6 +159,15 @@ class MergePlanAnswer(TypedDict):
     schema: NotRequired[SchemaChangeOutput]
 
 
+class ProposalAnswer(TypedDict):
+    """What an agent's session proposes; all null before its first write."""
+
+    branch: str | None
+    head_commit_id: str | None
+    diff: DiffAnswer | None
+    merge_plan: MergePlanAnswer | None
+
+
 class TagAnswer(TypedDict):
     """A name of a commit. `branch` is where the commit was made, null for `main`."""
 
