@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from omnigraph.mcp.tools import BUILT_IN_NAMES, built_in
+from omnigraph.mcp.tools import built_in
 from omnigraph.policy import Action, Decision
 from omnigraph.service.operations import OPERATIONS
 from tests.policy.operation_rows import ROWS
