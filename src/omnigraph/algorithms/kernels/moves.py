@@ -5,6 +5,10 @@ Two triangles joined by one edge. At first every node is a community of its own.
     communities [0, 1, 2, 3, 4, 5]   ->   [1, 1, 1, 4, 4, 4]
 
 This is sequential by definition, so there is one loop, which Numba compiles (``moves_numba``).
+
+The last sweeps of a level move a handful of nodes. A node that stays notes how far it was from moving: its gains only
+change when a neighbour moves, which clears the note, or by what has moved in all since then, which is bounded by its
+degree times that. So most nodes of a late sweep are passed over, and the moves are those that looking would make.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ from omnigraph.read.kernels.twins import with_twin
 
 LEAST_GAIN = 1e-12
 """A move must gain more modularity than this."""
+ROUNDING = 1e-14
+"""More than rounding does to a sum or a gain, in parts of the largest number in it."""
 # Nodes between two looks at whether the work should stop.
 LOOK_NODES = 1 << 12
 
@@ -52,6 +58,10 @@ class Communities(NamedTuple):
     towards: Floats
     """The weights from the node that is looked at, by community; zero in between."""
     touched: Codes
+    until: Floats
+    """A node need not be looked at before ``drift`` reaches this."""
+    drift: Floats
+    """One number: the degrees of all nodes that have moved, together."""
 
 
 def new_communities(level: Level) -> Communities:
@@ -68,6 +78,8 @@ def new_communities(level: Level) -> Communities:
         own.copy(),
         np.zeros(size),
         np.empty(size, np.int32),
+        np.zeros(size),
+        np.zeros(1),
     )
 
 
@@ -104,12 +116,16 @@ def move(
     least: Codes,
     towards: Floats,
     touched: Codes,
+    until: Floats,
+    drift: Floats,
     whole: float,
     resolution: float,
 ) -> int:
     """Move the nodes of a range, and return how many moved."""
     moved = 0
     for node in range(begin, end):
+        if drift[0] < until[node]:
+            continue
         own, count = of[node], 0
         for entry in range(indptr[node], indptr[node + 1]):
             near = of[indices[entry]]
@@ -118,12 +134,15 @@ def move(
                 count += 1
             towards[near] += weights[entry]
         pull = resolution * degrees[node] / (2.0 * whole * whole)
+        total_before = total[own]
         total[own] -= degrees[node]
         staying = towards[own] / whole - pull * total[own]
-        best, best_gain = own, LEAST_GAIN
+        best, best_gain, nearly = own, LEAST_GAIN, -np.inf
         for place in range(count):
             near = touched[place]
             gain = towards[near] / whole - pull * total[near] - staying
+            if near != own:
+                nearly = max(nearly, gain)
             if near == own or gain < best_gain or (best == own and gain == best_gain):
                 continue
             if gain == best_gain:
@@ -140,11 +159,20 @@ def move(
             best, best_gain = near, gain
         for place in range(count):
             towards[touched[place]] = 0.0
-        total[best] += degrees[node]
         if best == own:
+            total[own] = total_before
+            # Less what rounding may add to a gain.
+            margin = LEAST_GAIN - nearly - ROUNDING * (1.0 + resolution) * degrees[node] / whole
+            until[node] = drift[0] + margin / (2.0 * pull) if pull > 0.0 else np.inf
             continue
         moved += 1
         of[node] = best
+        total[best] += degrees[node]
+        # A total changes by the degree of the node, and by what rounding adds to the sum.
+        drift[0] += degrees[node] + ROUNDING * whole
+        until[node] = 0.0
+        for entry in range(indptr[node], indptr[node + 1]):
+            until[indices[entry]] = 0.0
         if before[node] >= 0:
             after[before[node]] = after[node]
         else:
