@@ -112,9 +112,15 @@ class TestRefusals:
     def test_parameters(self, graph, name, options, words):
         refused(graph, name, *words, **options)
 
-    @pytest.mark.parametrize("name", NAMES)
-    def test_spark_is_not_there_yet(self, graph, name):
+    @pytest.mark.parametrize("name", ["kcore", "louvain", "betweenness"])
+    def test_what_does_not_run_on_spark(self, graph, name):
         refused(graph, name, name, "spark", "local", engine="spark")
+
+    def test_strong_components_do_not_run_on_spark(self, graph):
+        refused(
+            graph, "connected_components", "connected_components", "strong", "spark",
+            strong=True, engine="spark",
+        )  # fmt: skip
 
     @pytest.mark.parametrize(
         ("nodes", "words"),

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from omnigraph.errors import BadRequest
+from omnigraph import settings
+from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.executors import ENGINES
 from omnigraph.types import PropType, Scalar
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NODE_BYTES, EDGE_BYTES = 64, 24
+"""What a node takes in this process, with its id, and an edge, in the adjacency of both directions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,21 +46,41 @@ _ALL: Final = (
 DEFINITIONS: Final = {one.name: one for one in _ALL}
 
 
-def check_engine(definition: Definition, engine: object) -> None:
-    """Refuse an engine that there is not, or that does not run this algorithm."""
+def check_engine(definition: Definition, engine: object, only_here: str | None = None) -> None:
+    """Refuse an engine that there is not, or that does not run this algorithm.
+
+    ``only_here`` is an option that was given, with which it runs in this process only.
+    """
     if engine not in ENGINES:
         raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
-    if engine != "spark":
-        return
-    if definition.on_spark:
+    if engine == "spark" and (only_here or not definition.on_spark):
+        called = definition.name if only_here is None else f"{definition.name} with {only_here}"
         raise BadRequest(
-            f"{definition.name} does not run with engine spark in this version; leave the engine out, or give "
+            f"{called} runs in this process only, not with engine spark; leave the engine out, or give "
             '"local"'
         )
-    raise BadRequest(
-        f"{definition.name} runs in this process only, not with engine spark; leave the engine out, or give "
-        '"local"'
-    )
+
+
+def session_for(
+    definition: Definition, engine: str, nodes: int, edges: int, only_here: str | None = None
+) -> SparkSession | None:
+    """Return the session to run an algorithm with; None to run it in this process.
+
+    ``auto`` is this process, unless the graph does not fit into the memory that adjacency may take
+    (`OMNIGRAPH_CACHE_MB`) and there is a session, or a master for one. If that does not start, it is this process too.
+    """
+    from omnigraph.runner.session import is_running, spark_session
+
+    if engine == "spark":
+        return spark_session()
+    if engine == "local" or only_here or not definition.on_spark:
+        return None
+    is_large = NODE_BYTES * nodes + EDGE_BYTES * edges > settings.CACHE_MB.get() << 20
+    if not is_large or not (is_running() or settings.SPARK_MASTER.get() is not None):
+        return None
+    with suppress(OmniGraphError):
+        return spark_session()
+    return None
 
 
 def check_weight(definition: Definition, weight: object) -> str | None:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.read.output.frames import pandas_frame
+from omnigraph.read.output.frames import ArrowRows
 
 if TYPE_CHECKING:
-    import pandas as pd
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
@@ -22,8 +21,57 @@ WriteBack = Callable[[str, str, str | None, str | None], GraphCommit | None]
 """Stores the values: in which property, on which branch, as which actor, if the branch is at which commit."""
 
 
+class FoundRows(Protocol):
+    """The ids and the values, in this process or on executors."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns."""
+
+    @property
+    def row_count(self) -> int:
+        """How many nodes there are."""
+
+    @property
+    def table(self) -> pa.Table:
+        """All rows, ordered by id."""
+
+    def first(self, count: int) -> pa.Table:
+        """The first of them."""
+
+    def frame(self) -> DataFrame:
+        """All rows as a frame of the running Spark session."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Rows that are in this process."""
+
+    table: pa.Table
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The names of the columns."""
+        return list(self.table.column_names)
+
+    @property
+    def row_count(self) -> int:
+        """How many nodes there are."""
+        return int(self.table.num_rows)
+
+    def first(self, count: int) -> pa.Table:
+        """The first rows."""
+        return self.table.slice(0, count)
+
+    def frame(self) -> DataFrame:
+        """The rows as a frame of the running Spark session; starts one if there is none."""
+        from omnigraph.runner.session import spark_session
+
+        return spark_session().createDataFrame(self.table)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class AlgorithmResult(Shown):
+class AlgorithmResult(ArrowRows, Shown):
     """What an algorithm found: a row for every node of the graph, ordered by id.
 
     ``iterations`` says how many rounds were run, and ``converged`` whether they ended because a round changed
@@ -32,7 +80,7 @@ class AlgorithmResult(Shown):
     """
 
     algorithm: str
-    table: pa.Table
+    found: FoundRows
     iterations: int
     converged: bool
     engine: str
@@ -42,19 +90,24 @@ class AlgorithmResult(Shown):
     """How the values get into the open graph."""
 
     @property
+    def table(self) -> pa.Table:
+        """The ids and the values; those of a run on Spark are brought here when they are first asked for."""
+        return self.found.table
+
+    @property
     def column(self) -> str:
         """The name of the column with the values."""
-        return str(self.table.column_names[-1])
+        return self.columns[-1]
 
     @property
     def columns(self) -> list[str]:
         """The names of the columns."""
-        return list(self.table.column_names)
+        return list(self.found.columns)
 
     @property
     def row_count(self) -> int:
         """How many nodes there are."""
-        return int(self.table.num_rows)
+        return self.found.row_count
 
     def __len__(self) -> int:
         return self.row_count
@@ -70,7 +123,7 @@ class AlgorithmResult(Shown):
 
     def __getstate__(self) -> dict[str, Any]:
         """The values alone: in another process there is no open graph behind them."""
-        return {**self.__dict__, "write_back": None}
+        return {**self.__dict__, "found": TableRows(self.table), "write_back": None}
 
     def __copy__(self) -> AlgorithmResult:
         return replace(self)
@@ -82,24 +135,12 @@ class AlgorithmResult(Shown):
         rounds = self.iterations, self.converged, self.engine, self.modularity
         return self.algorithm, self.graph_commit_id, *rounds
 
-    def to_arrow(self) -> pa.Table:
-        """The ids and the values as an Arrow table."""
-        return self.table
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow C stream, by which pyarrow, polars, DuckDB and pandas read them."""
-        stream: object = self.table.__arrow_c_stream__(requested_schema)
-        return stream
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The ids and the values as a pandas frame."""
-        return pandas_frame(self.table)
-
     def frame(self) -> DataFrame:
-        """The ids and the values as a frame of the running Spark session; starts one if there is none."""
-        from omnigraph.runner.session import spark_session
+        """The ids and the values as a frame of the running Spark session; starts one if there is none.
 
-        return spark_session().createDataFrame(self.table)
+        The rows of a run on Spark stay on its executors, for as long as this result is there, in no order.
+        """
+        return self.found.frame()
 
     def write(
         self,
@@ -124,7 +165,7 @@ class AlgorithmResult(Shown):
         return self.write_back(property, branch, actor, if_commit)
 
     def _panel(self) -> Panel:
-        shown = self.table.slice(0, SHOWN_ROWS)
+        shown = self.found.first(SHOWN_ROWS)
         ended = "converged" if self.converged else "not converged"
         rounds = f"{counted(self.iterations, 'round')}, {ended}"
         facts: list[tuple[str, Any]] = [("rounds", rounds), ("commit", self.graph_commit_id)]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -26,12 +28,36 @@ from omnigraph.read.view.view import View
 from omnigraph.spelling import did_you_mean
 from omnigraph.types import Scalar
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _FITTING = {
     Scalar.F64: (Scalar.F64, Scalar.F32),
     Scalar.I64: (Scalar.I64, Scalar.I32),
     Scalar.STRING: (Scalar.STRING,),
 }
 """The types of properties that take values of a type."""
+
+
+class Storable(Protocol):
+    """Values that can be stored: of which algorithm, of nodes of which type, and from which states of tables."""
+
+    @property
+    def definition(self) -> Definition:
+        """The algorithm."""
+
+    @property
+    def type_name(self) -> str:
+        """The type of the nodes."""
+
+    @property
+    def read(self) -> Sequence[TableState]:
+        """The states of the tables that the values come from."""
+
+    def differing(
+        self, view: View, node: NodeType, prop: Property
+    ) -> AbstractContextManager[pa.Table | DataFrame | None]:
+        """Give the ids of the nodes whose stored value is another one, and the new values; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +73,27 @@ class Values:
     values: pa.Array
     read: Sequence[TableState]
 
+    @contextmanager
+    def differing(self, view: View, node: NodeType, prop: Property) -> Iterator[pa.Table | None]:
+        """Give the ids of the nodes whose stored value is another one, and the new values; None if there are none."""
+        nodes = view.nodes(node.name)
+        with view.reading():
+            stored = nodes.column(prop.name).array.take(pa.array(self.ordinals))
+        values = self.values.cast(pa.int64()) if prop.type.is_integer else self.values
+        # A value that does not fit into the smaller type differs from all that do; the load refuses it.
+        kept = values.cast(prop.type.arrow_type(), safe=False) if prop.type.is_float else values
+        same = pc.equal(stored.cast(kept.type), kept).fill_null(False)
+        places = np.flatnonzero(~same.to_numpy(zero_copy_only=False))
+        ids = nodes.ids(self.ordinals.take(places))
+        rows = pa.table({"id": ids, prop.name: kept.take(pa.array(places))})
+        yield rows if rows.num_rows else None
+
 
 def write_values(
     workspace: Workspace,
     accepted: Callable[[], tuple[str, Catalog]],
     view_of: Callable[[BranchState], View],
-    found: Values,
+    found: Storable,
     property_name: str,
     request: Callable[[LoadInput, LoadOptions], LoadRequest],
     options: LoadOptions,
@@ -68,12 +109,14 @@ def write_values(
     state = workspace.manifest.state(options.branch)
     check_precondition(workspace, state, options.if_commit)
     check_unchanged(workspace.manifest, state, found.read)
-    rows = _differing(view_of(state), node, prop, found)
-    if not rows.num_rows:
-        return None
-    with LoadInput(catalog, workspace.root.options) as inputs:
-        inputs.nodes(node.name, rows)
-        return load(workspace, accepted, request(inputs, options)).commit
+    with found.differing(view_of(state), node, prop) as rows:
+        if rows is None:
+            return None
+        if not isinstance(rows, pa.Table):
+            options = replace(options, engine="spark")
+        with LoadInput(catalog, workspace.root.options) as inputs:
+            inputs.nodes(node.name, rows)
+            return load(workspace, accepted, request(inputs, options)).commit
 
 
 def _checked(node: NodeType, name: object, definition: Definition) -> Property:
@@ -96,17 +139,3 @@ def _checked(node: NodeType, name: object, definition: Definition) -> Property:
             f"{node.name}.{name} belongs to the key, which says which node it is; name another property"
         )
     return prop
-
-
-def _differing(view: View, node: NodeType, prop: Property, found: Values) -> pa.Table:
-    """The ids of the nodes whose stored value is another one, and the new values."""
-    nodes = view.nodes(node.name)
-    with view.reading():
-        stored = nodes.column(prop.name).array.take(pa.array(found.ordinals))
-    values = found.values.cast(pa.int64()) if prop.type.is_integer else found.values
-    # A value that does not fit into the smaller type differs from all that do; the load refuses it.
-    kept = values.cast(prop.type.arrow_type(), safe=False) if prop.type.is_float else values
-    same = pc.equal(stored.cast(kept.type), kept).fill_null(False)
-    places = np.flatnonzero(~same.to_numpy(zero_copy_only=False))
-    ids = nodes.ids(found.ordinals.take(places))
-    return pa.table({"id": ids, prop.name: kept.take(pa.array(places))})

@@ -27,10 +27,10 @@ from omnigraph.read.output.query_result import Nodes, QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from pyspark.sql import DataFrame
 
     from omnigraph.read.explain import Explanation
-    from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.view.view import View
     from omnigraph.runner.executors import EngineName
     from omnigraph.spark.queries.answer import Compiled
@@ -212,21 +212,19 @@ def _picture(
     return nodes_in_order(plan, rows.slice(0, PICTURE_ROWS)), rows.num_rows
 
 
-def nodes_of(state: GraphState, view: View, source: str, params: Params, type_name: str) -> Codes:
-    """Return the numbers of the nodes that a query returns in its only column, ascending.
+def nodes_of(
+    state: GraphState, view: View, source: str, params: Params, type_name: str
+) -> pa.Array:
+    """Return the distinct ids of the nodes that a query returns in its only column.
 
     They are of the given type; a query that returns anything else is refused.
     """
-    import numpy as np
-
     from omnigraph.algorithms.asked import check_nodes_query, ids_column
     from omnigraph.read.execute import run_read
 
     plan = _plan(state, view.catalog, source, None)
     check_nodes_query(plan, type_name)
-    table = run_read(view, plan, _bind_values(plan, params), embedder=state.embedder)
-    codes: Codes = np.sort(view.nodes(type_name).ordinals_of(ids_column(table)))
-    return codes
+    return ids_column(run_read(view, plan, _bind_values(plan, params), embedder=state.embedder))
 
 
 def ids_by_type(nodes: Iterable[tuple[str, str]]) -> Nodes:

@@ -19,19 +19,23 @@ from omnigraph.policy.checker import Action
 
 # What these need is imported inside the functions, so that a process that only reads stays light.
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from omnigraph.algorithms.definitions import Definition
     from omnigraph.algorithms.local import Found
     from omnigraph.algorithms.node_graph import NodeGraph
     from omnigraph.algorithms.result import AlgorithmResult
     from omnigraph.algorithms.rounds import OnRound
-    from omnigraph.algorithms.write_back import Values
-    from omnigraph.lang.schema.catalog import Catalog, Entity
+    from omnigraph.algorithms.running import Run
+    from omnigraph.algorithms.spark.rounds_on_spark import SparkFound
+    from omnigraph.algorithms.spark.spark_graph import SparkGraph
+    from omnigraph.algorithms.write_back import Storable
+    from omnigraph.lang.schema.catalog import Catalog
     from omnigraph.manifest.manifest import BranchState
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadOptions
     from omnigraph.pipeline.request import LoadRequest
-    from omnigraph.read.kernels.arrays import Codes
     from omnigraph.read.view.view import View
     from omnigraph.runner.executors import EngineName
 
@@ -58,8 +62,8 @@ class Algorithms(Facet):
     default, or the text of a read query that returns one node variable: then the graph is those nodes and the edges
     among them; ``params`` are the parameters of the query. ``weight`` names a numeric property of the edges, for
     `pagerank` and `louvain`: weights of parallel edges add up, and an edge without one is no edge. ``progress`` is
-    called after each round with how many are done and how many there are at most, 0 if that is not known.
-    ``timeout``, ``cancel`` and the target (``branch``, ``tag``, ``at``, …) are those of ``graph.query``.
+    called after each round with how many are done and how many there are at most, 0 if that is not known. ``engine``
+    is `local`, `spark`, or `auto`: Spark for a graph that does not fit into memory, if there is a session. ``timeout``, ``cancel`` and the target (``branch``, ``tag``, ``at``, …) are those of ``graph.query``.
 
     Parallel edges count once, except in `degree`; edges from a node to itself count in `degree` and `pagerank` only.
     """
@@ -72,9 +76,15 @@ class Algorithms(Facet):
         ``direction`` is `out`, `in` or `both`; an edge from a node to itself counts twice in `both`.
         """
         from omnigraph.algorithms import local, parameters
+        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.spark import rounds_on_spark
 
         way = parameters.edge_direction(direction)
-        return self._run("degree", edges, options, lambda g, _: local.Found(local.degree(g, way)))
+        run = Run(
+            lambda g, _: local.Found(local.degree(g, way)),
+            lambda g, _: rounds_on_spark.degree(g, way),
+        )
+        return self._run("degree", edges, options, run)
 
     def pagerank(
         self,
@@ -94,12 +104,14 @@ class Algorithms(Facet):
         """
         from omnigraph.algorithms import local, parameters
         from omnigraph.algorithms.asked import check_known
+        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.spark import rounds_on_spark
 
         damp = parameters.number_between("damping", damping, 0, 1)
         least = parameters.number_between("tolerance", tolerance, 0, float("inf"))
         most, given = parameters.rounds(max_iterations), parameters.ids("sources", sources)
 
-        def run(graph: NodeGraph, on_round: OnRound) -> Found:
+        def here(graph: NodeGraph, on_round: OnRound) -> Found:
             codes = None
             if given is not None:
                 codes = graph.numbers_of(given)
@@ -107,7 +119,10 @@ class Algorithms(Facet):
             weight = options.get("weight")
             return local.pagerank(graph, weight, codes, damp, least, most, on_round)
 
-        return self._run("pagerank", edges, options, run)
+        def on_spark(graph: SparkGraph, on_round: OnRound) -> SparkFound:
+            return rounds_on_spark.pagerank(graph, given, damp, least, most, on_round)
+
+        return self._run("pagerank", edges, options, Run(here, on_spark))
 
     def connected_components(
         self, edges: Edges, *, strong: bool = False, **options: Unpack[AlgorithmKeywords]
@@ -117,14 +132,16 @@ class Algorithms(Facet):
         Nodes belong together if edges join them in either direction; with ``strong``, if each reaches the other.
         """
         from omnigraph.algorithms import local
+        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.spark import rounds_on_spark
 
         is_strong = check_flag("strong", strong)
-        return self._run(
-            "connected_components",
-            edges,
-            options,
+        run = Run(
             lambda g, _: local.Found(local.connected_components(g, is_strong=is_strong)),
+            rounds_on_spark.connected_components,
+            only_here="strong=True" if is_strong else None,
         )
+        return self._run("connected_components", edges, options, run)
 
     def clustering(
         self, edges: Edges, *, directed: bool = False, **options: Unpack[AlgorithmKeywords]
@@ -135,22 +152,27 @@ class Algorithms(Facet):
         as one of the two there may be; without, an edge counts as both.
         """
         from omnigraph.algorithms import local
+        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.spark import triangles_on_spark
 
         each = check_flag("directed", directed)
-        return self._run(
-            "clustering",
-            edges,
-            options,
+        run = Run(
             lambda g, _: local.Found(local.clustering(g, directed=each)),
+            lambda g, _: triangles_on_spark.clustering(g, directed=each),
         )
+        return self._run("clustering", edges, options, run)
 
     def triangle_count(self, edges: Edges, **options: Unpack[AlgorithmKeywords]) -> AlgorithmResult:
         """Count the triangles through each node, in whichever directions, as the column `triangles`."""
         from omnigraph.algorithms import local
+        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.spark import triangles_on_spark
 
-        return self._run(
-            "triangle_count", edges, options, lambda g, _: local.Found(local.triangle_count(g))
+        run = Run(
+            lambda g, _: local.Found(local.triangle_count(g)),
+            lambda g, _: triangles_on_spark.triangle_count(g),
         )
+        return self._run("triangle_count", edges, options, run)
 
     def label_propagation(
         self,
@@ -167,14 +189,15 @@ class Algorithms(Facet):
         ``directed`` a neighbour in both directions has two votes.
         """
         from omnigraph.algorithms import local, parameters
+        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.spark import rounds_on_spark
 
         most, each = parameters.rounds(max_iterations), check_flag("directed", directed)
-        return self._run(
-            "label_propagation",
-            edges,
-            options,
+        run = Run(
             lambda g, on_round: local.label_propagation(g, most, on_round, directed=each),
+            lambda g, on_round: rounds_on_spark.label_propagation(g, most, on_round, directed=each),
         )
+        return self._run("label_propagation", edges, options, run)
 
     def kcore(self, edges: Edges, **options: Unpack[AlgorithmKeywords]) -> AlgorithmResult:
         """Return the core number of each node, as the column `core`.
@@ -182,8 +205,10 @@ class Algorithms(Facet):
         It is the greatest k for which the node is in a part of the graph where everyone has k neighbours.
         """
         from omnigraph.algorithms import local
+        from omnigraph.algorithms.running import Run
 
-        return self._run("kcore", edges, options, lambda g, _: local.Found(local.kcore(g)))
+        run = Run(lambda g, _: local.Found(local.kcore(g)))
+        return self._run("kcore", edges, options, run)
 
     def louvain(
         self, edges: Edges, *, resolution: float = 1.0, **options: Unpack[AlgorithmKeywords]
@@ -194,14 +219,11 @@ class Algorithms(Facet):
         """
         from omnigraph.algorithms import parameters
         from omnigraph.algorithms.louvain import louvain
+        from omnigraph.algorithms.running import Run
 
         fine = parameters.number_between("resolution", resolution, 0, float("inf"), open_end=True)
-        return self._run(
-            "louvain",
-            edges,
-            options,
-            lambda g, on_round: louvain(g, options.get("weight"), fine, on_round),
-        )
+        run = Run(lambda g, on_round: louvain(g, options.get("weight"), fine, on_round))
+        return self._run("louvain", edges, options, run)
 
     def betweenness(
         self, edges: Edges, *, direction: str = "out", **options: Unpack[AlgorithmKeywords]
@@ -212,21 +234,14 @@ class Algorithms(Facet):
         `in`, or `both`, where each pair counts once. This takes a search from every node.
         """
         from omnigraph.algorithms import local, parameters
+        from omnigraph.algorithms.running import Run
 
         way = parameters.edge_direction(direction)
-        return self._run(
-            "betweenness",
-            edges,
-            options,
-            lambda g, on_round: local.Found(local.betweenness(g, way, on_round)),
-        )
+        run = Run(lambda g, on_round: local.Found(local.betweenness(g, way, on_round)))
+        return self._run("betweenness", edges, options, run)
 
     def _run(
-        self,
-        name: str,
-        edges: Edges,
-        options: AlgorithmKeywords,
-        run: Callable[[NodeGraph, OnRound], Found],
+        self, name: str, edges: Edges, options: AlgorithmKeywords, run: Run
     ) -> AlgorithmResult:
         """Check what is asked for, run it on one snapshot, and return its values."""
         from omnigraph.algorithms.definitions import DEFINITIONS, check_engine, check_weight
@@ -235,7 +250,7 @@ class Algorithms(Facet):
         known = AlgorithmKeywords.__annotations__.keys() - TargetKeywords.__annotations__.keys()
         named = {key: one for key, one in options.items() if key not in known}
         target = target_of(**cast("TargetKeywords", named))
-        check_engine(definition, options.get("engine", "auto"))
+        check_engine(definition, options.get("engine", "auto"), run.only_here)
         check_weight(definition, options.get("weight"))
         on_round = check_progress(options.get("progress")) or (lambda _done, _most: None)
         with within(options.get("timeout"), options.get("cancel")):
@@ -253,44 +268,34 @@ class Algorithms(Facet):
         edges: Edges,
         options: AlgorithmKeywords,
         target: Target,
-        run: Callable[[NodeGraph, OnRound], Found],
+        run: Run,
         on_round: OnRound,
     ) -> AlgorithmResult:
-        import pyarrow as pa
-
         from omnigraph.algorithms.asked import check_weights, edge_types
-        from omnigraph.algorithms.node_graph import NodeGraph
         from omnigraph.algorithms.result import AlgorithmResult
-        from omnigraph.algorithms.write_back import Values
+        from omnigraph.algorithms.running import Asked, run_asked
 
         snapshot, catalog = resolve(self._state, target)
         view = self._state.reader.view(snapshot, catalog)
-        types = edge_types(catalog, edges)
-        check_weights(types, options.get("weight"))
-        type_name = types[0].from_type
+        types, weight = edge_types(catalog, edges), options.get("weight")
+        check_weights(types, weight)
         with view.reading():
-            chosen = self._chosen(view, type_name, options)
-            graph = NodeGraph(view, [one.name for one in types], chosen)
-            found = run(graph, on_round)
-            values = pa.array(found.values)
-            if definition.kind.is_text:
-                values = graph.ids.take(values)
-        tables: list[Entity] = [*types, catalog.nodes[type_name]]
-        read = [view.table(one).state for one in tables]
-        stored = Values(definition, type_name, graph.ordinals, values, read)
+            chosen = self._chosen(view, types[0].from_type, options)
+        asked = Asked(definition, types, weight, chosen)
+        found = run_asked(asked, view, options.get("engine", "auto"), run, on_round)
         return AlgorithmResult(
             definition.name,
-            pa.table({"id": graph.ids, definition.column: values}),
+            found.rows,
             found.ran.iterations,
             found.ran.converged,
-            "local",
+            found.engine,
             snapshot.graph_commit_id,
             found.modularity,
-            lambda *asked: self._write(stored, *asked),
+            lambda *given: self._write(found.stored, *given),
         )
 
-    def _chosen(self, view: View, type_name: str, options: AlgorithmKeywords) -> Codes | None:
-        """Return the numbers of the nodes that take part, ascending; None for all."""
+    def _chosen(self, view: View, type_name: str, options: AlgorithmKeywords) -> pa.Array | None:
+        """Return the ids of the nodes that take part; None for all."""
         from omnigraph.algorithms.asked import check_node_type, is_type_name
 
         nodes, params = options.get("nodes"), options.get("params")
@@ -307,7 +312,7 @@ class Algorithms(Facet):
         return nodes_of(self._state, view, nodes, params, type_name)
 
     def _write(
-        self, found: Values, name: str, branch: str, actor: str | None, if_commit: str | None
+        self, found: Storable, name: str, branch: str, actor: str | None, if_commit: str | None
     ) -> GraphCommit | None:
         """Store values in a property, as one commit; None if they are there already."""
         from omnigraph.algorithms.write_back import write_values

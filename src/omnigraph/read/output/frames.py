@@ -20,6 +20,33 @@ if TYPE_CHECKING:
     import polars as pl
 
 
+class ArrowRows:
+    """A result whose rows are an Arrow table, and what other libraries read them by."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def table(self) -> pa.Table:
+            """The rows; a field or a property of the result."""
+
+    def to_arrow(self) -> pa.Table:
+        """The rows as an Arrow table."""
+        return self.table
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """The rows as an Arrow C stream, by which pyarrow, polars, DuckDB and pandas read them."""
+        stream: object = self.table.__arrow_c_stream__(requested_schema)
+        return stream
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The rows as a pandas frame; integers and booleans keep their type beside missing values."""
+        return pandas_frame(self.table)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The rows as a polars frame."""
+        return polars_frame(self.table)
+
+
 def pandas_frame(table: pa.Table) -> pd.DataFrame:
     """The table as a pandas frame; integers and booleans keep their type beside missing values.
 

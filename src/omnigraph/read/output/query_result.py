@@ -12,12 +12,10 @@ from omnigraph.display.text import cell_text, counted, query_text, shortened
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.ir import Column
 from omnigraph.manifest.snapshot import Target
-from omnigraph.read.output.frames import pandas_frame, polars_frame
+from omnigraph.read.output.frames import ArrowRows
 from omnigraph.types import column_to_json
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import polars as pl
     import pyarrow as pa
 
 Nodes = Mapping[str, "pa.Array"]
@@ -25,7 +23,7 @@ Nodes = Mapping[str, "pa.Array"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class QueryResult(Shown):
+class QueryResult(ArrowRows, Shown):
     """What a read query returned, and which state of the graph it was read from.
 
     ``table`` has the plan's columns in projection order, with their types also when it has no rows.
@@ -176,23 +174,6 @@ class QueryResult(Shown):
                 for name, columns in found.items()
             }
         )
-
-    def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table."""
-        return self.table
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """The rows as an Arrow C stream, by which pyarrow, polars, DuckDB and pandas read them."""
-        stream: object = self.table.__arrow_c_stream__(requested_schema)
-        return stream
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The rows as a pandas frame; integers and booleans keep their type beside missing values."""
-        return pandas_frame(self.table)
-
-    def to_polars(self) -> pl.DataFrame:
-        """The rows as a polars frame."""
-        return polars_frame(self.table)
 
     def to_json(self, js_safe: bool = False) -> dict[str, Any]:
         """The whole answer as plain data.
