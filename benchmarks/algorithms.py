@@ -6,6 +6,9 @@ The graph is stored; its ends are drawn by weights that fall like a power of the
 neighbours. `--small` is a twentieth of it. Each call is the public one, values as Arrow included, after a first
 call that numbers the nodes, makes the adjacency and compiles. Modularity is compared with networkx's on a planted
 graph of 20,000 nodes, because networkx takes hours on the large one. Seconds are those of the processor.
+
+`--only spark` runs PageRank and components on the Spark session of OMNIGRAPH_SPARK_MASTER, or of this machine, beside
+plain PySpark jobs of the same rounds (`algorithms_spark`). Those seconds are of the wall.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 import omnigraph as og
+from benchmarks import algorithms_spark
 from benchmarks.contest.peers import peers_directory
 from omnigraph.read.kernels.twins import Prices, account
 
@@ -235,6 +239,9 @@ def main() -> None:
                     contest.against_igraph(names)
                 if "write" in names:
                     show(written(graph))
+                if "spark" in names:
+                    for name, ours, theirs in algorithms_spark.figures(graph, edges):
+                        show([Measured(name, ours, theirs, "plain PySpark", 1.0)])
         if "modularity" in names:
             modularity(Path(place) / "planted")
 

@@ -149,6 +149,7 @@ def test_the_first_page_can_be_followed_again(run_python):
 
 NOT_RUN_HERE = {
     ("spark.md", "py"): "tests/spark/test_datasource.py runs them",
+    ("citations-on-spark.md", "py"): "tests/spark/test_algorithms.py runs them",
     ("streams.md", "py"): "tests/spark/test_change_stream.py runs them",
     ("api.md", "py"): "signatures, made from the source",
     ("graphs.md", "py"): "needs a store that is somewhere else",

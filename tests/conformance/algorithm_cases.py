@@ -20,8 +20,8 @@ EXPECT_KEYS = {
 SAMPLED = {"samples", "seed"}
 
 
-def run_algorithm_case(case: Case) -> None:
-    """Judge one case."""
+def run_algorithm_case(case: Case, engine: str = "auto") -> None:
+    """Judge one case, with this engine unless it names one."""
     only_known("case", case.body, CASE_KEYS)
     expect = case.body["expect"]
     only_known("expect", expect, EXPECT_KEYS)
@@ -30,16 +30,17 @@ def run_algorithm_case(case: Case) -> None:
     fixture = case.fixtures[case.body["fixture"]]
     only_known(f"fixture {case.body['fixture']}", fixture, FIXTURE_KEYS)
     with closing(WritingSession(fixture["schema"], fixture["data"])) as session:
-        _judge(session.graphs[0], case.body)
+        _judge(session.graphs[0], case.body, engine)
         for follow_up in expect.get("then") or []:
             judge_run(session, follow_up)
 
 
-def _judge(graph: Graph, body: Mapping[str, Any]) -> None:
+def _judge(graph: Graph, body: Mapping[str, Any], engine: str) -> None:
     expect = body["expect"]
     before = len(graph.commits.list())
     try:
-        result = getattr(graph.algorithms, body["algorithm"])(**body["args"])
+        asked = {"engine": engine, **body["args"]}
+        result = getattr(graph.algorithms, body["algorithm"])(**asked)
         if "write" in body:
             result.write(body["write"])
     except OmniGraphError as error:

@@ -44,8 +44,6 @@ class Sizes:
     """Frames of at most this number of nodes are sent to every executor."""
 
 
-SIZES = Sizes()
-
 _SETTINGS = {
     # What a frame of Python's batches holds is unknown to Spark, which would take it for small.
     "spark.sql.autoBroadcastJoinThreshold": "-1",
@@ -74,6 +72,8 @@ class Adjacency:
 class SparkGraph:
     """Nodes and edges of one snapshot on the executors; what they keep of it is freed at the end of the block."""
 
+    sizes = Sizes()
+
     def __init__(
         self,
         session: SparkSession,
@@ -81,16 +81,14 @@ class SparkGraph:
         edges: Sequence[EdgeType],
         weight: str | None = None,
         chosen: pa.Array | None = None,
-        sizes: Sizes = SIZES,
     ) -> None:
         self._runner = SparkRunner.on(session)
         self._view = view
         self._edges = edges
         self._weight = weight
         self._chosen = chosen
-        self._sizes = sizes
         self._edge_count = sum(view.table(one).row_count for one in edges)
-        self.partitions = -(-self._edge_count // sizes.partition) or 1
+        self.partitions = -(-self._edge_count // self.sizes.partition) or 1
         self._cached: list[DataFrame] = []
         self._states: list[DataFrame] = []
         self._nodes: DataFrame | None = None
@@ -107,6 +105,8 @@ class SparkGraph:
             for name, value in _SETTINGS.items():
                 self.session.conf.set(name, value)
             self.session.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
+            # One partition has nothing to adapt to, and rounds of few rows are jobs of one stage.
+            self.session.conf.set("spark.sql.adaptive.enabled", str(self.partitions > 1).lower())
             self._nodes = self._numbered()
             self.size = self.ask(self._nodes.count)
         return self
@@ -148,7 +148,7 @@ class SparkGraph:
         """A frame of at most one row for each node, sent to every executor if it is small."""
         from pyspark.sql import functions as F  # noqa: N812
 
-        return F.broadcast(frame) if self.size <= self._sizes.broadcast else frame
+        return F.broadcast(frame) if self.size <= self.sizes.broadcast else frame
 
     @property
     def stored(self) -> DataFrame:
@@ -225,9 +225,9 @@ class SparkGraph:
             parted = rows.repartition(self.partitions, *by)
             return self.cached(parted.groupBy("src", "dst").agg(value))
 
-        if self._edge_count <= self._sizes.hub:
+        if self._edge_count <= self.sizes.hub:
             return Adjacency(merged(edges, "src"))
-        counts = edges.groupBy("src").count().where(F.col("count") > self._sizes.hub)
+        counts = edges.groupBy("src").count().where(F.col("count") > self.sizes.hub)
         hubs = self.cached(counts.select(F.col("src").alias("node")))
         if not self.ask(hubs.count):
             return Adjacency(merged(edges, "src"))
