@@ -8,7 +8,7 @@ call that numbers the nodes, makes the adjacency and compiles. Modularity is com
 graph of 20,000 nodes, because networkx takes hours on the large one. Seconds are those of the processor.
 
 `--only spark` runs PageRank and components on the Spark session of OMNIGRAPH_SPARK_MASTER, or of this machine, beside
-plain PySpark jobs of the same rounds (`algorithms_spark`). Those seconds are of the wall.
+plain PySpark jobs of the same rounds (`contest/algorithms_spark.py`). Those seconds are of the wall.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 import omnigraph as og
-from benchmarks import algorithms_spark
+from benchmarks.contest import algorithms_spark
 from benchmarks.contest.peers import peers_directory
 from omnigraph.read.kernels.twins import Prices, account
 
