@@ -69,3 +69,20 @@ def find(page: Any, text: str) -> None:
 def go(page: Any, fragment: str) -> None:
     """Follow a link within the page, without loading it anew."""
     page.evaluate("fragment => { location.hash = fragment; }", fragment)
+
+
+def requests_under_way(page: Any) -> set[Any]:
+    """The requests of the page that are not answered yet, from now on."""
+    waiting: set[Any] = set()
+    # Playwright puts attributes on a listener, which a built-in method refuses: hence the functions.
+    page.on("request", lambda request: waiting.update((request,)))
+    for event in ("requestfinished", "requestfailed"):
+        page.on(event, lambda request: waiting.difference_update((request,)))
+    return waiting
+
+
+def wait_until_quiet(page: Any, under_way: set[Any]) -> None:
+    """Wait until all requests are answered, and what they brought is shown."""
+    while under_way:
+        page.wait_for_timeout(10)
+    page.evaluate("() => 0")

@@ -1,6 +1,7 @@
 """The explorer in a browser: the newcomer's minute, queries and their answers, and pictures."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,15 @@ def test_the_four_forms_of_an_answer_agree(visits):
 
     page.get_by_label("Filter these rows").fill("p11")
     page.get_by_text("1 of 264 rows").wait_for()
+    few = "query few() { match { $p: Person $p.age > 28 $p.age < 32 } return { $p } order { $p.age } }"
+    run(page, few, drawn=False)
+    page.locator(".said", has_text=re.compile(r"^3 rows")).wait_for()
+    page.keyboard.press("Alt+1")
+    page.wait_for_selector(f".result {DRAWN}")
+    page.mouse.click(*places(page)["Person", "p10"])
+    page.wait_for_selector(".inspect")
+    page.keyboard.press("Alt+2")
+    assert page.locator(".tr.named").get_attribute("aria-rowindex") == "3"
     run(page, 'query no() { match { $p: Person { name: "nobody" } } return { $p } }', drawn=False)
     page.get_by_text("Nothing is left after").wait_for()
 

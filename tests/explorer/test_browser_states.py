@@ -9,7 +9,19 @@ import httpx2
 import pytest
 
 import omnigraph as og
-from tests.explorer.looking import COUNTS, DRAWN, ask, find, go, link, places, run, write
+from tests.explorer.looking import (
+    COUNTS,
+    DRAWN,
+    ask,
+    find,
+    go,
+    link,
+    places,
+    requests_under_way,
+    run,
+    wait_until_quiet,
+    write,
+)
 from tests.explorer.running import start_explorer
 from tests.server.running import LONG, UNENCRYPTED, start_server
 from tests.server.small import CROSS, TOKENS, make_graph
@@ -112,6 +124,7 @@ def test_a_link_with_a_mutation_fills_the_editor_and_writes_only_when_agreed_to(
     context.clock.install()
     page = visits.page(link(insert("linked")), context=context)
     page.on("request", lambda request: sent.append(request.url))
+    under_way = requests_under_way(page)
     page.get_by_role("button", name="Write to main").wait_for()
     page.locator(".cm-content").press("Control+Enter")
     page.locator("dialog").get_by_text("Write to main?").wait_for()
@@ -123,7 +136,7 @@ def test_a_link_with_a_mutation_fills_the_editor_and_writes_only_when_agreed_to(
 
     # Somebody else writes after the page has looked: nothing is written until it has looked again.
     visits.expected = ("412 (Precondition Failed)",)
-    page.wait_for_load_state("networkidle")
+    wait_until_quiet(page, under_way)
     mine = {"authorization": f"Bearer {explorer.told['token']}"}
     other = explorer.request(
         "POST", "/graphs/default/mutate", json={"query": insert("other")}, headers=mine
@@ -137,7 +150,7 @@ def test_a_link_with_a_mutation_fills_the_editor_and_writes_only_when_agreed_to(
     page.locator(".failure", has_text="The branch moved meanwhile; look again.").wait_for()
     with page.expect_response(lambda response: "/snapshot" in response.url):
         page.get_by_role("button", name="Try again").click()
-    page.wait_for_load_state("networkidle")
+    wait_until_quiet(page, under_way)
     page.get_by_role("button", name="Write to main").click()
     page.locator("dialog").get_by_role("button", name="Write to main").click()
     page.get_by_text("1 node and 0 edges written to main.").wait_for()

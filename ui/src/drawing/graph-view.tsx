@@ -29,15 +29,17 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
   const described = useComputed(() => describe(model));
 
   useEffect(() => {
-    const shown = new Surface(box.current!, canvas.current!, coloursOf(document.documentElement));
+    // Places may still come when the picture has left the page, and `box` then is empty.
+    const here = box.current!;
+    const shown = new Surface(here, canvas.current!, coloursOf(document.documentElement));
     surface.current = shown;
     let before = new Map<string, number>();
     shown.onPlaces = (done) => {
       const { nodes } = model.shown.peek();
       if (shown.scene !== null && shown.scene.x.length === nodes.length)
         nodes.forEach((node, i) => model.places.set(keyOf(node), [shown.scene!.x[i]!, shown.scene!.y[i]!]));
-      box.current!.dataset["settled"] = String(done);
-      box.current!.dataset["places"] = placesText(model, shown);
+      here.dataset["settled"] = String(done);
+      here.dataset["places"] = placesText(model, shown);
     };
     const ends = [
       effect(() => {
@@ -49,7 +51,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
         const known = [...index.keys()].filter((key) => before.has(key) || model.places.has(key)).length;
         const pinned = [...model.pinned].flatMap((key) => index.get(key) ?? []);
         before = index;
-        box.current!.dataset["settled"] = "false";
+        here.dataset["settled"] = "false";
         shown.show(scene, way.value === "layers" && scene.x.length <= 300 ? "layers" : "force", pinned, !calm.matches, known > 0);
       }),
       effect(() => {
@@ -60,7 +62,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
           selected: chosen === null ? -1 : at(chosen),
           selectedEdge: edge === null ? -1 : edges.findIndex((each) => edgeKey(each) === edge),
           marked: marks.value.map(at).filter((i) => i >= 0),
-          covered: (chosen ?? edge) !== null && box.current!.clientWidth > 700 ? PANEL : 0,
+          covered: (chosen ?? edge) !== null && here.clientWidth > 700 ? PANEL : 0,
         });
       }),
       effect(() => {
@@ -68,7 +70,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
         queueMicrotask(() => shown.recolour(coloursOf(document.documentElement)));
       }),
     ];
-    const detach = attach(box.current!, canvas.current!, shown, model);
+    const detach = attach(here, canvas.current!, shown, model);
     return () => {
       for (const end of ends) end();
       detach();

@@ -1,6 +1,6 @@
 // The answer of a query, four ways: picture, table, JSON and plan. Rows and nodes point at each other.
 import { signal, useSignal } from "@preact/signals";
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api, MOST_ROWS, type Ask, type Phase, type QueryAnswer, type Row, type Target } from "../api";
 import { GraphView } from "../drawing/graph-view";
 import { GraphModel, keyOf } from "../drawing/model";
@@ -29,6 +29,16 @@ function nodesOf(answer: QueryAnswer, row: Row): { type: string; id: string }[] 
   });
 }
 
+/** The rows that name a node: those that its picture stands for. */
+function rowsNaming(answer: QueryAnswer, key: string | null): ReadonlySet<number> {
+  const found = new Set<number>();
+  if (key === null) return found;
+  answer.rows.forEach((row, at) => {
+    if (nodesOf(answer, row).some((node) => keyOf(node) === key)) found.add(at);
+  });
+  return found;
+}
+
 export function Results({ result, right }: { result: Result; right?: preact.ComponentChildren }) {
   const { answer, ask, target } = result;
   const model = useMemo(() => new GraphModel(() => target), [result]);
@@ -36,21 +46,32 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
   const drawn = useSignal("");
   const row = useSignal<number | null>(null);
   const again = useSignal(0);
+  const ways = ask === null ? WAYS.filter(([name]) => name !== "plan") : WAYS;
+  const shown = ways.some(([name]) => name === way.value) ? way.value : "table";
+  const isDrawn = useRef(false);
   useEffect(() => {
-    const stop = new AbortController();
+    isDrawn.current = false;
     error.value = null;
     row.value = null;
+    drawn.value = "";
+  }, [result, again.value]);
+  useEffect(() => {
+    // Only a picture that is looked at is asked for: thousands of nodes take the page a while.
+    if (shown !== "graph" || isDrawn.current) return;
+    const stop = new AbortController();
     drawn.value = "drawing …";
     const names = new Map(answer.rows.flatMap((each) => nodesOf(answer, each)).map((node) => [keyOf(node), node]));
     const wanted = ask !== null ? ask : { nodes: [...names.values()].slice(0, 5000) };
     if (ask === null && names.size === 0) {
       model.reset({ nodes: [], edges: [] });
       drawn.value = "";
+      isDrawn.current = true;
       return;
     }
     api.subgraph(wanted, target, stop.signal).then(
       (found) => {
         model.reset(found);
+        isDrawn.current = true;
         const total = found.total_nodes ?? found.nodes.length;
         const cut = total > found.nodes.length ? ` of ${number(total)}` : "";
         drawn.value = `${number(found.nodes.length)}${cut} nodes, ${counted(found.edges.length, "edge")} matched`;
@@ -61,8 +82,11 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
         drawn.value = "";
       },
     );
-    return () => stop.abort();
-  }, [result, again.value]);
+    return () => {
+      stop.abort();
+      if (!isDrawn.current) drawn.value = "";
+    };
+  }, [result, again.value, shown === "graph"]);
   useEffect(() => {
     // A node that is chosen in the picture chooses its first row.
     return model.selected.subscribe((key) => {
@@ -71,10 +95,10 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
       if (at >= 0) row.value = at;
     });
   }, [model]);
+  const key = model.selected.value;
+  const naming = useMemo(() => rowsNaming(answer, key), [answer, key]);
   const chosen = row.value === null ? undefined : answer.rows[row.value];
   const marked = chosen === undefined ? [] : nodesOf(answer, chosen).map(keyOf);
-  const ways = ask === null ? WAYS.filter(([name]) => name !== "plan") : WAYS;
-  const shown = ways.some(([name]) => name === way.value) ? way.value : "table";
   return (
     <section class="result" aria-label="Results">
       <div class="strip">
@@ -97,7 +121,7 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
         ) : (
           <GraphView model={model} marked={marked} empty={drawn.value === "drawing …" ? "" : answer.row_count === 0 ? "0 rows: this query matches no nodes." : "The columns of this query name no nodes."} />
         ))}
-      {shown === "table" && (answer.row_count === 0 ? <p class="nothing">0 rows</p> : <ResultTable answer={answer} chosen={row.value} choose={(next) => (row.value = next)} />)}
+      {shown === "table" && (answer.row_count === 0 ? <p class="nothing">0 rows</p> : <ResultTable answer={answer} chosen={row.value} naming={naming} choose={(next) => (row.value = next)} />)}
       {shown === "json" && <ResultJson answer={answer} />}
       {shown === "plan" && ask !== null && <ResultPlan ask={ask} target={target} />}
     </section>

@@ -13,10 +13,12 @@ const SPARE = 8;
 interface Props {
   answer: QueryAnswer;
   chosen: number | null;
+  /** The rows that name the node that is looked at. */
+  naming: ReadonlySet<number>;
   choose: (row: number) => void;
 }
 
-export function ResultTable({ answer, chosen, choose }: Props) {
+export function ResultTable({ answer, chosen, naming, choose }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const top = useSignal(0);
   const high = useSignal(400);
@@ -82,7 +84,7 @@ export function ResultTable({ answer, chosen, choose }: Props) {
           {rows.slice(first, last).map(({ row, at }, i) => (
             <div
               key={at}
-              class={`tr${chosen === at ? " chosen" : ""}`}
+              class={`tr${chosen === at ? " chosen" : ""}${naming.has(at) ? " named" : ""}`}
               role="row"
               aria-rowindex={first + i + 2}
               style={{ gridTemplateColumns: width, transform: `translateY(${(first + i) * HIGH}px)` }}
