@@ -299,6 +299,65 @@ def test_a_stream_survives_an_executor_that_dies_while_its_rows_are_written(driv
         ]
 
 
+QUERIES = """
+import json, os, signal, sys
+from pathlib import Path
+import omnigraph as og
+from omnigraph.runner.session import spark_session
+from omnigraph.spark.queries import relations, rows
+
+uri, place, texts = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
+rows.SMALL_ROWS = relations.SMALL_ROWS = 0  # all tables are shuffled, none is sent to every executor
+session = spark_session()
+session.conf.set("spark.sql.autoBroadcastJoinThreshold", "-1")
+session.conf.set("spark.sql.adaptive.autoBroadcastJoinThreshold", "-1")
+session.conf.set("spark.sql.shuffle.partitions", "4")
+
+def dying(batches):
+    for batch in batches:
+        yield batch
+    try:
+        (place / "died").touch(exist_ok=False)
+    except FileExistsError:
+        return
+    daemon = Path(f"/proc/{os.getppid()}/status").read_text()
+    executor = next(line.split()[1] for line in daemon.splitlines() if line.startswith("PPid:"))
+    os.kill(int(executor), signal.SIGKILL)
+
+told = []
+with og.open(uri, "r") as graph:
+    for text in texts:
+        frame = graph.frame(text)
+        # What dies has read a part of the join, and has parts of it that others shall read.
+        told.append(sorted(map(list, frame.mapInArrow(dying, frame.schema).collect())))
+print(json.dumps(told))
+"""
+
+
+def test_queries_survive_an_executor_that_dies_after_a_join(driver, tmp_path):
+    texts = [
+        "match { $a: Person  $a knows $b  $b knows $c } return { $a.name as a, count(*) as n }",
+        "match { $a: Person  $a knows{1,2} $b } return { $a.name as a, $b.name as b }",
+    ]
+    with og.init(
+        tmp_path / "g", "node Person { name: String @key } edge Knows: Person -> Person"
+    ) as graph:
+        graph.load(
+            [
+                *({"type": "Person", "data": {"name": f"p{at}"}} for at in range(60)),
+                *(
+                    {"edge": "Knows", "from": f"p{at}", "to": f"p{at * step % 60}"}
+                    for at in range(60)
+                    for step in (3, 7, 7)
+                ),
+            ]
+        )
+        told = json.loads(driver.run(QUERIES, graph.uri, tmp_path, json.dumps(texts)))
+        assert (tmp_path / "died").exists()
+        for text, rows in zip(texts, told, strict=True):
+            assert rows == sorted(list(row.values()) for row in graph.query(text).rows)
+
+
 WAYS = """
 import json, sys
 from pathlib import Path

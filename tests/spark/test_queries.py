@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 
@@ -113,6 +115,13 @@ def test_small_questions(people, text):
     assert judged(people, text) == "equal"
 
 
+@pytest.mark.parametrize("text", QUESTIONS[:4])
+def test_tables_too_large_for_every_executor(people, monkeypatch, text):
+    monkeypatch.setattr("omnigraph.spark.queries.rows.SMALL_ROWS", 0)
+    monkeypatch.setattr("omnigraph.spark.queries.relations.SMALL_ROWS", 0)
+    assert judged(people, text) == "equal"
+
+
 def test_a_two_hop_count_by_hand(people):
     # ann-bob-cy, ann-cy-di, bob-cy-di, cy-di-di, di-di-di: parallel edges are one pair.
     text = "match { $a knows $b  $b knows $c } return { count(*) as n }"
@@ -217,6 +226,36 @@ def test_a_snapshot_that_is_gone(tmp_path):
         graph.cleanup(keep_versions=1)
         with pytest.raises(Exception, match="the pinned version of Person was removed"):
             frame.collect()
+
+
+WITHOUT_SPARK = """
+import sys
+
+class Hidden:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] == "pyspark":
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Hidden())
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "pyspark" else find(name, *rest)
+import omnigraph as og
+from omnigraph.errors import OmniGraphError
+with og.open(sys.argv[1], "r") as graph:
+    for ask in (lambda text: graph.query(text, engine="spark"), graph.frame):
+        try:
+            ask("match { $a: Person } return { $a }")
+        except OmniGraphError as error:
+            print(error.code, error)
+"""
+
+
+def test_without_spark_it_says_what_to_install(people):
+    command = [sys.executable, "-c", WITHOUT_SPARK, people.uri]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert len(told) == 2
+    assert all(line.startswith("bad_request Spark is not installed") for line in told)
 
 
 def test_an_engine_that_is_none(people):

@@ -10,9 +10,10 @@ of its first visit, so a hop is one join and one grouping, and the plan grows by
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING
 
+from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import EdgeType
@@ -26,6 +27,25 @@ if TYPE_CHECKING:
 
 LEFT, RIGHT, HOPS = "l", "r", "hops"
 """The columns of a relation: what its two variables are bound to, and after how many hops."""
+
+
+_KNOWN = {
+    *("left", "right", "left_type", "right_type", "edge_types", "direction"),
+    *("min_hops", "max_hops", "edge_var", "edge_filter", "weight"),
+}
+"""What these frames take into account of a traversal."""
+
+
+def _refuse_unknown(traversal: Traversal) -> None:
+    """Refuse a traversal that asks for more than is known here, rather than answer another question."""
+    for one in fields(traversal):
+        if one.name not in _KNOWN and getattr(traversal, one.name) != one.default:
+            raise BadRequest(
+                f"the traversal {traversal.text} is not answered on Spark ({one.name}); run the query "
+                "locally",
+                form=one.name,
+                engine="spark",
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +64,7 @@ class Relations:
 
     def edge_types(self, traversal: Traversal) -> list[EdgeType]:
         """The types of the edges that a traversal goes along."""
+        _refuse_unknown(traversal)
         return [self._tables.view.catalog.edges[name] for name in traversal.edge_types]
 
     def is_small(self, traversal: Traversal) -> bool:
