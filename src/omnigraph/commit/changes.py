@@ -16,7 +16,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.rows import GraphCommit, Purge, SchemaRow, TableState
 from omnigraph.storage.tables.staging import Staged, new_transaction_uuid
 from omnigraph.storage.tables.table import Table
 
@@ -29,6 +29,7 @@ Writer = Literal[
     "embed",
     "ensure_indices",
     "optimize",
+    "purge",
     "relocate",
 ]
 RELOCATE: Final = "relocate"
@@ -128,6 +129,7 @@ class Write:
     of commits that the branch does not know yet, and ``streams`` the greater batches of streams that come
     with them. ``batch``: the operation is this micro-batch of a stream. ``late_facts`` gives facts that are known only once the
     tables are committed, from their new pins; it raises nothing, and a recovered commit lacks them.
+    ``forgotten`` are versions of tables that hold what a purge removes, and ``audit`` is what is kept of it.
     """
 
     writer: Writer
@@ -151,6 +153,8 @@ class Write:
     only_if_changed: bool = False
     is_large: bool = False
     late_facts: LateFacts | None = None
+    forgotten: tuple[Purge, ...] = ()
+    audit: Mapping[str, Any] | None = None
     operation_id: str = field(default_factory=new_ulid)
 
     @property

@@ -422,6 +422,8 @@ class _Commit:
                 **{number: gone_marks(staged) for number, staged in self.committed.items()},
                 **{pin.incarnation: ANY_GONE for pin in write.taken_over},
             },
+            forgotten=write.forgotten,
+            audit=write.audit,
         )
         return publish_under_locks(
             self.workspace,

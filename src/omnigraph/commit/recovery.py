@@ -238,6 +238,8 @@ class _Work:
             adopted=sidecar.adopted,
             streams=sidecar.streams,
             gone=self._gone(pins),
+            forgotten=sidecar.forgotten,
+            audit=sidecar.audit,
         )
         recovery = self._recovery("RolledForward", versions)
         intent = replace(

@@ -20,7 +20,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import BranchPin
 from omnigraph.manifest.publisher import Intent
-from omnigraph.manifest.rows import GraphCommit, SchemaRow, TableState
+from omnigraph.manifest.rows import GraphCommit, Purge, SchemaRow, TableState
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
 from omnigraph.storage.decoded import has_type
@@ -79,6 +79,8 @@ class Sidecar:
     adopted: tuple[GraphCommit, ...] = ()
     streams: tuple[StreamRecord, ...] = ()
     exact_head: bool = False
+    forgotten: tuple[Purge, ...] = ()
+    audit: Mapping[str, Any] | None = None
 
     @property
     def branch(self) -> str:
@@ -150,6 +152,8 @@ def build_sidecar(write: Write, graph_id: str, forks: set[str], held: HeldLocks)
         adopted=write.adopted,
         streams=write.stream_records,
         exact_head=write.exact_head,
+        forgotten=write.forgotten,
+        audit=write.audit,
     )
 
 
@@ -341,6 +345,7 @@ def _decode(document: dict[str, Any]) -> Sidecar:
                 StreamRecord(StreamBatch(**one["batch"]), one["graph_commit_id"])
                 for one in document.get("streams", ())
             ),
+            "forgotten": tuple(Purge(**one) for one in document.get("forgotten", ())),
         }
     )
     if not has_type(sidecar, Sidecar):

@@ -87,8 +87,8 @@ def _manifest_tables(workspace: Workspace) -> list[Table]:
 
 
 def finish_drops(workspace: Workspace) -> None:
-    """Remove what a hard drop that was interrupted has left on disk."""
-    if workspace.manifest.state(MAIN).head.purges:
+    """Remove what a hard drop or a purge that was interrupted has left on disk."""
+    if workspace.manifest.purges_owed():
         from omnigraph.write.purges import try_purges
 
         try_purges(workspace)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.export_files import Out
     from omnigraph.embeddings.embedder import Embedder
+    from omnigraph.maintenance.purge.report import PurgeReport
     from omnigraph.maintenance.status import Status
     from omnigraph.pipeline.formats.frame_layout import EndColumns
     from omnigraph.pipeline.frame_options import FrameCommitKeywords, FrameKeywords
@@ -278,6 +279,29 @@ class Session:
             wanted = self._access.reading(**target)
             asked = histories.Asked(kind, type, id, check_flag("edges", edges))
             return histories.blame(self._access, asked, wanted)
+
+    def purge(
+        self,
+        entities: Mapping[str, Iterable[str]],
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        actor: str | None = None,
+        operation_id: str | None = None,
+    ) -> PurgeReport:
+        """Remove nodes with their edges, and edges, for good: from every branch, version, index and cache.
+
+        ``entities`` has lists of ids by type, such as ``{"Person": ["ann"], "edge:Said": ["s1"]}``. What was
+        there before can not be read any more in any version that held them. Whatever must keep such a version,
+        a tag, a branch or a running export, stops the purge: ``PurgeBlocked`` names it, and nothing changes. ``dry_run``
+        says what would go and what stands in the way. ``reason`` is kept with the audit of the purge, which has no
+        id in it.
+        """
+        from omnigraph.graph.facets.purging import purge_entities
+
+        dry = check_flag("dry_run", dry_run)
+        acting = self._access.acting(actor)
+        return purge_entities(acting, entities, reason, operation_id, dry_run=dry)
 
     def neighbors(
         self,

@@ -189,11 +189,12 @@ def graph_status(
     is_at_home = is_settled(state.head, workspace.root)
     pending, strays = pending_and_strays(workspace)
     stuck, can_recover = _stuck(workspace) if pending else (None, True)
+    owed = workspace.manifest.purges_owed()
     figures = GraphFigures(
         max((table.versions for table in tables), default=0),
         stuck,
         can_recover,
-        [purge.table_key for purge in state.head.purges],
+        [purge.table_key for purge in owed],
         [name for name in held if name not in branches],
         None if is_at_home else state.head.root,
         drifted_on_branches(workspace, branches, files) if is_at_home else [],
@@ -209,7 +210,7 @@ def graph_status(
         pending_recoveries=len(pending),
         stray_files=tuple(strays),
         bytes_by_branch=held,
-        purges_owed=state.head.purges,
+        purges_owed=owed,
         last_optimize=_last_optimize(workspace, state),
         advice=tuple(advise_graph(uri, figures)),
         tables=tuple(tables),

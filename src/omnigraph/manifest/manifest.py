@@ -18,7 +18,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from omnigraph.errors import BranchNotFound, HistoryReclaimed, NotAGraph, StorageError
+from omnigraph.errors import (
+    BranchNotFound,
+    GraphMoved,
+    HistoryReclaimed,
+    NotAGraph,
+    StorageError,
+)
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.identity import Identity, graph_moved
@@ -28,7 +34,7 @@ from omnigraph.manifest.row_reads import (
     read_metadata,
     read_schema_text,
 )
-from omnigraph.manifest.rows import GraphCommit, Head, Row, SchemaRow
+from omnigraph.manifest.rows import GraphCommit, Head, Purge, Row, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
@@ -173,6 +179,14 @@ class Manifest:
     def _refresh_lock(self, branch: str) -> threading.Lock:
         with self._lock:
             return self._refreshing.setdefault(branch, threading.Lock())
+
+    def purges_owed(self) -> tuple[Purge, ...]:
+        """Return what still has to be removed from disk, whatever branch it was dropped or purged on."""
+        owed = dict.fromkeys(self.state(MAIN).head.purges)
+        for name in self.branch_names():
+            with suppress(BranchNotFound, GraphMoved):
+                owed.update(dict.fromkeys(self.state(name).head.purges))
+        return tuple(owed)
 
     def remember_publish(self, state: BranchState, table: Table, head: Head) -> None:
         """Remember what this process has just published; a store that fails now does no harm."""

@@ -93,7 +93,9 @@ class Changes:
     ``purged`` those of which a hard drop removes what is there now, ``adopted`` are commit
     records copied from a merged branch, ``streams`` say which micro-batches are there from now on,
     ``place`` where the graph lies, and ``gone`` has the marks of the rows that left each incarnation
-    (``history/version_marks.py``).
+    (``history/version_marks.py``). ``forgotten`` are versions that hold entities which are purged, and
+    ``audit`` is what is kept of that purge. A run of versions that reaches to the pin of before ends
+    with the version before the new pin.
     """
 
     tables: tuple[TableState, ...] = ()
@@ -106,6 +108,8 @@ class Changes:
     streams: tuple[StreamRecord, ...] = ()
     place: Place | None = None
     gone: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
+    forgotten: tuple[Purge, ...] = ()
+    audit: Mapping[str, Any] | None = None
 
 
 def publish(
@@ -322,7 +326,7 @@ def _rows(
         product=__version__,
         commit=commit,
         tables=tables,
-        purges=tuple(purges.values()),
+        purges=purges,
         ir_hash=changes.schema.ir_hash if changes.schema is not None else state.head.ir_hash,
     )
     # A table that stays and loses columns for good: its row says below which version nothing may stay.
@@ -337,12 +341,9 @@ def _rows(
         for table in (*changes.tables, *changes.registered)
         if table.incarnation not in before or table.identity != before[table.incarnation].identity
     }
+    below = {one.incarnation: one.below for one in purges if not one.is_of_entities}
     out = [
-        rows.table_row(
-            by_incarnation[number],
-            former.get(number, ()),
-            purges[number].below if number in purges else None,
-        )
+        rows.table_row(by_incarnation[number], former.get(number, ()), below.get(number))
         for number in sorted(registered)
     ]
     out += [
@@ -359,6 +360,8 @@ def _rows(
     out += [record.row() for record in changes.streams]
     if changes.schema is not None:
         out.append(rows.schema_row(changes.schema))
+    if changes.audit is not None:
+        out.append(rows.purge_row(changes.audit))
     return head, [*out, rows.commit_row(commit), rows.head_row(head)]
 
 
@@ -367,15 +370,24 @@ def _purges_owed(
     before: Mapping[int, TableState],
     after: Mapping[int, TableState],
     changes: Changes,
-) -> dict[int, Purge]:
-    """Return the purges owed after a publish: those owed already, and those of this hard drop."""
-    purges = {purge.incarnation: purge for purge in head.purges}
+) -> tuple[Purge, ...]:
+    """Return the purges owed after a publish: those owed already, and those of this commit."""
+    owed = [
+        purge
+        for purge in head.purges
+        if purge.is_of_entities or purge.incarnation not in changes.purged
+    ]
     for number in changes.purged:
         table = after.get(number)
         below = None if table is None else table.table_version
         state = before[number] if table is None else table
-        purges[number] = Purge(state.table_key, number, state.location, below)
-    return purges
+        owed.append(Purge(state.table_key, number, state.location, below))
+    for purge in changes.forgotten:
+        pin, new = before.get(purge.incarnation), after.get(purge.incarnation)
+        # What the steps of this commit made on the way to the new pin goes, too.
+        ends = pin is not None and new is not None and purge.removes(pin)
+        owed.append(replace(purge, below=new.table_version) if ends and new else purge)
+    return tuple(dict.fromkeys(owed))
 
 
 def _former_keys(
@@ -388,27 +400,56 @@ def _former_keys(
     return {number: former_keys(known[f"table:{number}"]) for number in incarnations}
 
 
+def record_purges(manifest: Manifest, owed: Iterable[Purge], audit: Mapping[str, Any]) -> None:
+    """Record on `main` that versions have to go, and what is kept of the purge, without a commit.
+
+    The caller holds the graph lock. An audit of that id is replaced.
+    """
+    new = tuple(owed)
+
+    def recorded(state: BranchState) -> _Rewrite:
+        purges = tuple(dict.fromkeys((*state.head.purges, *new)))
+        return replace(state.head, purges=purges), [rows.purge_row(audit)]
+
+    _rewrite_head(manifest, recorded)
+
+
+def rewrite_rows(
+    manifest: Manifest, branch: str, rewrite: Callable[[BranchState], tuple[Head, list[rows.Row]]]
+) -> None:
+    """Write rows of a branch again without a commit, unless none of them changes."""
+
+    def changed(state: BranchState) -> _Rewrite | None:
+        head, new = rewrite(state)
+        return (head, new) if new or head != state.head else None
+
+    _rewrite_head(manifest, changed, branch)
+
+
 def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
     """Record that purges are done, without a commit. The caller holds the graph lock."""
-    settled = {purge.incarnation: purge for purge in done}
+    settled = frozenset(done)
 
     def without(state: BranchState) -> _Rewrite | None:
         # A later hard drop of the same table owes more than what was done.
-        left = tuple(purge for purge in state.head.purges if purge not in settled.values())
+        left = tuple(purge for purge in state.head.purges if purge not in settled)
+        if len(left) == len(state.head.purges):
+            return None
         names = {
-            f"{kind}:{number}"
-            for number, purge in settled.items()
-            if purge in state.head.purges
+            f"{kind}:{purge.incarnation}"
+            for purge in settled.intersection(state.head.purges)
+            if not purge.is_of_entities
             for kind in ("table", "tombstone")
         }
-        if not names:
-            return None
         kinds = [rows.TABLE, rows.TABLE_TOMBSTONE]
         known = [row for row in manifest.table_rows(state, kinds) if row.object_id in names]
         return replace(state.head, purges=left), [without_purge(row) for row in known]
 
     if settled:
-        _rewrite_head(manifest, without)
+        for name in (MAIN, *manifest.branch_names()):
+            with suppress(BranchNotFound):
+                if settled.intersection(manifest.state(name).head.purges):
+                    _rewrite_head(manifest, without, name)
 
 
 def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[str, TableState]:

@@ -1,6 +1,6 @@
 """The rows of `__manifest`, and the values they stand for.
 
-One dataset holds nine kinds of rows (`object_type`). The head row of a branch carries its newest
+One dataset holds ten kinds of rows (`object_type`). The head row of a branch carries its newest
 commit and the pins of the whole snapshot, so opening a snapshot reads one row, however long the
 history is. The `table_version` rows say the same, one published version at a time.
 
@@ -16,6 +16,7 @@ For a graph whose table ``node:Person`` (incarnation 7) is at version 2 after co
   commit:C2      graph_commit    parent C1, actor, time
   tag:v1         tag             commit C1, its pins (on `main` only)
   stream:orders  stream          batch 7, commit C2 (``manifest/history/stream_records.py``)
+  purge:01J…     purge           who purged how many entities, when and why (``maintenance/purge``)
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ SCHEMA = "schema"
 IDENTITIES = "identities"
 TAG = "tag"
 STREAM = "stream"
+PURGE = "purge"
 DEPTH_COLUMN = "row_count"
 """The column that holds the depth in rows of commits, which have no rows to count."""
 MESSAGE = "message"
@@ -201,27 +203,56 @@ class GraphCommit(Shown):
 
 @dataclass(frozen=True, slots=True)
 class Purge:
-    """What a hard drop still has to remove from disk: versions of a table below one of them.
+    """What still has to be removed from disk: versions of a table below one of them.
 
-    ``below`` is None if the whole table must go, because its type was dropped.
+    ``below`` is None if the whole table must go, because its type was dropped. A hard drop owes all
+    versions of the main lineage below ``below``. A purge of entities owes those from ``first`` on, on
+    one branch of the table (its name and its Lance identifier, both None on the main lineage), and the
+    files that no version named at ``at`` (microseconds since 1970).
     """
 
     table_key: str
     incarnation: int
     location: str
     below: int | None
+    first: int | None = None
+    table_branch: str | None = None
+    table_branch_id: str | None = None
+    at: int | None = None
+
+    @property
+    def is_of_entities(self) -> bool:
+        """Whether entities were purged; a hard drop of a type or a property otherwise."""
+        return self.at is not None
+
+    @property
+    def place(self) -> str:
+        """The directory of the branch of the table, below the root of the graph."""
+        return self.location + ("" if self.table_branch is None else f"/tree/{self.table_branch}")
 
     def removes(self, state: TableState) -> bool:
         """Whether this version of a table has to go."""
+        branch = state.table_branch, state.table_branch_id
         return self.incarnation == state.incarnation and (
-            self.below is None or state.table_version < self.below
+            self.below is None or self.removes_version(*branch, state.table_version)
         )
+
+    def removes_version(self, branch: str | None, branch_id: str | None, version: int) -> bool:
+        """Whether a version on a branch of this table has to go."""
+        if self.below is None:
+            return True
+        if self.first is None:
+            return version < self.below
+        own = self.table_branch, self.table_branch_id
+        return own == (branch, branch_id) and self.first <= version < self.below
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form, as `status` shows it."""
         return {
             "table_key": self.table_key,
             "table_path": self.location,
+            "table_branch": self.table_branch,
+            "first_version": self.first,
             "below_version": self.below,
         }
 
@@ -232,7 +263,8 @@ class Head:
 
     ``root`` is where the forks of the graph find their files, and ``product`` the version of omnigraph
     that wrote at the last publish. ``former_ids`` are those of the graphs it is a copy of, oldest
-    first. ``purges`` are owed by hard drops. Of these and of ``unsettled`` only those of `main` count.
+    first. ``purges`` are owed by hard drops and by purges of entities on this branch. Of ``unsettled`` only
+    that of `main` counts.
     """
 
     graph_id: str
@@ -435,6 +467,11 @@ def schema_row(schema: SchemaRow) -> Row:
         "ir_hash": schema.ir_hash,
     }
     return Row(SCHEMA_ID, SCHEMA, metadata=dump(document))
+
+
+def purge_row(audit: Mapping[str, Any]) -> Row:
+    """Return the row that says what a purge of entities did, without naming any of them."""
+    return Row(f"{PURGE}:{audit['operation_id']}", PURGE, metadata=dump(audit))
 
 
 def identities_row(next_id: int, single_line_below: int = 0) -> Row:

@@ -145,6 +145,12 @@ def plan_removal(table: Table, versions: Sequence[int], abandoned: Chosen | None
     )
 
 
+def unnamed_files(table: Table) -> list[str]:
+    """The files below the directory of the table's branch that no version names, whoever made them."""
+    found = _candidates(table, (), delete_unverified=True)
+    return sorted(name for name in found if not name.startswith(_VERSIONS))
+
+
 def _candidates(table: Table, versions: Sequence[int], **more: bool) -> dict[str, int]:
     """The files that Lance would remove with these versions, below the table's directory, and their sizes."""
     which = {"versions": sorted(versions)} if versions else {"older_than": _NO_VERSION}

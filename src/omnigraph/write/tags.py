@@ -64,22 +64,23 @@ def _readable(workspace: Workspace, target: Target) -> Snapshot:
     pinned = {table.identity for table in state.head.tables.values()}
     read_commit(workspace, snapshot.commit, pinned)
     head = workspace.manifest.state(MAIN).head
-    _refuse_purged(snapshot, head.purges)
+    _refuse_purged(snapshot, workspace.manifest.purges_owed())
     incarnations = {table.incarnation for table in snapshot.tables.values()}
     for sidecar in list_sidecars(workspace, head.graph_id):
-        # A hard drop whose process died; once it is rolled forward it owes a purge.
-        if not incarnations.isdisjoint(sidecar.purged):
+        # A hard drop or a purge whose process died; once it is rolled forward it owes the removal.
+        forgotten = {purge.incarnation for purge in sidecar.forgotten}
+        if not incarnations.isdisjoint(forgotten.union(sidecar.purged)):
             raise HealFirst(sidecar.operation_id)
     return snapshot
 
 
 def _refuse_purged(snapshot: Snapshot, purges: Iterable[Purge]) -> None:
-    """Refuse a snapshot with a table version that a hard drop is about to remove from disk."""
+    """Refuse a snapshot with a table version that a hard drop or a purge is about to remove from disk."""
     owed = list(purges)
     for table in snapshot.tables.values():
         if any(purge.removes(table) for purge in owed):
             raise HistoryReclaimed(
-                f"a hard drop removes version {table.table_version} of {table.table_key}; choose a "
+                f"a hard drop or a purge removes version {table.table_version} of {table.table_key}; choose a "
                 "newer commit",
                 table_key=table.table_key,
                 version=table.table_version,

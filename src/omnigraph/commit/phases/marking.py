@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from omnigraph.errors import Conflict, NewerFormat, OmniGraphError, StorageError
+from omnigraph.errors import Conflict, NewerFormat, OmniGraphError, PurgeBlocked, StorageError
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.write_marks import WriteMark
 from omnigraph.storage.remains import leaving_nothing
@@ -35,10 +35,10 @@ def marked(workspace: Workspace, operation: str) -> Iterator[WriteMark]:
         try:
             yield mark
         except BaseException as error:
-            # What is refused for its content removes what it wrote, and a newer format is refused before
-            # anything is written; the others may have left files.
+            # What is refused for its content removes what it wrote; a newer format and what stands in the way of
+            # a purge are found before anything is written; the others may have left files.
             failed = isinstance(error, StorageError | Conflict) and not isinstance(
-                error, NewerFormat
+                error, NewerFormat | PurgeBlocked
             )
             refused = isinstance(error, OmniGraphError) and not failed
             mark.left_files = mark.left_files or not refused

@@ -11,6 +11,7 @@ from omnigraph.graph.exports_and_diffs import baseline, commit_changes
 from omnigraph.graph.facets.facet import Facet, Resolve, ResolveSchema, merge_options
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.history.history import History, named_branches, read_history
+from omnigraph.manifest.history.purge_audits import with_audit
 from omnigraph.manifest.history.records import find_commit, list_commits
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.snapshot import Target
@@ -68,10 +69,11 @@ class Commits(Facet):
         return read_history(self._state.workspace.manifest, named, limit, before, may_read)
 
     def show(self, graph_commit_id: str) -> GraphCommit:
-        """Return one commit, from whichever live branch holds it."""
+        """Return one commit, from whichever live branch holds it; that of a purge with its audit."""
         self._state.ensure_open()
         self._access.ask_about_commit(graph_commit_id)
-        return find_commit(self._state.workspace.manifest, graph_commit_id)
+        manifest = self._state.workspace.manifest
+        return with_audit(manifest, find_commit(manifest, graph_commit_id))
 
     def changes(
         self,

@@ -1,6 +1,6 @@
 """Remove versions that nothing needs any more, under the graph lock.
 
-1. Finish the purges that hard drops owe, forget dead read leases, and remove table branches whose graph
+1. Finish the purges that are owed, forget dead read leases, and remove table branches whose graph
    branch is gone, which all would keep versions alive, and tables that no branch has.
 2. Look at everything (``survey``), and decide what stays (``keep_set``).
 3. Remove the other versions of each table, one lineage at a time. What fails is recorded on its row.
@@ -13,7 +13,7 @@ again does the rest. A preview takes none of these steps, and reckons with what 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
@@ -46,7 +46,6 @@ from omnigraph.maintenance.cleanup.survey import (
     survey,
 )
 from omnigraph.maintenance.reports import CleanupReport, CleanupRow
-from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.full_disk import keep_reserve, with_reserve
@@ -63,26 +62,45 @@ from omnigraph.write.purges import is_leased, purge_all, remove_orphans
 
 def foresee(found: Survey) -> Survey:
     """Return a survey as it will be once purges are finished and orphaned table branches are gone."""
-    owed = found.states[MAIN].head.purges
+    owed = dict.fromkeys(one for state in found.states.values() for one in state.head.purges)
     due = [purge for purge in owed if not is_leased(purge, found.leases)]
     return _without_purged(_without_orphans(found), due)
 
 
 def _without_purged(found: Survey, due: Iterable[Purge]) -> Survey:
-    """Leave out what purges remove: whole tables, or the versions below one."""
-    purges = {purge.incarnation: purge for purge in due}
+    """Leave out what purges remove: whole tables, or versions of their branches."""
+    purges: dict[int, list[Purge]] = {}
+    for purge in due:
+        purges.setdefault(purge.incarnation, []).append(purge)
     tables = []
     for one in found.tables:
-        purge = purges.get(one.table.incarnation)
-        if purge is None or one.error is not None:
+        owed = purges.get(one.table.incarnation, ())
+        if not owed or one.error is not None:
             tables.append(one)
-        elif purge.below is not None:
-            # Lance keeps a version that somebody tagged.
-            tagged = {tag.version for tag in one.tags if tag.branch is None}
-            below = range(purge.below)
-            left = [v for v in one.versions[None] if v not in below or v in tagged]
-            tables.append(replace(one, versions={**one.versions, None: left}))
+        elif all(purge.below is not None for purge in owed):
+            tables.append(replace(one, versions=dict(_left(one, owed))))
     return replace(found, tables=tuple(tables))
+
+
+def _left(table: TableFound, owed: Iterable[Purge]) -> Iterator[tuple[str | None, list[int]]]:
+    """Yield the branches of a table, each with the versions that no purge removes."""
+    # Lance keeps a version that somebody tagged.
+    tagged = {(tag.branch, tag.version) for tag in table.tags}
+    for branch, versions in table.versions.items():
+        known = None if branch is None else table.forks[branch].identifier
+        yield (
+            branch,
+            [
+                version
+                for version in versions
+                if (branch, version) in tagged
+                or not any(
+                    purge.removes_version(branch, known, version)
+                    for purge in owed
+                    if purge.is_of_entities or branch is None
+                )
+            ],
+        )
 
 
 def _without_orphans(found: Survey) -> Survey:

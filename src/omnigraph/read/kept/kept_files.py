@@ -181,6 +181,12 @@ class KeptFiles:
             with contextlib.suppress(OSError):
                 (folder / str(name)).unlink()
 
+    def remove_all(self, table: str) -> None:
+        """Remove all that is kept of a table."""
+        folder = self._folder(table)
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+
     def _discard(self, table: str, name: KeptName, why: str) -> None:
         folder = self._folder(table)
         if folder is not None and os.path.lexists(folder / str(name)):

@@ -96,6 +96,16 @@ def with_scratch_index(
         return search(_table(place, lambda: space.column(name).array, max_bytes))
 
 
+def forget_indexes() -> None:
+    """Remove all indexes of this user and process: their names do not say which graphs they are of."""
+    with _lock:
+        found = set(_open)
+    with contextlib.suppress(OSError):
+        found.update((settings.CACHE_DIR.get() / "text").iterdir())
+    for path in found:
+        _discard(path)
+
+
 def _directory() -> Path:
     """Where indexes are kept: the cache directory, or one of this process where that cannot be used."""
     kept = settings.CACHE_DIR.get() / "text"

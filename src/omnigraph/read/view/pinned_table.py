@@ -18,7 +18,6 @@ import pyarrow as pa
 from omnigraph.errors import HistoryReclaimed, StorageError
 from omnigraph.lang.schema.catalog import FILL_METADATA, PROPERTY_ID_METADATA, Entity, Property
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
@@ -253,8 +252,8 @@ def pin_table(
 
 
 def _is_being_purged(workspace: Workspace, state: TableState) -> bool:
-    """Whether a hard drop owes the removal of that version of a table."""
-    return any(purge.removes(state) for purge in workspace.manifest.state(MAIN).head.purges)
+    """Whether a hard drop or a purge owes the removal of that version of a table."""
+    return any(purge.removes(state) for purge in workspace.manifest.purges_owed())
 
 
 def columns_by_key(schema: pa.Schema) -> dict[ColumnKey, str]:

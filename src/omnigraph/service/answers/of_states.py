@@ -286,11 +286,13 @@ class ManifestOutput(TypedDict):
 
 
 class PurgeOutput(TypedDict):
-    """Old versions of a table that have still to go."""
+    """Versions of a table that have still to go: those before one, of a purge from a first one on."""
 
     table_key: str
     table_path: str
-    below_version: int
+    table_branch: str | None
+    first_version: int | None
+    below_version: int | None
 
 
 class StatusAnswer(TypedDict):

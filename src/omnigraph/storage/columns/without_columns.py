@@ -1,8 +1,9 @@
-"""Write the fragments of a table again without the bytes of dropped columns.
+"""Write the fragments of a table again without the bytes of dropped columns, or of deleted rows.
 
 Dropping a column changes the schema only: its bytes stay in the data files. A hard drop rewrites
-every fragment that has them, as one transaction, and then purges the old versions. Rows keep their
-ids and both row-version stamps; deleted rows are left out; blobs are copied byte for byte.
+every fragment that has them, as one transaction, and then purges the old versions. A purge of
+entities does the same with fragments that have their rows. Rows keep their ids and both row-version
+stamps; deleted rows are left out; blobs are copied byte for byte.
 
 Lance derives ids and stamps by itself in an update, but not in a rewrite: fragments written anew have
 none of them, and deltas would then miss changes silently. So they are carried over here.
@@ -104,6 +105,29 @@ def rewrite_without(
     return (lambda shortened: _stage(shortened, new)) if new else None
 
 
+def rewrite_rows(
+    table: Table, fragment_ids: Iterable[int], dropped: npt.NDArray[np.uint64]
+) -> Callable[[Table], Staged | None] | None:
+    """Write fragments again without their deleted rows, and without the rows at these addresses.
+
+    The files are written now. The step that is returned stages their transaction on the table from which the
+    rows at the addresses have been deleted, so that it changes no row. None when no fragment keeps any row.
+    """
+    chosen, new = set(fragment_ids), dict[int, list[Any]]()
+    names = table.schema.names
+    try:
+        for fragment in table.fragments():
+            if fragment.id in chosen:
+                written: list[Any] = []
+                new[fragment.id] = written
+                written.extend(_rewritten(table, fragment, names, dropped))
+    except BaseException:
+        remove_loose_files(table.ref, (), (one for group in new.values() for one in group))
+        raise
+    kept = {number: written for number, written in new.items() if written}
+    return (lambda after: _stage(after, kept)) if kept else None
+
+
 def _rewrite_later(table: Table) -> Staged | None:
     new = _rewrite(table, table.schema.names)
     return _stage(table, new) if new else None
@@ -178,17 +202,24 @@ def _numbers_of(table: Table, columns: Iterable[str]) -> list[int]:
 # ------------------------------------------------------------------ one fragment
 
 
-def _rewritten(table: Table, fragment: Any, names: Sequence[str]) -> Iterator[Any]:
+def _rewritten(
+    table: Table,
+    fragment: Any,
+    names: Sequence[str],
+    dropped: npt.NDArray[np.uint64] | None = None,
+) -> Iterator[Any]:
     """These columns of a fragment in new fragments: one for each set of external Blob columns.
+
+    Rows at the addresses ``dropped`` are left out.
 
     Lance decides for a whole call whether addresses are kept or their bytes copied. So external
     values go into a file of their own, which then has them for all its rows.
     """
     blobs = [name for name in blob_columns(table.schema) if name in names]
-    for pattern in _patterns(table, fragment, blobs):
+    for pattern in _patterns(table, fragment, blobs, dropped):
         as_addresses = [name for at, name in enumerate(blobs) if pattern >> at & 1]
         copied = [name for name in names if name not in as_addresses]
-        rows = _Rows(table, fragment, blobs, pattern)
+        rows = _Rows(table, fragment, blobs, pattern, dropped)
         stamps = RowStamps()
         written = rows.write(copied, stamps, ingest=bool(blobs))
         if as_addresses:
@@ -197,16 +228,35 @@ def _rewritten(table: Table, fragment: Any, names: Sequence[str]) -> Iterator[An
         yield written
 
 
-def _patterns(table: Table, fragment: Any, blobs: Sequence[str]) -> list[int]:
+def _patterns(
+    table: Table,
+    fragment: Any,
+    blobs: Sequence[str],
+    dropped: npt.NDArray[np.uint64] | None = None,
+) -> list[int]:
     """Which sets of Blob columns are external in some row; bit n stands for the n-th column."""
     import pyarrow.compute as pc
 
     if not blobs:
-        return [0] if fragment.num_rows else []
+        lost = 0 if dropped is None else int((dropped >> 32 == fragment.id).sum())
+        return [0] if fragment.num_rows > lost else []
     found: set[int] = set()
-    for batch in table.scan(blobs, fragment_ids=[fragment.id], batch_size=BATCH_ROWS):
-        found.update(pc.unique(_pattern(batch, blobs)).to_pylist())
+    for batch in table.scan(
+        blobs, with_row_address=True, fragment_ids=[fragment.id], batch_size=BATCH_ROWS
+    ):
+        found.update(pc.unique(_pattern(_without(batch, dropped), blobs)).to_pylist())
     return sorted(found)
+
+
+def _without(batch: pa.RecordBatch, dropped: npt.NDArray[np.uint64] | None) -> pa.RecordBatch:
+    """The rows of a batch that are not at these addresses."""
+    import numpy as np
+    import pyarrow as pa
+
+    if dropped is None:
+        return batch
+    stays = ~np.isin(batch.column(ADDRESS).to_numpy(zero_copy_only=False), dropped)
+    return batch if stays.all() else batch.filter(pa.array(stays))
 
 
 def _pattern(batch: pa.RecordBatch, blobs: Sequence[str]) -> pa.Array:
@@ -223,8 +273,16 @@ def _pattern(batch: pa.RecordBatch, blobs: Sequence[str]) -> pa.Array:
 class _Rows:
     """The rows of a fragment that have the same set of external columns."""
 
-    def __init__(self, table: Table, fragment: Any, blobs: Sequence[str], pattern: int) -> None:
+    def __init__(
+        self,
+        table: Table,
+        fragment: Any,
+        blobs: Sequence[str],
+        pattern: int,
+        dropped: npt.NDArray[np.uint64] | None,
+    ) -> None:
         self.table = table
+        self.dropped = dropped
         self.fragment = fragment
         self.blobs = list(blobs)
         self.pattern = pattern
@@ -235,7 +293,7 @@ class _Rows:
 
         stored = self.table.schema  # asked for once: it is made anew each time
         schema = pa.schema([stored.field(name) for name in columns])
-        with lance_errors(f"rewriting {self.table.ref} without dropped columns"):
+        with lance_errors(f"rewriting {self.table.ref} without what was dropped"):
             (written,) = lance_module("fragment").write_fragments(
                 pa.RecordBatchReader.from_batches(schema, self._batches(columns, schema, stamps)),
                 self.table.dataset,
@@ -273,9 +331,9 @@ class _Rows:
             io_buffer_size=IO_BUFFER_BYTES,
         )
         for batch in reader:
-            rows = batch
+            rows = _without(batch, self.dropped)
             if self.blobs:
-                rows = batch.filter(pc.equal(_pattern(batch, self.blobs), self.pattern))
+                rows = rows.filter(pc.equal(_pattern(rows, self.blobs), self.pattern))
             if not rows.num_rows:
                 continue
             if stamps is not None:

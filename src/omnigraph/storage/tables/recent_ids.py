@@ -84,6 +84,11 @@ class RecentIds:
             if len(known.ids) > MOST_IDS:
                 del self._known[place]
 
+    def forget(self) -> None:
+        """Forget all ids."""
+        with self._lock:
+            self._known.clear()
+
     def _remember(self, place: Place, known: _Known) -> None:
         self._known[place] = known
         while len(self._known) > REMEMBERED:

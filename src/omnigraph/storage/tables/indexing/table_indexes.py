@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -236,6 +236,27 @@ def stage_drop_index(table: Table, name: str) -> Staged:
     """Stage the removal of an index."""
     with lance_errors(f"dropping the index {name} of {table.ref}"):
         return _staged(table, [], _segments(table, name))
+
+
+def stage_drop_parts(table: Table, uuids: Collection[str]) -> Staged | None:
+    """Stage the removal of some parts of indexes; None if the table has none of them."""
+    with lance_errors(f"dropping parts of the indexes of {table.ref}"):
+        names = {entry.name for entry in table.dataset.describe_indices()}
+        parts = [part for name in sorted(names) for part in _segments(table, name)]
+        removed = [part for part in parts if str(part.uuid) in uuids]
+        return _staged(table, [], removed) if removed else None
+
+
+def stage_missing_part(table: Table, column: str, kind: IndexKind) -> Staged | None:
+    """Stage what an index lacks after parts of it were dropped: one part more, or all of it; None if nothing."""
+    tails = [one.tail for one in list_indexes(table) if (one.column, one.kind) == (column, kind)]
+    if not tails or not describe(kind).takes_new_part:
+        return stage_create_index(table, column, kind)
+    if not tails[0]:
+        return None
+    segment = build_segment(table, column, kind, tails[0])
+    with lance_errors(f"building a part of the index on {column} of {table.ref}"):
+        return _staged(table, [segment], [])
 
 
 def _staged(table: Table, new: list[Any], removed: list[Any]) -> Staged:

@@ -1,0 +1,1 @@
+"""Purge: take entities out of every branch, version, index and cache of a graph."""

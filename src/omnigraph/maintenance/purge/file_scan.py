@@ -1,0 +1,120 @@
+"""Search the files of a table for ids: rows and index pages by Lance's file reader, transactions as bytes.
+
+Files are read, not versions: a file also holds rows that are deleted in every version, and a file of a
+failed write belongs to no version at all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+from omnigraph.cancel import look
+from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage.tables.table import file_session
+from omnigraph.storage.tables.table_errors import lance_errors
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = Mapping[str, "pa.Array"]
+"""Some rows of a file, by column."""
+
+BATCH_ROWS: Final = 1 << 18
+_INDEX_COLUMNS: Final = ("values", "min", "max")
+_DATA, _INDEX = "/data/", "/_indices/"
+_BEFORE_TEXT: Final = (b" ", b"=", b"(", b",", b"<", b">")
+"""What stands before a text in a condition."""
+
+
+class IdSet:
+    """Ids to look for, in the forms that searching needs."""
+
+    def __init__(self, ids: Collection[str]) -> None:
+        import pyarrow as pa
+
+        self.texts = frozenset(ids)
+        self._array = pa.array(sorted(self.texts), pa.string())
+        self._quoted = frozenset(one.replace("'", "''").encode() for one in self.texts)
+
+    def __bool__(self) -> bool:
+        return bool(self.texts)
+
+    def among(self, values: pa.Array) -> pa.Array:
+        """Which of the values are among the ids, as booleans."""
+        import pyarrow.compute as pc
+
+        return pc.is_in(values, value_set=self._array)
+
+    def found_in(self, values: pa.Array) -> set[str]:
+        """Return the ids that are among the values."""
+        if not self.texts:
+            return set()
+        return set(values.filter(self.among(values)).to_pylist())
+
+    def is_named_in(self, data: bytes) -> bool:
+        """Whether a condition in some bytes names an id, as ``id = 'ann'`` does."""
+        parts = data.replace(b"''", b"\0\0").split(b"'")
+        return any(
+            part.replace(b"\0\0", b"''") in self._quoted and before.endswith(_BEFORE_TEXT)
+            for before, part in pairwise(parts[:-1])
+        )
+
+
+class FileScan:
+    """Reads files below the root of a graph; ``files`` and ``bytes`` count what was read."""
+
+    def __init__(self, workspace: Workspace) -> None:
+        self.workspace = workspace
+        self.files = 0
+        self.bytes = 0
+        self._sessions: dict[str, Any] = {}
+
+    def rows(self, path: str, columns: Sequence[str]) -> Iterator[Columns]:
+        """Yield those columns of a data file that it has, some rows at a time, deleted ones included.
+
+        A file that has none of them, such as one that a write keeps rows in for itself, gives all its texts.
+        """
+        yield from self._columns(path, _DATA, columns, or_texts=True)
+
+    def pages(self, path: str) -> Iterator[Columns]:
+        """Yield the values in a file of a BTREE; nothing for other files of indexes."""
+        yield from self._columns(path, _INDEX, _INDEX_COLUMNS, or_texts=False)
+
+    def read(self, path: str) -> bytes:
+        """Return a small file, such as a transaction or the manifest of a version."""
+        data = self.workspace.store.read_bytes(path)
+        self._count(len(data))
+        return data
+
+    def _columns(
+        self, path: str, mark: str, columns: Sequence[str], *, or_texts: bool
+    ) -> Iterator[Columns]:
+        import pyarrow as pa
+
+        place, _, name = path.rpartition(mark)
+        session = self._sessions.get(place)
+        if session is None:
+            session = self._sessions[place] = file_session(self.workspace.ref(place))
+        inner = f"{mark[1:]}{name}"
+        with lance_errors(f"reading {path}"):
+            stored = session.open_reader(inner).metadata().schema
+            chosen = [one for one in columns if one in stored.names]
+            if not chosen and or_texts:
+                chosen = [one.name for one in stored if pa.types.is_string(one.type)]
+            chosen = [one for one in chosen if pa.types.is_string(stored.field(one).type)]
+            if not chosen:
+                return
+            reader = session.open_reader(inner, columns=chosen)
+            for batch in reader.read_all(batch_size=BATCH_ROWS).to_batches():
+                look()
+                yield {name: batch.column(name) for name in chosen}
+
+    def _count(self, size: int) -> None:
+        self.files += 1
+        self.bytes += size
+
+    def count(self, sizes: Mapping[str, int], path: str) -> None:
+        """Count a file that was read by Lance."""
+        self._count(sizes.get(path, 0))
