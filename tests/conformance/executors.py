@@ -32,7 +32,6 @@ NOT_BUILT = {
     "metrics": "metrics of vectors are not built yet",
     "samples": "sampled betweenness was decided against, and the case was left (query-extensions.md E49)",
     "valid_time": "valid time is not built yet",
-    "purge": "the purge of entities is not built yet",
 }
 
 

@@ -47,6 +47,7 @@ STEP_KEYS = {
     "entity": {"kind", "type", "id", *READ},
     "history": {"kind", "type", "id", "edges", "images", "limit", "before", *READ},
     "blame": {"kind", "type", "id", "edges", *READ},
+    "purge": {"entities", "reason", "dry_run", "actor", *JUDGED},
     "optimize": {"branch", *JUDGED},
     "feed": {"branch", "start", "cursor", "page_token", "filter", "limit", "max_commits", *JUDGED},
     "baseline": {"branch", "filter", *JUDGED},

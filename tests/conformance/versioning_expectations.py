@@ -129,6 +129,10 @@ def _check_declared(result: Mapping[str, Any], wanted: Any, place: str) -> None:
     assert not wrong, f"{place}: declared is {wrong}, not {wanted}"
 
 
+def _check_purged(result: Mapping[str, Any], wanted: Any, place: str) -> None:
+    assert result["purged"] == wanted, f"{place}: purged is {result['purged']}, not {wanted}"
+
+
 def _check_why_kept(result: Mapping[str, Any], wanted: Any, place: str) -> None:
     for table_key, reasons in wanted.items():
         given = result["why_kept"].get(table_key, set())
@@ -153,6 +157,7 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any], Any, str], None]] = {
     "no": _check_no,
     "block_commits_last": _check_last_commits,
     "blocks_contain": _check_contained,
+    "purged": _check_purged,
     "why_kept": _check_why_kept,
     "declared": _check_declared,
 }
@@ -168,5 +173,6 @@ EXPECT_KEYS = {
     *("blocks", "block_count", "block_commits", "changes_flat", "caught_up"),
     *("graph_commit_id", "branch", "manifest_version", "created_at", "actor_id"),
     *("declared", "applied", "supported", "steps"),
+    *("not_found", "obstacles", "verified"),
     *("entries", "next", "complete", "properties", "endpoints", "edges"),
 }

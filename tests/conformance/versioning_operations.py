@@ -126,6 +126,11 @@ class Operations:
                 kept.setdefault(table["table_key"], set()).update(reasons)
         return {**done, "why_kept": kept}
 
+    def _purge(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        options = _only(given, "reason", "dry_run", "actor")
+        done: dict[str, Any] = self.graph.purge(given["entities"], **options).to_json()
+        return done
+
     def _optimize(self, given: Mapping[str, Any]) -> dict[str, Any]:
         self.graph.optimize(**_only(given, "branch"))
         return {}
