@@ -207,6 +207,9 @@ class Walk:
                 parents.append(stood_in)
         else:
             parents.append(first)
+            if not self._is_readable(place, commit):
+                # A purge takes states out of the middle: what changed between cannot be seen.
+                stop = replace(stop, reclaimed=True, after=first.snapshot.graph_commit_id)
         if commit.merged_parent_commit_id is not None:
             stop = self._with_merged(place, stop, parents)
         return replace(stop, parents=tuple(parents))
@@ -223,6 +226,16 @@ class Walk:
         except (BranchNotFound, VersionMissing, TableMissing, HistoryReclaimed):
             return None
         return Place(self._home(snapshot, place.branch), snapshot, seen, place.merge)
+
+    def _is_readable(self, place: Place, commit: GraphCommit) -> bool:
+        """Whether the state that a commit made is still there."""
+        if commit.graph_commit_id == place.snapshot.graph_commit_id:
+            return True
+        try:
+            self.states.at(resolve_commit(self.manifest, commit)[1])
+        except (BranchNotFound, VersionMissing, TableMissing, HistoryReclaimed):
+            return False
+        return True
 
     def _stand_in(self, place: Place, commit: GraphCommit) -> Place | None:
         found = self.line.older_readable(commit)
