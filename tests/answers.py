@@ -113,6 +113,7 @@ ANSWERS_OF_SERVICE: Mapping[str, str] = {
     "branches.revert": "RevertAnswer",
     "history.baseline": "BaselineAnswer",
     "history.commit_changes": "CommitChangesAnswer",
+    "maintenance.purge": "PurgeAnswer",
     "history.commit_changes_page": "CommitChangesAnswer",
     "history.diff": "DiffAnswer",
     "history.diff_page": "DiffAnswer",

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
+    from omnigraph.maintenance.purge.report import PurgeReport as PurgeReport
     from omnigraph.maintenance.reports import CleanupReport as CleanupReport
     from omnigraph.maintenance.reports import CleanupRow as CleanupRow
     from omnigraph.maintenance.reports import OptimizeReport as OptimizeReport
@@ -132,6 +133,7 @@ __all__ = [
     "Problem",
     "Profiled",
     "Progress",
+    "PurgeReport",
     "QueryResult",
     "ReadLimits",
     "RepairReport",
@@ -174,6 +176,7 @@ _HOMES = {
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
     "ChangePage": "omnigraph.changes.feed.poll",
+    "PurgeReport": "omnigraph.maintenance.purge.report",
     "CleanupReport": "omnigraph.maintenance.reports",
     "CleanupRow": "omnigraph.maintenance.reports",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",

@@ -213,7 +213,7 @@ any    svgp  query explain export status snapshot schema_show schema_diff schema
 any    svgp  commit_list commit_show commit_changes log changes_poll changes_baseline diff history blame
 any    svgp  blob_get blob_stat
 any    svgpa load ingest mutate embed schema_apply branch_create branch_merge branch_delete
-any    svgpa tag_create tag_delete commit_revert blob_put shell mcp ui
+any    svgpa tag_create tag_delete commit_revert blob_put purge shell mcp ui
 any    svcgp lint
 direct scgp  optimize ensure-indices repair cleanup verify
 direct -     init

@@ -337,6 +337,14 @@ ROWS: Final[dict[str, list[Row]]] = {
         "edge Knows k1 --edges",
         "node Person ann --tag ghost",
     ),
+    "purge": _rows(
+        "Person=ann",
+        "Person=ann Person=nobody edge:Knows=k1 --reason request",
+        "Town=ann",
+        "Person=",
+        "ann",
+        "Person=nobody --confirm --yes",
+    ),
     "export": _rows(
         Row("", text=True),
         *(Row(f"--type Person {target}", text=True) for target in TARGETS),

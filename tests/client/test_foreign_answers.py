@@ -58,6 +58,7 @@ CALLS = {
     "commits": lambda c: c.commits(),
     "commit": lambda c: c.commit(COMMIT),
     "revert": lambda c: c.revert(COMMIT),
+    "purge": lambda c: c.purge({"Person": ["ada"]}, dry_run=True),
     "commit_changes": lambda c: c.commit_changes(COMMIT),
     "changes": lambda c: c.changes(),
     "schema": lambda c: c.schema(),

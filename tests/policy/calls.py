@@ -171,6 +171,10 @@ WRITES: dict[str, list[Case]] = {
             lambda s, w, n, **a: s.commits.revert(w.side_commit, " side ", **a), "change side -"
         ),
     ],
+    "purge": [
+        case(lambda s, w, n, **a: s.purge({"Person": ["nobody"]}, **a), "purge - -"),
+        case(lambda s, w, n, **a: s.purge({"Person": ["ann"]}, dry_run=True, **a), "purge - -"),
+    ],
     "embed": [case(lambda s, w, n, **a: s.embed(" side ", **a), "change side -")],
     "load": [
         case(lambda s, w, n, **a: s.load(w.records(n), branch=" side ", **a), "change side -"),

@@ -361,6 +361,18 @@ ROWS: dict[str, list[Row]] = {
             unseen=UNKNOWN_COMMIT,
         )
     ],
+    "purge": [
+        Row(
+            ("purge - -",),
+            lambda s, w, n: s.purge({"Person": ["nobody"]}),
+            lambda w, n: {"entities": {"Person": ["nobody"]}},
+        ),
+        Row(
+            ("purge - -",),
+            lambda s, w, n: s.purge({"Person": ["ann"]}, dry_run=True),
+            lambda w, n: {"entities": {"Person": ["ann"]}, "dry_run": True},
+        ),
+    ],
     "revert": [
         Row(
             ("change side -",),

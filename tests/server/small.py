@@ -56,6 +56,7 @@ BODIES: dict[str, dict[str, Any]] = {
     "merge_plan": {"source": "side"},
     "create_tag": {"name": "v1"},
     "revert": {},
+    "purge": {"entities": {"Person": ["ada"]}, "dry_run": True},
     "baseline": {},
     "schema_diff": {"from": "main", "to": "main"},
     "schema_plan": {"schema_source": SCHEMA},

@@ -161,6 +161,7 @@ COMMANDS: Final[Mapping[str, Command]] = {
         _reads("diff", "commands.history.changes"),
         _reads("history", "commands.history.entity"),
         _reads("blame", "commands.history.entity"),
+        _writes("purge", "commands.purge"),
         _keeps("optimize"),
         _keeps("ensure-indices"),
         _keeps("repair"),

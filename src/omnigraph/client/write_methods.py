@@ -235,6 +235,19 @@ class WriteMethods(Asking[D]):
         body = wire.RevertBody(branch=branch, **more)
         return self.send(self.core.prepare("revert", body, graph_commit_id, **made))
 
+    def purge(
+        self,
+        entities: Mapping[str, Iterable[str]],
+        *,
+        reason: str | None = None,
+        dry_run: bool = False,
+        operation_id: str | None = None,
+    ) -> D:
+        """Remove nodes with their edges, and edges, for good; a dry run says what would go."""
+        named = {name: list(ids) for name, ids in entities.items()}
+        body = wire.PurgeBody(entities=named, reason=reason, dry_run=dry_run)
+        return self.send(self.core.prepare("purge", body, operation_id=operation_id))
+
     def create_tag(self, name: str, **target: Unpack[TargetNames]) -> D:
         """Name the commit of one state of the graph; a tag never moves."""
         return self.send(self.core.prepare("create_tag", wire.NewTagBody(name=name, **target)))

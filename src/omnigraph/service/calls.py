@@ -446,6 +446,13 @@ def revert(call: Call, request: wire.RevertBody, graph_commit_id: str) -> Docume
     return service.revert(session, _as(service.RevertRequest, request, **more))
 
 
+def purge(call: Call, request: wire.PurgeBody) -> Document:
+    """Remove nodes with their edges, and edges, for good, or say what stands in the way."""
+    from omnigraph.service import maintenance as service
+
+    return service.purge(call.session, _as(service.PurgeRequest, request, **call.identity))
+
+
 def list_tags(call: Call, _: wire.NoParameters) -> Document:
     """Return the tags by name."""
     from omnigraph.service import branches as service

@@ -1,4 +1,7 @@
-"""`optimize`, `ensure-indices`, `repair`, `cleanup` and `verify`: they work on storage, and no policy is asked."""
+"""`optimize`, `ensure-indices`, `repair`, `cleanup`, `verify` and `purge`: work on storage.
+
+Only `purge` is an operation of a session, which asks the policy.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
+    from omnigraph.graph.session import Session
     from omnigraph.maintenance.ensure_indices import Rebuild
 
 
@@ -38,6 +42,26 @@ class CleanupRequest:
     keep_versions: int | None = None
     older_than_secs: int | None = None
     confirm: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PurgeRequest:
+    """Entities to remove for good: ids by type."""
+
+    entities: dict[str, list[str]]
+    reason: str | None = None
+    dry_run: bool = False
+    operation_id: str | None = None
+
+
+def purge(session: Session, request: PurgeRequest) -> Document:
+    """Remove nodes with their edges, and edges, for good."""
+    return session.purge(
+        request.entities,
+        reason=request.reason,
+        dry_run=request.dry_run,
+        operation_id=request.operation_id,
+    ).to_json()
 
 
 def optimize(

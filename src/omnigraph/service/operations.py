@@ -296,6 +296,16 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
             calls.revert,
             "RevertAnswer",
         ),
+        _write(
+            "purge",
+            "POST",
+            "purge",
+            wire.PurgeBody,
+            calls.purge,
+            "PurgeAnswer",
+            Action.PURGE,
+            identified=True,
+        ),
         _read(
             "commit_changes",
             "commits/{graph_commit_id}/changes",

@@ -365,6 +365,14 @@ class RevertBody(ConflictFields, kw_only=True, frozen=True):
     message: str | None = None
 
 
+class PurgeBody(Wire, kw_only=True, frozen=True):
+    """Entities to remove for good: ids by type. With ``dry_run`` nothing goes."""
+
+    entities: dict[str, list[str]]
+    reason: str | None = None
+    dry_run: bool = False
+
+
 class SchemaDiffBody(Wire, kw_only=True, frozen=True):
     """Two states of the graph, whose schemas are compared."""
 

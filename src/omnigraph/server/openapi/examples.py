@@ -91,6 +91,7 @@ EXAMPLES: Final[Mapping[str, Example]] = {
     "baseline": Example(body={"branch": "main"}),
     "schema": _NOTHING,
     "schema_diff": Example(body={"from": f"commit:{COMMIT_ID}", "to": "main"}),
+    "purge": Example(body={"entities": {"Person": ["Ada"]}, "dry_run": True}),
     "schema_plan": Example(body={"schema_source": SCHEMA.replace("age:", "city: String?  age:")}),
     "apply_schema": Example(body={"schema_source": SCHEMA.replace("age:", "city: String?  age:")}),
 }

@@ -34,6 +34,45 @@ class MutationAnswer(TypedDict):
     replayed: NotRequired[bool]
 
 
+class ObstacleOutput(TypedDict):
+    """Something that must keep a state of a table which holds what shall be purged."""
+
+    kind: Literal["branch", "tag", "lease", "lance_tag", "sidecar"]
+    name: str
+    table_key: str
+
+
+class VerifiedOutput(TypedDict):
+    """What was read and searched after a purge, and when."""
+
+    files: int
+    bytes: int
+    at: int
+
+
+class PurgeAnswer(TypedDict):
+    """What a purge removed, by type, and how many of the ids are nowhere.
+
+    A dry run has `obstacles`, and the commits that would be `unreadable`, and nothing of what follows. `salt` proves
+    which entities the audit of the graph speaks of; it is null in the answer to a repeated request.
+    """
+
+    purged: dict[str, int]
+    not_found: int
+    dry_run: bool
+    obstacles: NotRequired[list[ObstacleOutput]]
+    unreadable: NotRequired[list[str]]
+    operation_id: NotRequired[str]
+    commits: NotRequired[list[str]]
+    versions_removed: NotRequired[int]
+    files_removed: NotRequired[int]
+    bytes_removed: NotRequired[int]
+    external_blobs: NotRequired[int]
+    verified: NotRequired[VerifiedOutput | None]
+    salt: NotRequired[str | None]
+    not_reached: NotRequired[list[str]]
+
+
 class LoadedTableOutput(TypedDict):
     """How many rows of a table were loaded."""
 
