@@ -84,10 +84,10 @@ def seek(
             one.ids |= ids
     nodes = {number: frozenset(one.ids) for number, one in found.items() if one.ids}
     nodes = {number: ids for number, ids in nodes.items() if _is_node(found[number])}
-    known = _end_tables(manifest, states) if nodes else {}
+    ends_of = _end_tables(manifest, states) if nodes else {}
     for sought in found.values():
         if not _is_node(sought) and nodes:
-            sought.ends = _ends(known.get(sought.table.incarnation), nodes)
+            sought.ends = _ends(ends_of.get(sought.table.incarnation), nodes)
     return [one for one in found.values() if one.ids or one.ends]
 
 

@@ -29,14 +29,12 @@ def verify(scan: FileScan, look: TableLook, left: Collection[str]) -> None:
         if is_data_file(path):
             scan.count(sizes, path)
             for batch in scan.rows(path, [ID, *ends]):
-                for column, values in batch.items():
-                    among = ends.get(column, wanted)
-                    if among.found_in(values):
-                        raise _hit(path, "it has a row of a purged entity")
+                if any(ends.get(name, wanted).found_in(values) for name, values in batch.items()):
+                    raise _hit(path, "it has a row of a purged entity")
         elif path.endswith(".lance"):
             scan.count(sizes, path)
-            column = of_ids.get(path.rpartition("/")[0])
-            among = wanted if column == ID else ends.get(column or "")
+            indexed = of_ids.get(path.rpartition("/")[0])
+            among = wanted if indexed == ID else ends.get(indexed or "")
             if among and any(
                 among.found_in(values) for batch in scan.pages(path) for values in batch.values()
             ):
