@@ -32,10 +32,6 @@ MAY_COMPARE = {
         "_versions_left",
     ): "versions of the very branch that is pinned, opened by its identifier",
     (
-        "write/purges.py",
-        "_reads",
-    ): "a purge names versions of one incarnation, at one location, where there is no other branch",
-    (
         "maintenance/cleanup/removal.py",
         "have",
     ): "versions of one lineage: incarnation, branch and its identifier are equal",
@@ -69,9 +65,9 @@ MAY_COMPARE = {
         "view",
     ): "only which states stay in memory; what is read goes by commit ids",
     (
-        "manifest/rows.py",
-        "removes",
-    ): "a purge names versions of one incarnation, and at that time there is no other branch",
+        "maintenance/purge/obstacles.py",
+        "own_pins",
+    ): "versions of the very branch that is pinned, compared by its identifier",
 }
 # Places that open a branch by its name alone.
 MAY_NAME = {

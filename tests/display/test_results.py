@@ -65,7 +65,7 @@ def shown(tmp_path_factory):
         page = next(one for one in found if isinstance(one, og.ChangePage))
         found += [page.blocks[-1], page.blocks[-1].changes[0], graph.tags.create("v1")]
         found += [graph.snapshot().tables["node:Person"], graph.nodes("Person")]
-        found += [graph.algorithms.louvain("Knows")]
+        found += [graph.algorithms.louvain("Knows"), graph.purge({"Person": ["ann"]}, dry_run=True)]
     return {type(one).__name__: one for one in found}
 
 

@@ -56,6 +56,12 @@ def drifted_tables(
     }
 
 
+def with_own_tables(branches: Sequence[str], files: Mapping[str, TableFiles]) -> list[str]:
+    """Return those branches other than `main` that have tables of their own."""
+    own = {name for place, table in files.items() if place != layout.MANIFEST for name in table}
+    return [branch for branch in branches if branch != MAIN and branch in own]
+
+
 def drifted_on_branches(
     workspace: Workspace, branches: Sequence[str], files: Mapping[str, TableFiles]
 ) -> list[str]:
@@ -63,11 +69,8 @@ def drifted_on_branches(
 
     Only branches that have tables of their own are looked at.
     """
-    own = {name for place, table in files.items() if place != layout.MANIFEST for name in table}
     found = []
-    for branch in branches:
-        if branch == MAIN or branch not in own:
-            continue
+    for branch in with_own_tables(branches, files):
         try:
             pins = list(workspace.manifest.state(branch).head.tables.values())
             drifted = drifted_tables(workspace, branch, pins, files)

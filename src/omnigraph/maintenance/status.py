@@ -19,7 +19,12 @@ from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, moment_text, size_text
 from omnigraph.errors import OmniGraphError
 from omnigraph.lang.schema.catalog import Catalog, Entity
-from omnigraph.maintenance.drifted import drifted_on_branches, drifted_tables, files_of
+from omnigraph.maintenance.drifted import (
+    drifted_on_branches,
+    drifted_tables,
+    files_of,
+    with_own_tables,
+)
 from omnigraph.maintenance.effort import SMALL_ROWS, Effort
 from omnigraph.maintenance.status_advice import (
     Advice,
@@ -189,7 +194,7 @@ def graph_status(
     is_at_home = is_settled(state.head, workspace.root)
     pending, strays = pending_and_strays(workspace)
     stuck, can_recover = _stuck(workspace) if pending else (None, True)
-    owed = workspace.manifest.purges_owed()
+    owed = workspace.manifest.purges_owed(with_own_tables(branches, files))
     figures = GraphFigures(
         max((table.versions for table in tables), default=0),
         stuck,

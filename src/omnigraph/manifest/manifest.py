@@ -180,10 +180,13 @@ class Manifest:
         with self._lock:
             return self._refreshing.setdefault(branch, threading.Lock())
 
-    def purges_owed(self) -> tuple[Purge, ...]:
-        """Return what still has to be removed from disk, whatever branch it was dropped or purged on."""
+    def purges_owed(self, branches: Iterable[str] | None = None) -> tuple[Purge, ...]:
+        """Return what still has to be removed from disk, whatever branch it was dropped or purged on.
+
+        ``branches`` are those besides `main` that have tables of their own; all of them are read if not said.
+        """
         owed = dict.fromkeys(self.state(MAIN).head.purges)
-        for name in self.branch_names():
+        for name in self.branch_names() if branches is None else branches:
             with suppress(BranchNotFound, GraphMoved):
                 owed.update(dict.fromkeys(self.state(name).head.purges))
         return tuple(owed)

@@ -248,13 +248,14 @@ class Purge:
 
     def to_json(self) -> dict[str, Any]:
         """Return the public form, as `status` shows it."""
-        return {
+        shown = {
             "table_key": self.table_key,
             "table_path": self.location,
-            "table_branch": self.table_branch,
-            "first_version": self.first,
             "below_version": self.below,
         }
+        if self.is_of_entities:
+            shown |= {"table_branch": self.table_branch, "first_version": self.first}
+        return shown
 
 
 @dataclass(frozen=True, slots=True)

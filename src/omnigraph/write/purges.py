@@ -125,7 +125,9 @@ def finish_run(workspace: Workspace, purge: Purge, held: HeldLocks) -> Finished:
     before = (purge.at or 0) * 1_000
 
     def dead(names: Sequence[str]) -> list[str]:
-        return [name for name in names if abandoned.includes(made.get(f"{purge.place}/{name}", 0))]
+        # Made before every write began that may be alive: by one that failed, or by an earlier try of this.
+        until = abandoned.until
+        return [name for name in names if made.get(f"{purge.place}/{name}", until) < until]
 
     removal = plan_removal(table, doomed, dead)
     remove_versions(table, doomed, held.check, dead)

@@ -49,12 +49,17 @@ class TableLook:
         """Whether nothing was found."""
         return not (self.files or self.parts or any(self.versions.values()))
 
+    def identifier(self, branch: str | None) -> str | None:
+        """Return the Lance identifier of a branch of the table; None on the main lineage."""
+        fork = None if branch is None else self.found.forks.get(branch)
+        return None if fork is None else fork.identifier
+
     def runs(self, at: int) -> Iterator[Purge]:
         """Yield what has to go of each branch of the table: runs of versions, and files without one."""
         table = self.found.table
         for branch, versions in self.found.versions.items():
             doomed = set(self.versions.get(branch, ()))
-            identifier = None if branch is None else self.found.forks[branch].identifier
+            identifier = self.identifier(branch)
             owed = [
                 (run[0], run[-1] + 1)
                 for is_doomed, grouped in groupby(versions, doomed.__contains__)

@@ -64,7 +64,11 @@ def own_pins(
     by_number = {one.found.table.incarnation: one for one in looks}
     for pin in state.head.tables.values():
         look = by_number.get(pin.incarnation)
-        if look is not None and pin.table_version in look.versions.get(pin.table_branch, ()):
+        if (
+            look is not None
+            and look.identifier(pin.table_branch) == pin.table_branch_id
+            and pin.table_version in look.versions.get(pin.table_branch, ())
+        ):
             yield pin, look
 
 

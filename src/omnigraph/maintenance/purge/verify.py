@@ -51,14 +51,14 @@ def _index_places(scan: FileScan, look: TableLook) -> dict[str, str]:
     ref = scan.workspace.ref(look.found.table.location)
     found: dict[str, str] = {}
     try:
-        names = [None, *list_branches(ref)]
+        forks = [ref.on(name, None, fork.identifier) for name, fork in list_branches(ref).items()]
+        lineages = [open_table(place) for place in (ref, *forks)]
     except TableMissing:
         return {}
-    for name in names:
-        table = open_table(ref.on(name))
-        for version in table.versions():
-            opened = open_table(ref.on(name, version))
-            for part in index_parts(opened.ref, opened.dataset):
+    for lineage in lineages:
+        for version in lineage.versions():
+            table = open_table(lineage.ref.at(version))
+            for part in index_parts(table.ref, table.dataset):
                 found[f"{place_of(part.base)}/{part.directory}"] = part.column
     return found
 

@@ -290,9 +290,9 @@ class PurgeOutput(TypedDict):
 
     table_key: str
     table_path: str
-    table_branch: str | None
-    first_version: int | None
     below_version: int | None
+    table_branch: NotRequired[str | None]
+    first_version: NotRequired[int | None]
 
 
 class StatusAnswer(TypedDict):
