@@ -247,7 +247,7 @@ def test_no_setting_is_read_elsewhere():
 
 PUBLIC_OF_A_SESSION = {
     "actor", "algorithms", "blame", "blobs", "branches", "catalog_document", "changes", "commits", "diff", "edges", "embed", "embedder", "entity", "explain",
-    "export", "frame", "history", "internal_schema_version", "load", "load_edges", "load_nodes", "may_load", "may_write", "mode", "mutate", "neighbors", "nodes", "profile", "query", "schema",
+    "export", "frame", "history", "internal_schema_version", "load", "load_edges", "load_nodes", "may_load", "may_write", "mode", "mutate", "neighbors", "nodes", "profile", "purge", "query", "schema",
     "snapshot", "status", "subgraph", "tags", "to_networkx", "uri",
 }  # fmt: skip
 PUBLIC_OF_A_GRAPH = PUBLIC_OF_A_SESSION | {

@@ -52,6 +52,7 @@ FILES: Final = {
     ),
     "wrong.gq": "query q() {\n  match { $p: Persn }\n  return { $p.name }\n}\n",
     "broken.gq": "query q( {\n",
+    "purge.txt": "Person=ann\nedge:Knows=k1\n",
     "params.json": '{"n": "ann"}',
     "new.pg": NEW_SCHEMA,
     "dropped.pg": DROPPED,
@@ -343,7 +344,9 @@ ROWS: Final[dict[str, list[Row]]] = {
         "Town=ann",
         "Person=",
         "ann",
-        "Person=nobody --confirm --yes",
+        "--from-file purge.txt --reason request",
+        "--from-file ghost.txt",
+        f"Person=nobody --confirm --yes --operation-id {OPERATION}7",
     ),
     "export": _rows(
         Row("", text=True),

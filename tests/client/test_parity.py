@@ -42,6 +42,7 @@ MASKS = (
 )
 #: Members that differ between any two graphs with the same history, or between two runs.
 OWN = {
+    *("salt", "at"),
     *("created_at", "authored_at", "graph_id", "etag", "last_optimize", "time"),
     *("cursor", "resume_cursor", "next_page_token"),
     *("schema_hash", "schema_hashes", "from_hash", "to_hash"),

@@ -81,6 +81,10 @@ def the_manifest_grows(graph: Graph) -> None:
     graph.branches.create("whole")
 
 
+def a_person_is_purged(graph: Graph) -> None:
+    graph.purge({"Person": ["m"]})
+
+
 def old_versions_go(graph: Graph) -> None:
     graph.cleanup(keep_versions=1)
 
@@ -138,6 +142,7 @@ SCENARIOS = [
     a_mutation_runs,
     a_stream_writes,
     a_property_is_added_and_destroyed,
+    a_person_is_purged,
     old_versions_go,
     every_writer_writes_on_a_branch,
     writers_die,
