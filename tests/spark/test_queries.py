@@ -107,6 +107,11 @@ QUESTIONS = [
     "match { $a knows{1,3} $b } return { $a.name, $b.name } order { $a.name }",
     "match { $a $p:knows{2,3} $b } return { $a.name as a, $b.name as b, length($p) as n } order { a }",
     "match { $a: Person } return { $a.city, sum($a.pay) as s, collect($a.name) as names } order { $a.city }",
+    "match { $a: Person } return { count(*) as n } offset 1",
+    (
+        "query all() { match { $a: Person } return { count(*) as n } }\n"
+        "match { $b: Person  $r: all() } return { $b.name as b, $r.n as n } order { b }"
+    ),
 ]
 
 

@@ -112,7 +112,7 @@ def finished(
     frame, columns = output.frame, [job.names.of(place_of(at)) for at in range(len(plan.columns))]
     limit = window.limit if most is None else most
     is_sorted = output.is_ordered or position is not None or bool(window.offset)
-    if is_sorted:
+    if is_sorted and output.order:
         frame = frame.orderBy(*output.order)
     if window.offset:
         frame = frame.offset(min(window.offset, _MOST_ROWS))
@@ -120,7 +120,9 @@ def finished(
         frame = frame.limit(min(limit, _MOST_ROWS))
     if position is None:
         return frame.select(*columns)
-    number = F.row_number().over(Over.orderBy(*output.order)).cast("bigint") - 1
+    number = F.lit(0).cast("bigint")
+    if output.order:  # Without a key there is a single group.
+        number = F.row_number().over(Over.orderBy(*output.order)).cast("bigint") - 1
     return frame.withColumn(position, number).select(*columns, position)
 
 
