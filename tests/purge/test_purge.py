@@ -216,6 +216,19 @@ class TestAfterwards:
         graph.load([person(700)])
         assert slug(700) in people_in(graph)
 
+    def test_a_reader_that_was_open_sees_the_head_and_no_state_that_is_gone(self, graph):
+        held = graph.commits.list(limit=1)[0].graph_commit_id
+        with og.open(graph.uri, mode="r") as reader:
+            assert slug(7) in people_in(reader)
+            graph.purge({"Person": [slug(7)]})
+            assert slug(7) not in people_in(reader)
+        # What a handle has in memory it may still show; none that reads the files can.
+        with og.open(graph.uri, mode="r") as reader:
+            with pytest.raises(HistoryReclaimed):
+                people_in(reader, snapshot=held)
+            with pytest.raises(HistoryReclaimed):
+                reader.export(io.BytesIO(), snapshot=held)
+
     def test_a_purge_again_finds_nothing(self, graph):
         graph.purge({"Person": [slug(7)]})
         head = graph.commits.list(limit=1)[0]
