@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import ConstraintError, ParseError, TypeCheckError
+from omnigraph.errors import ConstraintError, MergeConflicts, ParseError, TypeCheckError
 from tests.graphs import graph_of
 from tests.storage.processes import run_processes
 from tests.write.race_workers import succeed
@@ -209,6 +209,31 @@ def test_an_upsert_of_an_edge_changes_the_one_that_holds_now(graph):
     # Nothing between these two holds now, so that another edge begins.
     graph.mutate('upsert Knows { from: "ann", to: "cy", since: date("2021-01-01") }')
     assert len(facts(graph, "Knows")) == 4
+
+
+def test_a_patch_that_ends_before_its_row_begins(graph):
+    known = {"edge": "Knows", "from": "ann", "to": "ben", "data": {"since": "2020-01-01"}}
+    graph.load([known], mode="merge")
+    early = {**known, "data": {"since": "2020-01-01", "until": "2019-01-01"}}
+    with pytest.raises(ConstraintError, match="@valid of Knows: since 2020-01-01 is after until"):
+        graph.load([early], mode="patch")
+    # Without an id a record means the edge with its ends and its beginning.
+    graph.load([{**known, "data": {"since": "2020-01-01", "note": "x"}}], mode="patch")
+    assert [row["note"] for row in facts(graph, "Knows")] == ["x"]
+
+
+def test_a_period_that_a_merge_brings_is_a_rule_for_the_rows_of_the_target(tmp_path):
+    free = "node P { slug: String @key  since: Date?  until: Date? }"
+    with og.init(tmp_path / "merged", free) as graph:
+        graph.branches.create("side")
+        graph.schema.apply(free.replace("}", " @valid(since, until) }"), branch="side")
+        bad = {"slug": "x", "since": "2020-01-01", "until": "2019-01-01"}
+        graph.load([{"type": "P", "data": bad}], mode="append")
+        with pytest.raises(MergeConflicts) as refused:
+            graph.branches.merge("side")
+        (conflict,) = refused.value.details["conflicts"]
+        assert (conflict["kind"], conflict["row_id"]) == ("value_constraint_violation", "x")
+        assert "@valid of P" in conflict["message"]
 
 
 REFUSED = {
