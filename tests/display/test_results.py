@@ -96,6 +96,7 @@ def test_the_type_of_every_answer_is_exported(tmp_path):
     known = {
         "Any",
         "BufferedReader",
+        "DataFrame",
         "MultiDiGraph",
         "None",
         "Self",
