@@ -53,6 +53,7 @@ OF_A_HANDLE = {
     "graph/caches.py self._checked": "the name of a branch, valid for one head object",
     "graph/caches.py self._plans": "a catalog object, which is kept with the plan, and the text",
     "read/view/byte_cache.py self._entries": "the keys below",
+    "read/view/edges.py self._some": "the period of the edges, and the bounds around a moment",
     "read/view/view.py self._views": "the commit id, which is unique for ever",
 }
 
@@ -71,6 +72,7 @@ KEYS = {
     "read/view/overlay.py key": "NodeChangesKey, EdgeChangesKey",
     "read/view/properties.py self.column_key(name)": "an Identity and the id of a property",
     "read/view/properties.py ('fingerprint', self._key)": "an Identity",
+    "read/view/properties.py key": "('holding', Identity, ids of two properties)",
     "read/view/row_changes.py _key(exact)": "an Identity",
 }
 """Of the bytes that a handle keeps."""

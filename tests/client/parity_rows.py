@@ -100,7 +100,10 @@ ROWS: Final[dict[str, list[Row]]] = {
             for one in ("csv", "kv", "jsonl")
         ),
         "people --query reads.gq --timeout 1m",
+        "people --query reads.gq --as-of 2020-01-01",
+        "people --query reads.gq --as-of ever",
         # Failures.
+        "people --query reads.gq --as-of soon",
         "--query reads.gq",
         "ghost --query reads.gq",
         "--query wrong.gq",
@@ -123,6 +126,7 @@ ROWS: Final[dict[str, list[Row]]] = {
     "explain": _rows(
         "people --query reads.gq",
         "people --query reads.gq --profile",
+        "people --query reads.gq --as-of 2020-01-01T10:00:00Z",
         *(f"people --query reads.gq {target}" for target in TARGETS),
         "one --query reads.gq --params-file params.json --timeout 1m",
         "-e 'query q() {{ match {{ $p: City }} return {{ $p.name }} }}' --params '{{}}'",

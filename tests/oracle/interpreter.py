@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -54,9 +55,14 @@ def run(
     params: Mapping[str, Any],
     now_ms: int,
     embed: Embed = mock_embedding,
+    as_of: int | str | None = None,
 ) -> list[dict[str, Any]]:
-    """The answer of a read plan: one dict of stored values per row, keyed by column name."""
-    return Run(plan, graph, {**params, ir.NOW_PARAM: now_ms}, embed).answer()
+    """The answer of a read plan: one dict of stored values per row, keyed by column name.
+
+    ``as_of`` is the moment nobody names: milliseconds, or "ever"; now by default.
+    """
+    clock = {ir.NOW_PARAM: now_ms, ir.AS_OF_PARAM: now_ms if as_of is None else as_of}
+    return Run(plan, graph, {**params, **clock}, embed).answer()
 
 
 def to_json_rows(plan: ir.ReadPlan, rows: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -86,7 +92,8 @@ class Run:
     def answer(self) -> list[dict[str, Any]]:
         """All of it: match, output, order, limit."""
         for step in weighed_steps(self.plan):
-            refuse_weights(self.graph, step, partial(self.passes, step, {}))
+            anytime = replace(step, edge_filter=at_any_moment(step.edge_filter))
+            refuse_weights(self.graph, anytime, partial(self.passes, anytime, {}))
         rows = self.match(self.plan.steps, [{}])
         assert self.plan.ranking is None or not self.plan.is_aggregate
         if self.plan.is_aggregate or self.plan.distinct:
@@ -127,7 +134,8 @@ class Run:
                 args = [self.value(arg, Place(row)) for arg in step.args]
                 names = [param.name for param in step.plan.params]
                 given = dict.fromkeys(names) | dict(zip(names, args, strict=False))
-                params = {**given, ir.NOW_PARAM: self.params[ir.NOW_PARAM]}
+                clock = (ir.NOW_PARAM, ir.AS_OF_PARAM)
+                params = {**given, **{name: self.params[name] for name in clock}}
                 answer = Run(step.plan, self.graph, params, self.embed).answer()
                 yield from self.each(row, step.var, answer)
             case ir.Elements():
@@ -164,7 +172,8 @@ class Run:
             return
         assert isinstance(start, Entity)
 
-        for node, by in reached(self.graph, step, start.id, partial(self.passes, step, row)):
+        passes, through = partial(self.passes, step, row), partial(self.leads_on, step, row)
+        for node, by in reached(self.graph, step, start.id, passes, through):
             new: dict[str, Bound] = {step.dst: node}
             if step.edge_var is not None:
                 new[step.edge_var] = by
@@ -176,6 +185,11 @@ class Run:
         """Whether an edge satisfies the condition of an expansion."""
         here = Place({**row, ir.EDGE: edge})
         return step.edge_filter is None or self.satisfied(step.edge_filter, here)
+
+    def leads_on(self, step: ir.Expand, row: Row, node: Entity) -> bool:
+        """Whether a way may lead through a node."""
+        here = Place({**row, ir.BETWEEN: node})
+        return step.between is None or self.satisfied(step.between, here)
 
     def bound(
         self, row: Row, new: Mapping[str, Bound], filters: Iterable[ir.Condition]
@@ -237,6 +251,34 @@ class Run:
                 return self.text_matches(condition, at)
             case ir.Compare():
                 return self.compared(condition, at)
+            case ir.Holds():
+                return self.holds(condition, at)
+
+    def holds(self, condition: ir.Holds, at: Place) -> bool:
+        """Whether a node or an edge holds at the moment, or at some moment of the window."""
+        entity = at.row[condition.var]
+        assert isinstance(entity, Entity)
+        of_type = [one for one in condition.periods if one.type_name == entity.type_name]
+        if not condition.by_type:
+            of_type = list(condition.periods)
+        moments = [self.moment(one, at) for one in ir.moments_of(condition.when)]
+        if not of_type or moments == ["ever"]:
+            return True
+        if None in moments:
+            return False
+        since, until = (self.moment(one, at) for one in (of_type[0].since, of_type[0].until))
+        begin = -math.inf if since is None else since
+        end = math.inf if until is None else until
+        if len(moments) == 1:
+            return begin <= moments[0] < end
+        # Two half-open intervals share a moment when the later beginning comes before the earlier end.
+        return max(begin, moments[0]) < min(end, moments[1])
+
+    def moment(self, expr: ir.Expr, at: Place) -> Any:
+        """The milliseconds of a Date or a DateTime."""
+        found, kind = self.value(expr, at), type_of(expr)
+        is_date = isinstance(kind, PropType) and kind.scalar is Scalar.DATE
+        return found * 86_400_000 if is_date and found is not None else found
 
     def compared(self, compare: ir.Compare, at: Place) -> bool:
         """Whether two values stand so to each other; null stands to nothing."""
@@ -510,6 +552,15 @@ def type_of(expr: ir.Expr | ir.Shape) -> PropType:
             return TEXT
         case _:
             return expr.type if isinstance(expr.type, PropType) else TEXT
+
+
+def at_any_moment(condition: ir.Condition | None) -> ir.Condition | None:
+    """The condition on edges without those about moments of a row."""
+    if isinstance(condition, ir.And):
+        parts = (at_any_moment(part) for part in condition.parts)
+        return ir.And(tuple(part for part in parts if part is not None))
+    is_per_row = isinstance(condition, ir.Holds) and ir.is_per_row(condition.when)
+    return None if is_per_row else condition
 
 
 def _as_compared(operand: ir.Expr, value: Any, other: ir.Expr) -> Any:

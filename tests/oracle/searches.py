@@ -20,15 +20,18 @@ class RefusedError(Exception):
 
 
 def reached(
-    graph: Graph, step: ir.Expand, start: str, passes: Passes
+    graph: Graph, step: ir.Expand, start: str, passes: Passes, through: Passes
 ) -> list[tuple[Entity, Entity | Path | None]]:
-    """The nodes that an expansion reaches from a node, each with its edge or its path where one is asked for."""
+    """The nodes that an expansion reaches from a node, each with its edge or its path where one is asked for.
+
+    Ways follow edges that pass, and lead through nodes for which ``through`` is true.
+    """
     if step.inverse:
         forth = replace(step, inverse=False, direction=FLIPPED[step.direction])
         forth = replace(forth, src_type=step.dst_type, dst_type=step.src_type)
         found = []
         for node, values in graph.nodes[step.dst_type].items():
-            for there, by in reached(graph, forth, node, passes):
+            for there, by in reached(graph, forth, node, passes, through):
                 if there.id == start:
                     found.append((Entity(node, values, step.dst_type), by))
         return found
@@ -36,11 +39,11 @@ def reached(
         return [(node, way.edge) for way, node in _neighbours(graph, step, start, passes)]
     origin = Path((Entity(start, graph.nodes[step.src_type][start], step.src_type),))
     if step.weight is not None:
-        ways = _cheapest(graph, step, origin, passes)
+        ways = _cheapest(graph, step, origin, passes, through)
     elif step.src_type == step.dst_type:
-        ways = _breadth_first(graph, step, origin, passes)
+        ways = _breadth_first(graph, step, origin, passes, through)
     else:
-        ways = _breadth_first(graph, replace(step, max_hops=1), origin, passes)
+        ways = _breadth_first(graph, replace(step, max_hops=1), origin, passes, through)
     return [(way.nodes[-1], way if step.path_var is not None else None) for way in ways]
 
 
@@ -59,7 +62,9 @@ def _neighbours(
                 yield Step(entity, src, dst), Entity(other, nodes[other], step.dst_type)
 
 
-def _breadth_first(graph: Graph, step: ir.Expand, origin: Path, passes: Passes) -> list[Path]:
+def _breadth_first(
+    graph: Graph, step: ir.Expand, origin: Path, passes: Passes, through: Passes
+) -> list[Path]:
     start = origin.nodes[0].id
     best, frontier = {start: origin}, [origin]
     emitted = {start: origin} if step.min_hops == 0 else {}
@@ -69,6 +74,8 @@ def _breadth_first(graph: Graph, step: ir.Expand, origin: Path, passes: Passes) 
         news: dict[str, Path] = {}
         loops: dict[str, Path] = {}
         for way in frontier:
+            if hop > 1 and not through(way.nodes[-1]):
+                continue
             here = way.nodes[-1].id
             for edge, node in _neighbours(graph, step, here, passes):
                 onward = way.onward(edge, node)
@@ -116,7 +123,9 @@ def refuse_weights(graph: Graph, step: ir.Expand, passes: Passes) -> None:
             raise RefusedError(f"negative: {step.weight} of {edge} is {weight}")
 
 
-def _cheapest(graph: Graph, step: ir.Expand, origin: Path, passes: Passes) -> list[Path]:
+def _cheapest(
+    graph: Graph, step: ir.Expand, origin: Path, passes: Passes, through: Passes
+) -> list[Path]:
     """All ways are tried until none gets better: slow, and plainly the definition."""
     assert step.weight is not None
 
@@ -127,7 +136,7 @@ def _cheapest(graph: Graph, step: ir.Expand, origin: Path, passes: Passes) -> li
     pending = [origin]
     while pending:
         way = pending.pop()
-        if best[way.nodes[-1].id] is not way:
+        if best[way.nodes[-1].id] is not way or (way.edges and not through(way.nodes[-1])):
             continue
         for edge, node in _neighbours(graph, step, way.nodes[-1].id, passes):
             weight = edge.edge.values[step.weight]

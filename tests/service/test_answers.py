@@ -105,7 +105,7 @@ class TestTheCheck:
 
     def test_a_document_in_pieces_is_checked_when_it_has_been_read(self):
         head = {"query_name": "q", "target": {"branch": "main", "snapshot": None}, "row_count": 1}
-        head |= {"columns": ["n"], "schema": []}
+        head |= {"columns": ["n"], "schema": [], "as_of": None}
         tail = {"graph_commit_id": "01J"}
         good = checked("QueryAnswer", Streamed(head, "rows", [['{"n":1}']], tail))
         assert good.collected()["rows"] == [{"n": 1}]

@@ -15,11 +15,13 @@ import pyarrow as pa
 
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
+from omnigraph.lang.query.ir import EVER
 from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
 from omnigraph.read.kernels.csr import Csr, multi_csr_of
 from omnigraph.read.kernels.frontier import expand
+from omnigraph.read.values.periods import KeepsMasks, Moment, TimeWindow
 from omnigraph.read.view.nodes import NodeSpace
-from omnigraph.read.view.topology import OR, Topology
+from omnigraph.read.view.topology import OR, Topology, holding, union, union_list
 from omnigraph.read.view.view import View
 
 
@@ -31,14 +33,22 @@ class Weighted(NamedTuple):
 
 
 class NodeGraph:
-    """Nodes by number, and the edges among them."""
+    """Nodes by number, and the edges among them, as far as they hold at a moment."""
 
-    def __init__(self, view: View, edges: Sequence[str], chosen: Codes | None = None) -> None:
-        self._view = view
-        self._edges = edges
-        self._chosen = chosen
-        self._topology: Topology = view.topology(OR.join(edges))
+    def __init__(
+        self, view: View, edges: Sequence[str], chosen: Codes | None = None, moment: Moment = EVER
+    ) -> None:
+        self._parts = [_holding(view.topology(name), moment) for name in edges]
+        self._topology: Topology = self._parts[0]
+        if len(edges) > 1:
+            is_whole = all(part.edge.period is None for part in self._parts) or moment == EVER
+            self._topology = (
+                view.topology(OR.join(edges))
+                if is_whole
+                else union(self._parts, union_list(self._parts))
+            )
         self.nodes: NodeSpace = view.nodes(self._topology.edge.from_type)
+        self._chosen = _chosen(self.nodes, chosen, moment)
 
     @property
     def size(self) -> int:
@@ -126,14 +136,34 @@ class NodeGraph:
         """The stored edges that have a weight."""
         src, dst, places = self.stored
         parts = []
-        for name in self._edges:
-            column = self._view.topology(name).edges.column(weight).array
+        for part in self._parts:
+            column = part.edges.column(weight).array
             parts.append(column.cast(pa.float64(), safe=False))
         column = pa.chunked_array(parts, pa.float64()).combine_chunks().take(pa.array(places))
         there = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
         weights = column.fill_null(0.0).to_numpy().take(there)
         check_weights(weight, weights)
         return src.take(there), dst.take(there), weights
+
+
+def _holding(topology: Topology, moment: Moment) -> Topology:
+    """The edges of a type that hold."""
+    period = topology.edge.period
+    if period is None or isinstance(moment, str) or not isinstance(topology.edges, KeepsMasks):
+        return topology
+    held = topology.edges.holding(*period.names, TimeWindow(moment))
+    return holding(topology, held, period.since)
+
+
+def _chosen(nodes: NodeSpace, chosen: Codes | None, moment: Moment) -> Codes | None:
+    """The nodes that take part and hold, ascending; None for all."""
+    period = nodes.type.period
+    if period is None or isinstance(moment, str):
+        return chosen
+    held = nodes.holding(*period.names, TimeWindow(moment)).mask
+    if chosen is not None:
+        return chosen[held.take(chosen)]
+    return None if held.all() else np.flatnonzero(held).astype(np.int32)
 
 
 def check_weights(name: str, weights: Floats) -> None:

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from omnigraph.algorithms.definitions import Definition, session_for
+from omnigraph.algorithms.definitions import Definition, check_engine, session_for
 from omnigraph.algorithms.local import Found
 from omnigraph.algorithms.node_graph import NodeGraph
 from omnigraph.algorithms.result import FoundRows, TableRows
 from omnigraph.algorithms.rounds import OnRound, Ran
 from omnigraph.algorithms.write_back import Storable, Values
+from omnigraph.lang.query.ir import EVER
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
+from omnigraph.read.values.periods import Moment
 from omnigraph.read.view.view import View
 
 if TYPE_CHECKING:
@@ -49,6 +51,8 @@ class Asked:
     edges: Sequence[EdgeType]
     weight: str | None
     chosen: pa.Array | None
+    moment: Moment = EVER
+    """When nodes and edges must hold."""
 
     @property
     def type_name(self) -> str:
@@ -74,7 +78,13 @@ class Outcome(NamedTuple):
 def run_asked(asked: Asked, view: View, engine: str, run: Run, on_round: OnRound) -> Outcome:
     """Run an algorithm with the engine that is asked for; ``auto`` chooses one by the size of the graph."""
     *edges, nodes = (one.row_count for one in asked.read(view))
-    session = session_for(asked.definition, engine, nodes, sum(edges), run.only_here)
+    only_here = run.only_here
+    if asked.moment != EVER and any(
+        one.period is not None for one in (*asked.edges, view.catalog.nodes[asked.type_name])
+    ):
+        only_here = only_here or "types that have a period"
+        check_engine(asked.definition, engine, only_here)
+    session = session_for(asked.definition, engine, nodes, sum(edges), only_here)
     with view.reading():
         if session is None:
             return _run_here(asked, view, run, on_round)
@@ -85,7 +95,7 @@ def _run_here(asked: Asked, view: View, run: Run, on_round: OnRound) -> Outcome:
     definition, chosen = asked.definition, None
     if asked.chosen is not None:
         chosen = np.sort(view.nodes(asked.type_name).ordinals_of(asked.chosen))
-    graph = NodeGraph(view, [one.name for one in asked.edges], chosen)
+    graph = NodeGraph(view, [one.name for one in asked.edges], chosen, asked.moment)
     found = run.here(graph, on_round)
     values = pa.array(found.values)
     if definition.kind.is_text:

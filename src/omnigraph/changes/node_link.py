@@ -31,6 +31,7 @@ from omnigraph.lang.schema.catalog import Catalog, EdgeType, NodeType
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.read.output.frames import library
+from omnigraph.read.values.periods import Moment, rows_holding
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.filters import Condition
 from omnigraph.types import column_to_json
@@ -44,9 +45,13 @@ Type = TypeVar("Type", bound=NodeType | EdgeType)
 
 
 def node_link(
-    workspace: Workspace, snapshot: Snapshot, catalog: Catalog, nodes: Mapping[str, pa.Array]
+    workspace: Workspace,
+    snapshot: Snapshot,
+    catalog: Catalog,
+    nodes: Mapping[str, pa.Array],
+    moment: Moment,
 ) -> dict[str, Any]:
-    """Return the nodes, given as ids by type, and the edges among them; without vectors and blobs."""
+    """Return the nodes, given as ids by type, and the edges among them that hold; without vectors and blobs."""
     edges = sorted(catalog.edges.values(), key=lambda edge: edge.name)
     return {
         "directed": True,
@@ -64,8 +69,8 @@ def node_link(
             for one in _edges(
                 TableSide(workspace, snapshot, plain(edge)),
                 edge,
-                nodes[edge.from_type],
-                nodes[edge.to_type],
+                (nodes[edge.from_type], nodes[edge.to_type]),
+                moment,
             )
         ],
     }
@@ -94,9 +99,9 @@ def _nodes(side: TableSide, ids: pa.Array) -> Iterator[dict[str, Any]]:
 
 
 def _edges(
-    side: TableSide, edge: EdgeType, sources: pa.Array, targets: pa.Array
+    side: TableSide, edge: EdgeType, ends: tuple[pa.Array, pa.Array], moment: Moment
 ) -> Iterator[dict[str, Any]]:
-    rows = edges_among(side, sources, targets).sort_by("id")
+    rows = rows_holding(edges_among(side, *ends), edge, moment).sort_by("id")
     present = pa.array([True] * rows.num_rows, pa.bool_())
     ids = rows.column("id").to_pylist()
     for row_id, image in zip(ids, images(side, AlignedRows(present, rows)), strict=True):
@@ -132,9 +137,13 @@ Attributes = dict[str, Any]
 
 
 def networkx_graph(
-    workspace: Workspace, snapshot: Snapshot, catalog: Catalog, types: Sequence[str] | None
+    workspace: Workspace,
+    snapshot: Snapshot,
+    catalog: Catalog,
+    types: Sequence[str] | None,
+    moment: Moment,
 ) -> nx.MultiDiGraph[Any]:
-    """Return the graph of all types, or of some; an edge type brings the types of its ends.
+    """Return the graph of all types, or of some, as far as it holds; an edge type brings the types of its ends.
 
     A node is `(type, id)` and the key of an edge `(type, id)`, so that nothing clashes. Properties are
     attributes with their JSON values; those without a value, vectors and blobs are left out.
@@ -146,12 +155,13 @@ def networkx_graph(
         for node in nodes:
             graph.add_nodes_from(
                 ((node.name, row_id), found)
-                for (row_id,), found in _rows(workspace, snapshot, node)
+                for (row_id,), found in _rows(workspace, snapshot, node, moment)
             )
         for edge in edges:
             graph.add_edges_from(
                 ((edge.from_type, source), (edge.to_type, target), (edge.name, row_id), found)
-                for (row_id, source, target), found in _rows(workspace, snapshot, edge)
+                for (row_id, source, target), found in _rows(workspace, snapshot, edge, moment)
+                if (edge.from_type, source) in graph and (edge.to_type, target) in graph
             )
     return graph
 
@@ -189,17 +199,18 @@ def _chosen(catalog: Catalog, types: Sequence[str] | None) -> tuple[list[NodeTyp
 
 
 def _rows(
-    workspace: Workspace, snapshot: Snapshot, entity: NodeType | EdgeType
+    workspace: Workspace, snapshot: Snapshot, entity: NodeType | EdgeType, moment: Moment
 ) -> Iterator[tuple[tuple[str, ...], Attributes]]:
-    """Yield the id of every entity, of an edge also its ends, and its attributes."""
+    """Yield the id of every entity that holds, of an edge also its ends, and its attributes."""
     shown = plain(entity)
     first = len(shown.implicit_columns)
     # Under the names of the table, which no property may have.
     columns = stream_columns(shown, {name: name for name in shown.implicit_columns}, None)
-    for batch in EntityStream(workspace, snapshot, shown, columns):
+    for stored in EntityStream(workspace, snapshot, shown, columns):
+        batch = rows_holding(pa.Table.from_batches([stored]), shown, moment)
         ids = zip(*(batch.column(at).to_pylist() for at in range(first)), strict=True)
         values = [
-            column_to_json(column.type, batch.column(at))
+            column_to_json(column.type, batch.column(at).combine_chunks())
             for at, column in enumerate(columns[first:], first)
         ]
         names = [column.name for column in columns[first:]]

@@ -64,6 +64,14 @@ AtTimeOption = Annotated[
         help="The branch as it was at this time: a date (its end, UTC), or a date and time.",
     ),
 ]
+AsOfOption = Annotated[
+    str | None,
+    typer.Option(
+        "--as-of",
+        metavar="T",
+        help="What holds at this moment: a date (its midnight, UTC), a date and time, or `ever`.",
+    ),
+]
 STDIN = "-"
 QueryNameArgument = Annotated[
     str | None, typer.Argument(metavar="NAME", help="The query, where the source has several.")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import httpx2
 
 from omnigraph.client.core import REFUSED, SNAPSHOT_ID, Core, Document, Prepared
-from omnigraph.client.read_methods import ReadMethods, TargetNames
+from omnigraph.client.read_methods import ReadMethods, SeenNames, TargetNames
 from omnigraph.client.row_lines import LineSplitter, RowReader, decoded_line
 from omnigraph.client.streams import (
     Received,
@@ -130,7 +130,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
         *,
         max_rows: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the server's, which stops the query
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> AsyncIterator[Document]:
         """Run a read query and yield its rows as they come, however many there are."""
         asked = self.question(
@@ -152,7 +152,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
         *,
         max_rows: int | None = None,
         timeout: float | None = None,  # noqa: ASYNC109 - the server's, which stops the query
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> pa.Table:
         """Run a read query and return its rows as an Arrow table.
 

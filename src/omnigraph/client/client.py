@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 import httpx2
 
 from omnigraph.client.core import REFUSED, SNAPSHOT_ID, Core, Document, Prepared
-from omnigraph.client.read_methods import ReadMethods, TargetNames
+from omnigraph.client.read_methods import ReadMethods, SeenNames, TargetNames
 from omnigraph.client.row_lines import LineSplitter, RowReader, decoded_line
 from omnigraph.client.streams import (
     Received,
@@ -129,7 +129,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
         *,
         max_rows: int | None = None,
         timeout: float | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> Iterator[Document]:
         """Run a read query and yield its rows as they come, however many there are."""
         asked = self.question(
@@ -149,7 +149,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
         *,
         max_rows: int | None = None,
         timeout: float | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> pa.Table:
         """Run a read query and return its rows as an Arrow table.
 

@@ -35,6 +35,15 @@ class TargetNames(TypedDict, total=False):
     time: str | None
 
 
+class SeenNames(TargetNames, total=False):
+    """One state of the graph, and the moment at which things are seen that hold.
+
+    ``as_of`` is a date, a date and time, or `ever` for all that is stored.
+    """
+
+    as_of: str | None
+
+
 class ShownChanges(TypedDict, total=False):
     """Which changes are shown and how many; ``short`` without long values."""
 
@@ -67,7 +76,7 @@ class ReadMethods(Asking[D]):
         *,
         max_rows: int | None = None,
         timeout: float | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> D:
         """Run a read query; ``rows`` of the answer are dicts, with every integer as an int.
 
@@ -85,7 +94,7 @@ class ReadMethods(Asking[D]):
         *,
         max_rows: int | None = None,
         timeout: float | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> Prepared:
         """Return the request of ``query`` without sending it."""
         body = wire.QueryBody(
@@ -112,7 +121,7 @@ class ReadMethods(Asking[D]):
         operation_id: str | None = None,
         if_commit: str | None = None,
         message: str | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> D:
         """Run a stored query; the answer is that of ``query``, or of ``mutate`` if it writes.
 
@@ -138,7 +147,7 @@ class ReadMethods(Asking[D]):
         *,
         profile: bool = False,
         timeout: float | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> D:
         """Describe what a read query would do; with ``profile`` run it, and measure its phases."""
         body = wire.ExplainBody(
@@ -235,7 +244,7 @@ class ReadMethods(Asking[D]):
         properties: Mapping[str, Sequence[str]] | None = None,
         limit: int | None = None,
         after: str | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> D:
         """Return the edges of a node and the nodes at their other ends, a page at a time."""
         body = wire.NeighborsBody(
@@ -260,7 +269,7 @@ class ReadMethods(Asking[D]):
         edges: Sequence[str] | None = None,
         properties: Mapping[str, Sequence[str]] | None = None,
         limit: int | None = None,
-        **target: Unpack[TargetNames],
+        **target: Unpack[SeenNames],
     ) -> D:
         """Return nodes, or those that a query finds, and the edges among them.
 

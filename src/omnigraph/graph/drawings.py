@@ -9,8 +9,10 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph.reads import (
     PICTURE_NODES,
     PICTURE_ROWS,
+    Moment,
     Name,
     Params,
+    moment_at,
     picture,
     resolve,
     retry_if_remade,
@@ -34,6 +36,8 @@ class Shown:
     edges: object = None
     properties: object = None
     limit: object = None
+    as_of: Moment | None = None
+    """The moment that the caller names."""
 
 
 def neighbors(
@@ -114,7 +118,8 @@ def _drawing(state: GraphState, target: Target, shown: Shown) -> Drawing:
 
     snapshot, catalog = resolve(state, target)
     properties = chosen_properties(catalog, shown.properties)
-    return Drawing(state.workspace, state.reader.view(snapshot, catalog), properties)
+    moment = moment_at(shown.as_of, target, snapshot)
+    return Drawing(state.workspace, state.reader.view(snapshot, catalog), properties, moment)
 
 
 def _found(state: GraphState, drawing: Drawing, query: object, asked: tuple[Name, Params]) -> Found:
@@ -122,6 +127,6 @@ def _found(state: GraphState, drawing: Drawing, query: object, asked: tuple[Name
     from omnigraph.changes.drawing.subgraph import Found
 
     name, params = named_or_given(*asked)
-    nodes, rows = picture(state, drawing.view, query, name, params)
+    nodes, rows = picture(state, drawing.view, query, name, params, drawing.moment)
     is_cut = len(nodes) > PICTURE_NODES or rows > PICTURE_ROWS
     return Found(nodes[:PICTURE_NODES], len(nodes), is_cut)

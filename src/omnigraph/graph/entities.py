@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import BadRequest, EntityNotFound
-from omnigraph.graph.reads import resolve, retry_if_remade
+from omnigraph.graph.reads import Moment, moment_at, resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.snapshot import Target
@@ -221,11 +221,14 @@ def _check_columns(columns: object) -> Sequence[str] | None:
 
 
 def networkx_graph(
-    state: GraphState, types: Sequence[str] | None, target: Target
+    state: GraphState, types: Sequence[str] | None, target: Target, as_of: Moment | None
 ) -> nx.MultiDiGraph[Any]:
-    """Return the nodes and edges of a target as a graph of networkx."""
+    """Return the nodes and edges of a target that hold as a graph of networkx."""
     from omnigraph.changes import node_link as made
 
-    return retry_if_remade(
-        target, lambda: made.networkx_graph(state.workspace, *resolve(state, target), types)
-    )
+    def find() -> nx.MultiDiGraph[Any]:
+        snapshot, catalog = resolve(state, target)
+        moment = moment_at(as_of, target, snapshot)
+        return made.networkx_graph(state.workspace, snapshot, catalog, types, moment)
+
+    return retry_if_remade(target, find)

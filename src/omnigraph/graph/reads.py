@@ -21,7 +21,7 @@ from omnigraph.language import read_source
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.resolve import resolve_on
 from omnigraph.manifest.manifest import REMADE_ATTEMPTS
-from omnigraph.manifest.snapshot import Snapshot, Target
+from omnigraph.manifest.snapshot import Snapshot, Target, check_as_of
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.output.query_result import Nodes, QueryResult
 from omnigraph.read.profile import Profile, Profiled, timed
@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
 Params = Mapping[str, Any] | None
+Moment = int | str
+"""The moment nobody names: milliseconds since the epoch, or "ever"."""
 
 
 def query(
@@ -49,6 +51,7 @@ def query(
     profile: Profile | None = None,
     limits: ReadLimits = NO_LIMITS,
     engine: EngineName = "auto",
+    as_of: Moment | None = None,
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
@@ -61,7 +64,7 @@ def query(
         return retry_if_remade(
             target,
             lambda: _query(
-                access, source, chosen, given, target, profile, limits, on_spark=on_spark
+                access, source, chosen, given, target, profile, limits, as_of, on_spark=on_spark
             ),
         )
 
@@ -83,7 +86,12 @@ def _is_on_spark(engine: EngineName) -> bool:
 
 
 def query_frame(
-    access: Access, source: str | Path, name: Name, params: Params, target: Target
+    access: Access,
+    source: str | Path,
+    name: Name,
+    params: Params,
+    target: Target,
+    as_of: Moment | None = None,
 ) -> DataFrame:
     """Return the rows of a read as a frame of the running Spark session. Nothing runs before it is used."""
     _is_on_spark("spark")
@@ -93,12 +101,14 @@ def query_frame(
     def made() -> DataFrame:
         from omnigraph.runner.session import spark_session, usable_session
         from omnigraph.spark.queries.answer import Compiled
+        from omnigraph.spark.queries.periods import written_out
         from omnigraph.spark.queries.refused import refuse
 
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
-        values = _bind_values(plan, given)
+        values = _bind_values(plan, given, moment_at(as_of, target, snapshot))
         refuse(plan)
+        plan = written_out(plan, values)
         view = state.reader.view(snapshot, catalog)
         session = usable_session(spark_session())
         return Compiled(session, view, plan, values, state.embedder).frame()
@@ -127,6 +137,7 @@ def _query(
     target: Target,
     profile: Profile | None,
     limits: ReadLimits,
+    as_of: Moment | None,
     *,
     on_spark: bool = False,
 ) -> QueryResult:
@@ -136,8 +147,10 @@ def _query(
         snapshot, catalog = resolve(state, target)
     with timed(profile, "plan"):
         plan = _plan(state, catalog, source, name)
-        values = _bind_values(plan, params)
+        moment = moment_at(as_of, target, snapshot)
+        values = _bind_values(plan, params, moment)
     from omnigraph.read.execute import run_within
+    from omnigraph.read.values.periods import moment_text
 
     with timed(profile, "run") as phase:
         view = state.reader.view(snapshot, catalog)
@@ -157,7 +170,7 @@ def _query(
         if nodes is None:
             found, _ = _picture(state, view, plan, values)
             nodes = ids_by_type(found[:PICTURE_NODES])
-        return node_link(state.workspace, snapshot, catalog, nodes)
+        return node_link(state.workspace, snapshot, catalog, nodes, moment)
 
     return QueryResult(
         answer.table,
@@ -167,6 +180,7 @@ def _query(
         snapshot.graph_commit_id,
         node_types=plan.node_types,
         total_rows=answer.total_rows,
+        as_of=moment_text(moment) if plan.has_periods else None,
         find_graph=find_graph,
     )
 
@@ -175,9 +189,11 @@ def _on_spark(state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str
     """Compile a read for Spark. What it does not answer is refused before a session starts."""
     from omnigraph.runner.session import spark_session
     from omnigraph.spark.queries.answer import Compiled, query_session
+    from omnigraph.spark.queries.periods import written_out
     from omnigraph.spark.queries.refused import refuse
 
     refuse(plan)
+    plan = written_out(plan, values)
     session = query_session(spark_session(), view, plan)
     return Compiled(session, view, plan, values, state.embedder)
 
@@ -189,13 +205,18 @@ PICTURE_NODES = 5_000
 
 
 def picture(
-    state: GraphState, view: View, source: object, name: str | None, params: Params
+    state: GraphState,
+    view: View,
+    source: object,
+    name: str | None,
+    params: Params,
+    moment: Moment,
 ) -> tuple[list[tuple[str, str]], int]:
     """Return the nodes that a query finds, by type and id, and the number of rows that were looked at."""
     if not isinstance(source, str | Path):
         raise BadRequest(f"a query is a text or the Path of a file, not {source!r}")
     plan = _plan(state, view.catalog, source, name)
-    return _picture(state, view, plan, _bind_values(plan, params))
+    return _picture(state, view, plan, _bind_values(plan, params, moment))
 
 
 def _picture(
@@ -213,7 +234,7 @@ def _picture(
 
 
 def nodes_of(
-    state: GraphState, view: View, source: str, params: Params, type_name: str
+    state: GraphState, view: View, source: str, params: Params, type_name: str, moment: Moment
 ) -> pa.Array:
     """Return the distinct ids of the nodes that a query returns in its only column.
 
@@ -224,7 +245,8 @@ def nodes_of(
 
     plan = _plan(state, view.catalog, source, None)
     check_nodes_query(plan, type_name)
-    return ids_column(run_read(view, plan, _bind_values(plan, params), embedder=state.embedder))
+    values = _bind_values(plan, params, moment)
+    return ids_column(run_read(view, plan, values, embedder=state.embedder))
 
 
 def ids_by_type(nodes: Iterable[tuple[str, str]]) -> Nodes:
@@ -244,10 +266,11 @@ def profile_query(
     params: Params,
     target: Target,
     limits: ReadLimits = NO_LIMITS,
+    as_of: Moment | None = None,
 ) -> Profiled:
     """Run a read and measure each phase."""
     profile = Profile()
-    result = query(access, source, name, params, target, profile, limits)
+    result = query(access, source, name, params, target, profile, limits, as_of)
     return Profiled(result, tuple(profile.phases))
 
 
@@ -258,9 +281,11 @@ def explain_query(
     params: Params,
     target: Target,
     engine: EngineName = "auto",
+    as_of: Moment | None = None,
 ) -> Explanation:
     """Describe a read. Parameters may be left out, and are checked if they are given; Spark needs them."""
     from omnigraph.read.explain import explain
+    from omnigraph.read.values.periods import moment_text
 
     chosen, given = named_or_given(name, params)
     on_spark = _is_on_spark(engine)
@@ -269,9 +294,10 @@ def explain_query(
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
         is_known = given is not None or not plan.params or on_spark
-        values = _bind_values(plan, given) if is_known else None
+        moment = moment_at(as_of, target, snapshot)
+        values = _bind_values(plan, given, moment) if is_known else None
         view = state.reader.view(snapshot, catalog)
-        local = explain(view, plan, target, values)
+        local = explain(view, plan, target, values, moment_text(moment))
         if not on_spark or values is None:
             return local
         return replace(local, spark_plan=_on_spark(state, view, plan, values).plan_text())
@@ -293,5 +319,20 @@ def _plan(state: GraphState, catalog: Catalog, source: str | Path, name: str | N
     return state.plans.read(catalog, text, name, filename)
 
 
-def _bind_values(plan: ir.ReadPlan, params: Params) -> dict[str, Any]:
-    return {**bind(plan.params, params), ir.NOW_PARAM: now_us() // 1000}
+def _bind_values(plan: ir.ReadPlan, params: Params, moment: Moment) -> dict[str, Any]:
+    clock = {ir.NOW_PARAM: now_us() // 1000, ir.AS_OF_PARAM: moment}
+    return {**bind(plan.params, params), **clock}
+
+
+def asked_moment(as_of: object, target: Target) -> Moment | None:
+    """Return the moment that a call names, by itself or by the time of its target; None if it names none."""
+    if as_of is not None:
+        return check_as_of(as_of)
+    return None if target.time is None else target.time // 1000
+
+
+def moment_at(asked: Moment | None, target: Target, snapshot: Snapshot) -> Moment:
+    """Return the moment of a read: as asked, else now at the head of a branch, else that of the commit."""
+    if asked is not None:
+        return asked
+    return (now_us() if target.names_a_head else snapshot.commit.created_us) // 1000

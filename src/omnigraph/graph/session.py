@@ -22,11 +22,12 @@ from omnigraph.graph.facets.blobs import Blobs
 from omnigraph.graph.facets.branches import Branches, Tags
 from omnigraph.graph.facets.commits import Changes, Commits
 from omnigraph.graph.facets.schema import Schema
+from omnigraph.graph.reads import asked_moment
 from omnigraph.graph.state import Mode
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
-from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords, TargetLike
+from omnigraph.manifest.snapshot import AsOf, Snapshot, Target, TargetKeywords, TargetLike
 from omnigraph.policy.checker import Action
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 
@@ -128,6 +129,7 @@ class Session:
         cancel: Cancel | None = None,
         limits: ReadLimits = NO_LIMITS,
         engine: EngineName = "auto",
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> QueryResult:
         """Run a read query on one snapshot: the head of `main`, or what the target names.
@@ -141,8 +143,13 @@ class Session:
         read much takes these two. ``limits``, an ``og.ReadLimits``, bound the answer: without them it has every
         row, however many there are. With ``engine="spark"`` executors of Spark answer, for graphs that one machine
         cannot hold: the rows are the same, and a form that needs rounds, such as an open bound, is refused.
+        Of types with a period the query sees what holds ``as_of`` a moment, where its
+        text does not say: a ``datetime``, a ``date``, a text such as `2026-05-04`, or `"ever"` for all that is stored.
+        By default that is now at the head of a branch, and at any other state its own time. Every call that sees
+        what holds takes it.
         """
         with within(timeout, cancel):
+            moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
             return reads.query(
                 self._access,
@@ -152,6 +159,7 @@ class Session:
                 wanted,
                 limits=check_limits(limits),
                 engine=engine,
+                as_of=moment,
             )
 
     def frame(
@@ -159,6 +167,8 @@ class Session:
         source: str | Path,
         name: str | Mapping[str, Any] | None = None,
         params: Mapping[str, Any] | None = None,
+        *,
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> DataFrame:
         """Return the rows of a read query as a lazy DataFrame of the running Spark session.
@@ -168,8 +178,9 @@ class Session:
         message. Without a running session one is started. Forms that need rounds are refused, as for
         ``engine="spark"``.
         """
+        moment = asked_moment(as_of, target_of(**target))
         wanted = self._access.reading(**target)
-        return reads.query_frame(self._access, source, name, params, wanted)
+        return reads.query_frame(self._access, source, name, params, wanted, moment)
 
     def explain(
         self,
@@ -180,6 +191,7 @@ class Session:
         timeout: Timeout = None,
         cancel: Cancel | None = None,
         engine: EngineName = "auto",
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> Explanation:
         """Describe what ``query`` would do: the plan, the tables it reads, and their indexes.
@@ -187,8 +199,9 @@ class Session:
         With ``engine="spark"`` also the plan of Spark, for which all parameters are needed.
         """
         with within(timeout, cancel):
+            moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            return reads.explain_query(self._state, source, name, params, wanted, engine)
+            return reads.explain_query(self._state, source, name, params, wanted, engine, moment)
 
     def profile(
         self,
@@ -199,13 +212,15 @@ class Session:
         timeout: Timeout = None,
         cancel: Cancel | None = None,
         limits: ReadLimits = NO_LIMITS,
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> Profiled:
         """Run ``query`` and measure rows and milliseconds of each phase."""
         with within(timeout, cancel):
+            moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
             return reads.profile_query(
-                self._access, source, name, params, wanted, check_limits(limits)
+                self._access, source, name, params, wanted, check_limits(limits), moment
             )
 
     def entity(
@@ -315,6 +330,7 @@ class Session:
         *,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> dict[str, Any]:
         """Return a page of the edges of a node and of the nodes at their other ends, as a document.
@@ -328,8 +344,9 @@ class Session:
         node to itself counts once, as going out.
         """
         with within(timeout, cancel):
+            moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            shown = drawings.Shown(edges=edges, properties=properties, limit=limit)
+            shown = drawings.Shown(edges=edges, properties=properties, limit=limit, as_of=moment)
             return drawings.neighbors(self._state, type, id, direction, after, shown, wanted)
 
     def subgraph(
@@ -344,6 +361,7 @@ class Session:
         *,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> dict[str, Any]:
         """Return nodes and the edges that have both ends among them, as a document.
@@ -355,8 +373,9 @@ class Session:
         left out, ``truncated`` is true.
         """
         with within(timeout, cancel):
+            moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            shown = drawings.Shown(edges=edges, properties=properties, limit=limit)
+            shown = drawings.Shown(edges=edges, properties=properties, limit=limit, as_of=moment)
             return drawings.subgraph(self._state, nodes, query, (name, params), shown, wanted)
 
     def catalog_document(self) -> dict[str, Any]:
@@ -399,6 +418,7 @@ class Session:
         *,
         timeout: Timeout = None,
         cancel: Cancel | None = None,
+        as_of: AsOf = None,
         **target: Unpack[TargetKeywords],
     ) -> nx.MultiDiGraph[Any]:
         """Return nodes and edges as a directed multigraph of networkx.
@@ -408,8 +428,9 @@ class Session:
         default; an edge type brings the types of its ends.
         """
         with within(timeout, cancel):
+            moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            return entities.networkx_graph(self._state, check_types(types), wanted)
+            return entities.networkx_graph(self._state, check_types(types), wanted, moment)
 
     def diff(
         self,

@@ -17,9 +17,10 @@ from omnigraph.clock import is_ulid_prefix
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, printable
 from omnigraph.errors import BadRequest
+from omnigraph.lang.query.ir import EVER
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_tag_name
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
-from omnigraph.types.temporal import format_moment, moment_of
+from omnigraph.types.temporal import format_moment, milliseconds_of, moment_of
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -221,6 +222,23 @@ def _several_states() -> BadRequest:
         "more than one state is named; give a snapshot, a tag, a target as `at`, or a branch with an "
         "optional version or time"
     )
+
+
+AsOf = datetime | date | str | None
+"""What ``as_of`` of a read may be: a moment, a text that names one, or "ever"."""
+
+
+def check_as_of(as_of: object) -> int | str:
+    """Return the moment that ``as_of`` of a read names, in milliseconds since the epoch, or "ever"."""
+    if as_of == EVER:
+        return EVER
+    try:
+        return milliseconds_of(as_of)
+    except ValueError as error:
+        raise BadRequest(
+            f"as_of names no moment: {error}; give a datetime, a date, a text such as 2026-05-04 or "
+            '2026-05-04T10:30:00Z, or "ever"'
+        ) from None
 
 
 def _is_moment(text: str) -> bool:

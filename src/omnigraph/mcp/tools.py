@@ -133,7 +133,7 @@ class Tool:
         assert self.stored is not None
         around: dict[str, Any] = {
             name: given.pop(name)
-            for name in ("branch", "max_rows")
+            for name in ("branch", "max_rows", "as_of")
             if name in given and name not in self.parameters
         }
         if self.reads_only:
@@ -259,6 +259,10 @@ def stored_tool(entry: Mapping[str, Any]) -> Tool:
             "description": f"At most so many rows, {ROWS} by default.",
         }
         properties.setdefault("max_rows", rows)
+        moment = (
+            "The moment at which things hold: a date, a date and time, or `ever`; now by default."
+        )
+        properties.setdefault("as_of", {"type": "string", "description": moment})
     texts = (entry.get("description"), entry.get("instruction"))
     return Tool(
         entry["tool_name"],

@@ -238,7 +238,9 @@ class _Run:
             for arg in source.args
         ]
         params = passed(source.plan.params, given, source.plan.name)
-        params[ir.NOW_PARAM] = self.params[ir.NOW_PARAM]
+        for name in (ir.NOW_PARAM, ir.AS_OF_PARAM):
+            if name in self.params:
+                params[name] = self.params[name]
         table = run_read(self.view, source.plan, params, embedder=self.embedder)
         types = {c.name: c.type for c in source.plan.columns if isinstance(c.type, PropType)}
         return RowSpace(table, types)

@@ -105,6 +105,8 @@ class Explanation(Shown):
     order_unknown: str | None = None
     summed_away: tuple[str, ...] | None = None
     spark_plan: str | None = None
+    as_of: str | None = None
+    """The moment at which it sees what holds, where its text does not say; None if no type has a period."""
 
     @property
     def text(self) -> str:
@@ -125,6 +127,8 @@ class Explanation(Shown):
             order.append(f"summed away: {', '.join(f'${name}' for name in self.summed_away)}")
         if self.spark_plan is not None:
             return ["on Spark:", *self.spark_plan.rstrip().split("\n")]
+        if self.as_of is not None:
+            order.append(f"$as_of: {self.as_of}")
         return [*order, f"path: {self.path}"]
 
     def to_json(self) -> dict[str, Any]:
@@ -142,6 +146,7 @@ class Explanation(Shown):
             "summed_away": None if self.summed_away is None else list(self.summed_away),
             "path": self.path,
             **({} if self.spark_plan is None else {"spark_plan": self.spark_plan}),
+            "as_of": self.as_of,
         }
 
     def _panel(self) -> Panel:
@@ -169,7 +174,11 @@ class Explanation(Shown):
 
 
 def explain(
-    view: View, plan: ir.ReadPlan, target: Target, params: Mapping[str, Any] | None = None
+    view: View,
+    plan: ir.ReadPlan,
+    target: Target,
+    params: Mapping[str, Any] | None = None,
+    as_of: str | None = None,
 ) -> Explanation:
     """Describe a plan on a snapshot; ``params`` hold bound values and `now()`, if all are known."""
     with np.errstate(over="ignore", invalid="ignore"), view.reading():
@@ -180,7 +189,8 @@ def explain(
         if why is None and params is not None:
             order, summed = _order(view, plan, params)
     commit = view.snapshot.graph_commit_id
-    return Explanation(plan.name, target, commit, steps, path, order, why, summed)
+    as_of = as_of if plan.has_periods else None
+    return Explanation(plan.name, target, commit, steps, path, order, why, summed, as_of)
 
 
 def _unknown(

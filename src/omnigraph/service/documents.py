@@ -122,6 +122,25 @@ class NamesState:
         }
 
 
+class SeenValues(TargetValues):
+    """The same, and the moment at which things are seen that hold."""
+
+    as_of: str | None
+
+
+class SeesWhatHolds(NamesState):
+    """What has the fields that name a state of the graph, and a moment."""
+
+    __slots__ = ()
+
+    as_of: str | None
+
+    @property
+    def seen(self) -> SeenValues:
+        """The state and the moment, as the methods of a session take them that see what holds."""
+        return {**self.target, "as_of": self.as_of}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetRequest(NamesState):
     """A request about one state of the graph, the head of `main` unless it names another.
@@ -134,3 +153,10 @@ class TargetRequest(NamesState):
     tag: str | None = None
     version: int | None = None
     time: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeenRequest(TargetRequest, SeesWhatHolds):
+    """A request that sees what holds: ``as_of`` a moment, or `ever`; by default that of the state."""
+
+    as_of: str | None = None

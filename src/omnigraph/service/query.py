@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from omnigraph.errors import BadRequest
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
-from omnigraph.service.documents import Document, Streamed, TargetRequest
+from omnigraph.service.documents import Document, SeenRequest, Streamed
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
@@ -24,7 +24,7 @@ LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueryRequest(TargetRequest):
+class QueryRequest(SeenRequest):
     """A query text, the name of one query where it has several, and parameters.
 
     With ``max_rows`` the answer has that many rows at most, and says how many there are in all.
@@ -37,7 +37,7 @@ class QueryRequest(TargetRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainRequest(TargetRequest):
+class ExplainRequest(SeenRequest):
     """A query to explain. With ``profile`` it is run, too, and each phase is measured."""
 
     query: str
@@ -95,9 +95,7 @@ def query_arrow(session: Session, request: QueryRequest, limits: ReadLimits = NO
 def _run(session: Session, request: QueryRequest, limits: ReadLimits) -> QueryResult:
     if request.max_rows is not None:
         limits = replace(limits, max_rows=_check_max_rows(request.max_rows))
-    return session.query(
-        request.query, request.name, request.params, limits=limits, **request.target
-    )
+    return session.query(request.query, request.name, request.params, limits=limits, **request.seen)
 
 
 def _facts(result: QueryResult) -> Document:
@@ -113,6 +111,7 @@ def read_output(result: QueryResult) -> Streamed:
     head: Document = {
         "query_name": result.query_name,
         "target": result.target.to_json(),
+        "as_of": result.as_of,
         "row_count": result.row_count,
         "columns": result.columns,
         "schema": _schema(result),
@@ -128,11 +127,11 @@ def explain(session: Session, request: ExplainRequest) -> Document:
     """Return what a read query would do; with a profile also what it did and how long that took."""
     asked = (request.query, request.name, request.params)
     if not request.profile:
-        return session.explain(*asked, **request.target).to_json()
+        return session.explain(*asked, **request.seen).to_json()
     for _ in range(LOOKS):
         # A commit in between would explain one state and measure another.
-        profiled = session.profile(*asked, **request.target)
-        explained = session.explain(*asked, **request.target).to_json()
+        profiled = session.profile(*asked, **request.seen)
+        explained = session.explain(*asked, **request.seen).to_json()
         if explained["graph_commit_id"] == profiled.result.graph_commit_id:
             break
     steps = [phase.to_json() for phase in profiled.steps]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from omnigraph.service.documents import Document, TargetRequest
+from omnigraph.service.documents import Document, SeenRequest, TargetRequest
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
@@ -28,7 +28,7 @@ class EntityRequest(TargetRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class NeighborsRequest(TargetRequest):
+class NeighborsRequest(SeenRequest):
     """A node, which of its edges are followed, what is shown of them, and where the page before ended."""
 
     type: str
@@ -41,7 +41,7 @@ class NeighborsRequest(TargetRequest):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SubgraphRequest(TargetRequest):
+class SubgraphRequest(SeenRequest):
     """Nodes by type and id, or a query that finds them, and what is shown of the edges among them."""
 
     nodes: tuple[tuple[str, str], ...] | None = None
@@ -88,7 +88,7 @@ def neighbors(session: Session, request: NeighborsRequest) -> Document:
         request.properties,
         request.limit,
         request.after,
-        **request.target,
+        **request.seen,
     )
 
 
@@ -102,7 +102,7 @@ def subgraph(session: Session, request: SubgraphRequest) -> Document:
         request.edges,
         request.properties,
         request.limit,
-        **request.target,
+        **request.seen,
     )
 
 

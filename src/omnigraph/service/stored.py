@@ -26,7 +26,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.service import query as service
-from omnigraph.service.documents import Document, Streamed, TargetRequest
+from omnigraph.service.documents import Document, SeenRequest, Streamed
 
 if TYPE_CHECKING:
     from omnigraph.graph.session import Session
@@ -135,7 +135,7 @@ def list_queries(session: Session, registry: Registry) -> Document:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class InvokeRequest(TargetRequest):
+class InvokeRequest(SeenRequest):
     """Parameters of a stored query, and the state of the graph it reads, or the branch it writes.
 
     ``expect_mutation``: refuse unless it writes, or unless it does not.
@@ -197,8 +197,9 @@ def invoke(
 
 
 def _mutation(entry: StoredQuery, request: InvokeRequest) -> service.MutateRequest:
+    named: dict[str, object] = {**request.seen}
     past = [
-        key for key in ("snapshot", "tag", "version", "time") if request.target[key] is not None
+        key for key in ("snapshot", "tag", "version", "time", "as_of") if named[key] is not None
     ]
     if past or request.max_rows is not None:
         given = past[0] if past else "max_rows"
@@ -230,7 +231,7 @@ def _read(entry: StoredQuery, request: InvokeRequest) -> service.QueryRequest:
         name=entry.stored.name,
         params=request.params,
         max_rows=request.max_rows,
-        **request.target,
+        **request.seen,
     )
 
 

@@ -18,7 +18,7 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Struct, field
 
-from omnigraph.service.documents import NamesState
+from omnigraph.service.documents import NamesState, SeesWhatHolds
 
 Kind = Literal["node", "edge"]
 Change = Literal["insert", "update", "delete"]
@@ -62,11 +62,19 @@ StateName = str | TargetObject
 """A state of the graph: a branch, `BRANCH@VERSION`, `commit:ID` or `tag:NAME`, or an object."""
 
 
+class SeenFields(SeesWhatHolds, TargetFields, kw_only=True, frozen=True):
+    """One state of the graph, and the moment at which things are seen that hold: ``as_of``, a date, a date and
+    time, or `ever` for all that is stored. By default it is now at the head of a branch, else the time of the state.
+    """
+
+    as_of: str | None = None
+
+
 class TargetParameters(TargetFields, kw_only=True, frozen=True):
     """The state to look at."""
 
 
-class QueryBody(TargetFields, kw_only=True, frozen=True):
+class QueryBody(SeenFields, kw_only=True, frozen=True):
     """A read query: its text, the name of one query where it has several, and parameters."""
 
     query: str
@@ -76,7 +84,7 @@ class QueryBody(TargetFields, kw_only=True, frozen=True):
     timeout_ms: AtLeastOne | None = None
 
 
-class ExplainBody(TargetFields, kw_only=True, frozen=True):
+class ExplainBody(SeenFields, kw_only=True, frozen=True):
     """A read query to explain; with ``profile`` it is run, too."""
 
     query: str
@@ -86,7 +94,7 @@ class ExplainBody(TargetFields, kw_only=True, frozen=True):
     timeout_ms: AtLeastOne | None = None
 
 
-class InvokeBody(TargetFields, kw_only=True, frozen=True):
+class InvokeBody(SeenFields, kw_only=True, frozen=True):
     """Parameters of a stored query, and the state it reads, or the branch it writes."""
 
     params: dict[str, Any] | None = None
@@ -143,7 +151,7 @@ class EntityBlameParameters(TargetFields, kw_only=True, frozen=True):
     edges: bool = False
 
 
-class NeighborsBody(TargetFields, kw_only=True, frozen=True):
+class NeighborsBody(SeenFields, kw_only=True, frozen=True):
     """A node, and which of its edges are followed."""
 
     type: str
@@ -162,7 +170,7 @@ class NodeName(Wire, kw_only=True, frozen=True):
     id: str
 
 
-class SubgraphBody(TargetFields, kw_only=True, frozen=True):
+class SubgraphBody(SeenFields, kw_only=True, frozen=True):
     """Nodes, or a query that finds them, whose edges among each other are wanted."""
 
     nodes: list[NodeName] | None = None

@@ -103,6 +103,18 @@ def moment_of(value: object) -> int:
     raise Unfit(f"{shown(value)} is neither a datetime nor a date nor a text")
 
 
+def milliseconds_of(value: object) -> int:
+    """Return the millisecond since the epoch that a datetime, a date or a text means, as in a query.
+
+    A naive datetime is UTC, and a date is its midnight UTC.
+    """
+    if isinstance(value, str):
+        return parse_datetime(value.strip())
+    if isinstance(value, date) and not isinstance(value, datetime):
+        return (value.toordinal() - EPOCH_ORDINAL) * MS_PER_DAY
+    return moment_of(value) // 1000
+
+
 def end_of_day(days: int) -> int:
     """Return the last microsecond of a day, given in days since the epoch."""
     return (days + 1) * MS_PER_DAY * 1000 - 1

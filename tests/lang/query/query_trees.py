@@ -17,6 +17,7 @@ NAMES = tuple(
             "query match return order limit not as asc desc contains starts_with ends_with",
             "insert upsert update delete end assert at set where true false description instruction",
             "and or in is null for by exists optional distinct having offset",
+            "of during ever",
             "now date datetime",
             " ".join(ast.FUNCTIONS),
             "notify asc_x asX count2 android orient index isx formed _ __a a p x9 e5 camelCase from to id",
@@ -173,8 +174,17 @@ _values_of_conditions = st.one_of(
 
 # ------------------------------------------------------------------ clauses
 
+whens = short(
+    st.one_of(
+        st.none(),
+        st.none(),
+        st.builds(ast.AsOf, expressions),
+        st.builds(ast.During, simple_expressions, expressions),
+        st.builds(ast.Ever),
+    )
+)
 entries = st.builds(ast.Entry, names, expressions)
-bindings = st.builds(ast.Binding, names, type_names, tuples_of(entries, 0, 3))
+bindings = st.builds(ast.Binding, names, type_names, tuples_of(entries, 0, 3), whens)
 rows = st.builds(ast.Rows, names, names, tuples_of(expressions, 0, 2))
 hops = st.builds(ast.Hops, counts, st.none() | counts)
 loops = st.builds(ast.ForIn, names, names, st.none() | names)
@@ -199,6 +209,7 @@ traversals = st.builds(
     st.none() | hops,
     st.none() | plain_conditions,
     st.none() | names,
+    whens,
 ).filter(can_have_a_condition)
 
 
@@ -266,6 +277,7 @@ reads = short(
         st.booleans(),
         tuples_of(having, 0, 2),
         st.none() | loops,
+        whens,
     )
 )
 
@@ -294,11 +306,11 @@ statements = st.one_of(
 )
 some_statements = short(tuples_of(statements, 1, 3))
 _each = st.none() | loops
-_block = st.none() | blocks
 writes = short(
     st.one_of(
-        st.builds(ast.WriteBody, some_statements, _block, each=_each),
-        st.builds(ast.WriteBody, some_statements, _block, outputs, st.booleans(), _each),
+        st.builds(ast.WriteBody, some_statements, each=_each),
+        st.builds(ast.WriteBody, some_statements, blocks, each=_each, when=whens),
+        st.builds(ast.WriteBody, some_statements, blocks, outputs, st.booleans(), _each, whens),
     )
 )
 

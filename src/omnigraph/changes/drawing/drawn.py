@@ -15,9 +15,11 @@ import pyarrow as pa
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import BadRequest, ResourceLimit
+from omnigraph.lang.query.ir import EVER
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity, NodeType, Property
 from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.read.values.periods import Moment, moment_text, rows_holding
 from omnigraph.read.view.view import View
 from omnigraph.spelling import did_you_mean
 from omnigraph.types import column_to_json, is_unicode
@@ -32,11 +34,12 @@ CAPTIONS = ("name", "title", "label")
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """One state of a graph, and which properties of which type are shown."""
+    """One state of a graph, which properties of which type are shown, and the moment at which things hold."""
 
     workspace: Workspace
     view: View
     properties: Mapping[str, tuple[str, ...]]
+    moment: Moment
     _sides: dict[str, TableSide] = field(default_factory=dict)
 
     @property
@@ -48,6 +51,24 @@ class Drawing:
     def catalog(self) -> Catalog:
         """The types by their names of today."""
         return self.view.catalog
+
+    @property
+    def as_of(self) -> str | None:
+        """The moment as answers show it; None if nothing that was read so far has a period."""
+        timed = any(side.entity.period is not None for side in self._sides.values())
+        return moment_text(self.moment) if timed else None
+
+    def is_timed(self, entity: Entity) -> bool:
+        """Whether some of its entities may not hold."""
+        return entity.period is not None and self.moment != EVER
+
+    def holding(self, type_name: str, ids: pa.Array) -> pa.Array:
+        """Return those ids of a type whose nodes hold."""
+        entity = self.catalog.nodes[type_name]
+        if not self.is_timed(entity):
+            return ids
+        rows = rows_holding(self.side(entity).rows_of(ids), entity, self.moment)
+        return rows.column("id").combine_chunks()
 
     def side(self, entity: Entity) -> TableSide:
         """Return the table of a type with what is shown of it, and no other property."""
@@ -68,11 +89,11 @@ class Drawing:
         )
 
     def nodes(self, type_name: str, ids: Iterable[str]) -> dict[str, Document]:
-        """Return the nodes of a type that are there, by their ids."""
+        """Return the nodes of a type that are there and hold, by their ids."""
         entity = self.catalog.nodes[type_name]
         # Half of a surrogate pair can be in a text of Python, and in no id.
         wanted = pa.array([one for one in ids if is_unicode(one)], pa.utf8())
-        rows = self.side(entity).rows_of(wanted)
+        rows = rows_holding(self.side(entity).rows_of(wanted), entity, self.moment)
         captions = [
             column_to_json(prop.type, rows.column(prop.name)) for prop in caption_properties(entity)
         ]
@@ -131,10 +152,11 @@ def caption_properties(entity: NodeType) -> list[Property]:
 
 
 def _needed(entity: Entity) -> set[str]:
-    """Return the properties that are read in any case: captions, and the key, from which ids are known."""
+    """Return the properties that are read in any case: captions, the key, from which ids are known, the period."""
+    period = () if entity.period is None else entity.period.names
     if isinstance(entity, EdgeType):
-        return set()
-    return {*(prop.name for prop in caption_properties(entity)), *(entity.key or ())}
+        return set(period)
+    return {*(prop.name for prop in caption_properties(entity)), *(entity.key or ()), *period}
 
 
 # ------------------------------------------------------------------ what a caller asks for

@@ -27,6 +27,7 @@ from omnigraph.changes.tokens import (
 )
 from omnigraph.errors import BadRequest, CursorRejected, EntityNotFound
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
+from omnigraph.read.values.periods import rows_holding
 from omnigraph.storage.filters import Condition, filter_expression
 
 Asked = Literal["out", "in", "both"]
@@ -79,8 +80,7 @@ def neighbors(drawing: Drawing, request: NeighborsRequest) -> Document:
     center = drawing.nodes(request.node.name, [request.id]).get(request.id)
     if center is None:
         raise EntityNotFound(
-            f"there is no node of type {request.node.name} with the id `{request.id}`; check the id and "
-            "the branch",
+            f"there is no node of type {request.node.name} with the id `{request.id}`{_then(drawing, request)}",
             entity={"kind": "node", "type": request.node.name, "id": request.id},
         )
     page = _Page(drawing, request, place)
@@ -96,7 +96,15 @@ def neighbors(drawing: Drawing, request: NeighborsRequest) -> Document:
             drawing.snapshot.graph_id,
             NeighborsToken(drawing.snapshot.graph_commit_id, _digest(drawing, request), page.last),
         )
-    return {**document, "graph_commit_id": drawing.snapshot.graph_commit_id}
+    commit = drawing.snapshot.graph_commit_id
+    return {**document, "graph_commit_id": commit, "as_of": drawing.as_of}
+
+
+def _then(drawing: Drawing, request: NeighborsRequest) -> str:
+    """Return what to look at where a node is not there, or does not hold at the moment that is asked about."""
+    if drawing.is_timed(request.node):
+        return f' that holds at {drawing.as_of}; check the id, the branch and as_of, which may be "ever"'
+    return "; check the id and the branch"
 
 
 def _place(drawing: Drawing, request: NeighborsRequest) -> ChangePlace | None:
@@ -148,11 +156,11 @@ class _Page:
             at_place = self._place is not None and _is_way(way, self._place)
             is_before = is_before and not at_place
             if is_before or self._left == 0:
-                total = _count(side, way)
+                total = self._count(side, way)
                 if total and not is_before:
                     self.last = self.last or ended
             else:
-                ids = _ids(side, way)
+                ids = self._ids(side, way)
                 total = len(ids)
                 waiting = _behind(ids, self._place) if at_place and self._place else ids
                 taken = waiting[: self._left]
@@ -162,6 +170,26 @@ class _Page:
                 if len(waiting) > len(taken):
                     self.last = ended
             self.counts.append({"edge": way.edge.name, "direction": way.direction, "total": total})
+
+    def _is_timed(self, way: _Way) -> bool:
+        """Whether some of the edges, or of the nodes at their other ends, may not hold."""
+        drawing = self._drawing
+        other = drawing.catalog.nodes[way.other_type]
+        return drawing.is_timed(way.edge) or drawing.is_timed(other)
+
+    def _count(self, side: TableSide, way: _Way) -> int:
+        return len(self._ids(side, way)) if self._is_timed(way) else _count(side, way)
+
+    def _ids(self, side: TableSide, way: _Way) -> list[str]:
+        """Return the ids of all edges of a way that hold between nodes that do, sorted."""
+        if not self._is_timed(way) or side.row_count == 0:
+            return _ids(side, way)
+        drawing = self._drawing
+        rows = rows_holding(side.rows_where(list(way.conditions)), way.edge, drawing.moment)
+        others = rows.column(way.other_end).combine_chunks()
+        held = drawing.holding(way.other_type, others.unique())
+        rows = rows.filter(pc.is_in(others, value_set=held))
+        return sorted(rows.column("id").to_pylist())
 
     def _take(self, side: TableSide, way: _Way, ids: list[str]) -> None:
         wanted = pa.array(ids, pa.utf8())

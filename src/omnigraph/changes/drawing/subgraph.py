@@ -13,6 +13,7 @@ from omnigraph.changes.drawing.drawn import Document, Drawing
 from omnigraph.changes.node_link import edges_among
 from omnigraph.errors import BadRequest, ResourceLimit
 from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.read.values.periods import rows_holding
 
 MOST_NODES: Final = 5_000
 MOST_EDGES: Final = 20_000
@@ -80,7 +81,8 @@ def subgraph(
     }
     if found is not None:
         document["total_nodes"] = found.total
-    return {**document, "graph_commit_id": drawing.snapshot.graph_commit_id}
+    commit = drawing.snapshot.graph_commit_id
+    return {**document, "graph_commit_id": commit, "as_of": drawing.as_of}
 
 
 def _edges(
@@ -93,7 +95,8 @@ def _edges(
             continue
         look()
         side = drawing.side(edge)
-        rows = edges_among(side, nodes[edge.from_type], nodes[edge.to_type]).sort_by("id")
+        among = edges_among(side, nodes[edge.from_type], nodes[edge.to_type])
+        rows = rows_holding(among, edge, drawing.moment).sort_by("id")
         left = limit - len(shown)
         shown += drawing.edges(edge, rows.slice(0, left))
         if rows.num_rows > left:

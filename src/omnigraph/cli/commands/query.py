@@ -26,6 +26,7 @@ from omnigraph.cli.output import (
 )
 from omnigraph.cli.shared_options import (
     STDIN,
+    AsOfOption,
     BranchOption,
     CommitFlags,
     FormatOption,
@@ -71,6 +72,7 @@ def query(
     call: Invocation,
     source: QueryOptions,
     target: TargetOptions,
+    as_of: AsOfOption = None,
     timeout: TimeoutOption = None,
     max_rows: MaxRowsOption = None,
     format: FormatOption = None,
@@ -87,7 +89,9 @@ def query(
         if timeout is not None:
             raise BadRequest("--timeout cannot be told to a stored query; leave it out")
         params = read_params(source.params, source.params_file)
-        body = wire.InvokeBody(params=params, max_rows=most, expect_mutation=False, **state)
+        body = wire.InvokeBody(
+            params=params, max_rows=most, expect_mutation=False, as_of=as_of, **state
+        )
         put_rows(call, invoked(call, uri, source.stored, body), chosen, asked_for=max_rows)
         return
     text, params = source.read()
@@ -98,6 +102,7 @@ def query(
         params=params,
         max_rows=most,
         timeout_ms=None if seconds is None else seconds * 1000,
+        as_of=as_of,
         **state,
     )
     address = call.address(uri)
@@ -161,6 +166,7 @@ def explain(
     call: Invocation,
     source: QueryOptions,
     target: TargetOptions,
+    as_of: AsOfOption = None,
     timeout: TimeoutOption = None,
     profile: ProfileOption = False,
     uri: UriOption = None,
@@ -176,6 +182,7 @@ def explain(
         params=params,
         profile=profile,
         timeout_ms=None if seconds is None else seconds * 1000,
+        as_of=as_of,
         **state,
     )
     address = call.address(uri)
@@ -217,6 +224,8 @@ def _lines(document: dict[str, Any]) -> Iterator[str]:
     if document.get("summed_away"):
         names = ", ".join(f"${name}" for name in document["summed_away"])
         yield f"summed away: {names}"
+    if document.get("as_of") is not None:
+        yield f"$as_of: {document['as_of']}"
     yield f"path: {document['path']}"
 
 

@@ -11,10 +11,17 @@ from omnigraph.errors import BadRequest
 from omnigraph.graph.access import target_of
 from omnigraph.graph.arguments import check_flag, check_load_options, check_progress
 from omnigraph.graph.facets.facet import Facet
-from omnigraph.graph.reads import nodes_of, resolve, retry_if_remade
+from omnigraph.graph.reads import (
+    Moment,
+    asked_moment,
+    moment_at,
+    nodes_of,
+    resolve,
+    retry_if_remade,
+)
 from omnigraph.graph.turns import TURNS
 from omnigraph.manifest.branch_names import trim_written_branch
-from omnigraph.manifest.snapshot import Snapshot, Target, TargetKeywords
+from omnigraph.manifest.snapshot import AsOf, Snapshot, Target, TargetKeywords
 from omnigraph.policy.checker import Action
 
 # What these need is imported inside the functions, so that a process that only reads stays light.
@@ -53,6 +60,7 @@ class AlgorithmKeywords(TargetKeywords, total=False):
     progress: Callable[[int, int], object] | None
     timeout: Timeout
     cancel: Cancel | None
+    as_of: AsOf
 
 
 class Algorithms(Facet):
@@ -63,7 +71,8 @@ class Algorithms(Facet):
     among them; ``params`` are the parameters of the query. ``weight`` names a numeric property of the edges, for
     `pagerank` and `louvain`: weights of parallel edges add up, and an edge without one is no edge. ``progress`` is
     called after each round with how many are done and how many there are at most, 0 if that is not known. ``engine``
-    is `local`, `spark`, or `auto`: Spark for a graph that does not fit into memory, if there is a session. ``timeout``, ``cancel`` and the target (``branch``, ``tag``, ``at``, …) are those of ``graph.query``.
+    is `local`, `spark`, or `auto`: Spark for a graph that does not fit into memory, if there is a session. ``timeout``,
+    ``cancel``, ``as_of`` and the target (``branch``, ``tag``, ``at``, …) are those of ``graph.query``.
 
     Parallel edges count once, except in `degree`; edges from a node to itself count in `degree` and `pagerank` only.
     """
@@ -250,6 +259,7 @@ class Algorithms(Facet):
         known = AlgorithmKeywords.__annotations__.keys() - TargetKeywords.__annotations__.keys()
         named = {key: one for key, one in options.items() if key not in known}
         target = target_of(**cast("TargetKeywords", named))
+        moment = asked_moment(options.get("as_of"), target)
         check_engine(definition, options.get("engine", "auto"), run.only_here)
         check_weight(definition, options.get("weight"))
         on_round = check_progress(options.get("progress")) or (lambda _done, _most: None)
@@ -259,7 +269,7 @@ class Algorithms(Facet):
             with TURNS.reading():
                 return retry_if_remade(
                     wanted,
-                    lambda: self._run_on(definition, edges, options, wanted, run, on_round),
+                    lambda: self._run_on(definition, edges, options, wanted, moment, run, on_round),
                 )
 
     def _run_on(
@@ -268,6 +278,7 @@ class Algorithms(Facet):
         edges: Edges,
         options: AlgorithmKeywords,
         target: Target,
+        as_of: Moment | None,
         run: Run,
         on_round: OnRound,
     ) -> AlgorithmResult:
@@ -279,9 +290,10 @@ class Algorithms(Facet):
         view = self._state.reader.view(snapshot, catalog)
         types, weight = edge_types(catalog, edges), options.get("weight")
         check_weights(types, weight)
+        moment = moment_at(as_of, target, snapshot)
         with view.reading():
-            chosen = self._chosen(view, types[0].from_type, options)
-        asked = Asked(definition, types, weight, chosen)
+            chosen = self._chosen(view, types[0].from_type, options, moment)
+        asked = Asked(definition, types, weight, chosen, moment)
         found = run_asked(asked, view, options.get("engine", "auto"), run, on_round)
         return AlgorithmResult(
             definition.name,
@@ -294,7 +306,9 @@ class Algorithms(Facet):
             lambda *given: self._write(found.stored, *given),
         )
 
-    def _chosen(self, view: View, type_name: str, options: AlgorithmKeywords) -> pa.Array | None:
+    def _chosen(
+        self, view: View, type_name: str, options: AlgorithmKeywords, moment: Moment
+    ) -> pa.Array | None:
         """Return the ids of the nodes that take part; None for all."""
         from omnigraph.algorithms.asked import check_node_type, is_type_name
 
@@ -309,7 +323,7 @@ class Algorithms(Facet):
             if nodes is not None:
                 check_node_type(view.catalog, nodes, type_name)
             return None
-        return nodes_of(self._state, view, nodes, params, type_name)
+        return nodes_of(self._state, view, nodes, params, type_name, moment)
 
     def _write(
         self, found: Storable, name: str, branch: str, actor: str | None, if_commit: str | None

@@ -17,12 +17,18 @@ from typing import Any
 from typing import Literal as OneOf
 
 from omnigraph.lang.query import records
-from omnigraph.types import PropType, objects
+from omnigraph.types import PropType, Scalar, objects
 
 NOW_PARAM = "__now"
+AS_OF_PARAM = "__as_of"
+"""The moment nobody names, a DateTime or `EVER`; `now()` where it is not given."""
+EVER = "ever"
+"""In place of the moment nobody names: all that is stored."""
 
 EDGE = "#edge"
 """The variable of the edge in a condition on the edges of an expansion."""
+BETWEEN = "#between"
+"""The variable of the node in a condition on the nodes between the ends of an expansion."""
 TARGET = "#target"
 """The variable of the entity that a mutation changes, in its `where` and in assigned values."""
 ELEMENT = ""
@@ -129,6 +135,8 @@ class PathValue:
     property: str | None = None
     ends: tuple[str, str] = ("", "")
     """The variables at both ends of the traversal as written: they determine the path."""
+    moments: tuple[str, ...] = ()
+    """The variables that say when its edges must hold: they determine the path, too."""
     guard: str | None = None
     """A variable that is nothing where the path is, though its ends are there; set by the engine."""
 
@@ -280,8 +288,45 @@ class Exists:
     inner: tuple[Step, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Period:
+    """The properties of a variable that say since when and until when it holds, if it is of that type."""
+
+    type_name: str
+    since: PropertyOf
+    until: PropertyOf
+
+
+@dataclass(frozen=True, slots=True)
+class When:
+    """The moment `start`, or, with an `end`, the moments from `start` to before `end`."""
+
+    start: Expr
+    end: Expr | None = None
+
+
+AT_THE_MOMENT = When(ParamRef(AS_OF_PARAM, PropType(Scalar.DATETIME)))
+"""Where the text does not say when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holds:
+    """Whether a node or an edge holds at the moment, or at some moment of the window.
+
+    It holds from `since` to before `until`; null is open, and a Date is its midnight UTC. At null, and in a window
+    without moments, nothing holds. What is of another type than the `periods` name always holds: alternatives of
+    an edge go each by its own period.
+    """
+
+    var: str
+    periods: tuple[Period, ...]
+    when: When
+    by_type: bool = False
+    """Whether it depends on the type of the edge which of the periods, if any, is meant; otherwise there is one."""
+
+
 Predicate = Compare | TextMatch
-Condition = Predicate | IsNull | IsTrue | And | Or | Not | Exists
+Condition = Predicate | IsNull | IsTrue | And | Or | Not | Exists | Holds
 
 
 # ------------------------------------------------------------------ steps
@@ -301,7 +346,7 @@ class Expand:
     """From the bound `src` reach `dst`, which is new. With `edge_var`, one row per stored edge.
 
     Alternatives (`other_types`) reach what an edge of any of the types reaches, each pair once. Only edges
-    that satisfy `edge_filter` (over `EDGE`) are there. `max_hops` None is an open bound, `min_hops` 0 emits the
+    that satisfy `edge_filter` (over `EDGE`) are there; when they must hold may depend on the row. `max_hops` None is an open bound, `min_hops` 0 emits the
     start too. `path_var` is the path by which a pair was emitted; with `weight` it is the cheapest by that
     property of the edges, and the bounds mean nothing.
 
@@ -309,6 +354,9 @@ class Expand:
     from the left one. `inverse` says that `src` here is the right one, so `dst` ranges over the
     nodes whose search (against `direction`) reaches `src`. The two differ only through self-loops:
     a self-loop on the *reached* node lets it be emitted one hop after its distance.
+
+    A way leads only through nodes that satisfy `between` (over `BETWEEN`); its ends need not. `ends_hold` says
+    that they do, because they are judged in the same way.
     """
 
     src: str
@@ -326,6 +374,8 @@ class Expand:
     edge_filter: Condition | None = None
     path_var: str | None = None
     weight: str | None = None
+    between: Holds | None = None
+    ends_hold: bool = False
 
     @property
     def edge_types(self) -> tuple[str, ...]:
@@ -496,6 +546,8 @@ class ReadPlan:
     offset: Count | None = None
     distinct: bool = False
     having: tuple[Condition, ...] = ()
+    has_periods: bool = False
+    """Whether a type that it reads has a period, so that the moment nobody names may matter."""
 
     @property
     def is_aggregate(self) -> bool:
@@ -540,8 +592,21 @@ def parts_of(expr: Output | Condition) -> tuple[Expr | Shape | Condition, ...]:
             return expr.parts
         case Not():
             return (expr.part,)
+        case Holds():
+            bounds = tuple(one for it in expr.periods for one in (it.since, it.until))
+            return (*bounds, *moments_of(expr.when))
         case _:
             return ()
+
+
+def moments_of(when: When) -> tuple[Expr, ...]:
+    """The expressions that say when."""
+    return (when.start,) if when.end is None else (when.start, when.end)
+
+
+def is_per_row(when: When) -> bool:
+    """Whether the moments differ from row to row."""
+    return any(True for one in moments_of(when) for _ in mentioned(one))
 
 
 def mentioned(part: Output | Condition, *, aggregated: bool = True) -> Iterator[str]:
@@ -551,6 +616,8 @@ def mentioned(part: Output | Condition, *, aggregated: bool = True) -> Iterator[
     """
     if isinstance(part, _OfVariable):
         yield part.var
+        if isinstance(part, PathValue):
+            yield from part.moments
     elif isinstance(part, Exists):
         yield from part.outer
     elif not isinstance(part, Value) and (aggregated or not isinstance(part, Aggregate)):

@@ -33,6 +33,9 @@ def _outcomes(condition: ir.Condition, missing: frozenset[str]) -> set[bool]:
             return found | ({False} if all(False in part for part in parts) else set())
         case ir.Exists():
             return {True, False}
+        case ir.Holds():
+            null = condition.var in missing or _is_null(condition.when.start, missing)
+            return {False} if null else {True, False}
 
 
 def _is_null(expr: ir.Expr | ir.Shape, missing: frozenset[str]) -> bool:

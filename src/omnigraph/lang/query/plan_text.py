@@ -96,6 +96,8 @@ def _expand(step: ir.Expand) -> str:
         edge += f" by {step.weight}"
     elif (step.min_hops, step.max_hops) != (1, 1):
         edge += f"{{{step.min_hops},{'' if step.max_hops is None else step.max_hops}}}"
+    if step.between is not None:
+        edge += f" through {step.src_type} [{predicate_text(step.between)}]"
     inverse = " inverse" if step.inverse else ""
     return (
         f"expand ${step.src} {left}{edge}{right} ${step.dst}: {step.dst_type}"
@@ -119,6 +121,9 @@ def _ranking(ranking: ir.Ranking) -> str:
 
 _OR, _AND, _NOT = 1, 2, 3
 """How tightly a condition is bound by what stands around it."""
+
+
+_PARAMS = {ir.NOW_PARAM: "now()", ir.AS_OF_PARAM: "$as_of"}
 
 
 def predicate_text(predicate: ir.Condition, columns: tuple[str, ...] = ()) -> str:
@@ -145,6 +150,15 @@ def predicate_text(predicate: ir.Condition, columns: tuple[str, ...] = ()) -> st
         case ir.Exists():
             inner = "; ".join(line.strip() for line in _steps(predicate.inner, ""))
             return f"exists on {_names(predicate.outer)} {{ {inner} }}"
+        case ir.Holds():
+            return _holds(predicate)
+
+
+def _holds(condition: ir.Holds) -> str:
+    """`$r holds as of …`; of an edge or a node that has no name, `holds as of …`."""
+    named = "" if condition.var in (ir.EDGE, ir.BETWEEN) else f"${condition.var} "
+    start, *end = map(expr_text, ir.moments_of(condition.when))
+    return f"{named}holds during {start} to {end[0]}" if end else f"{named}holds as of {start}"
 
 
 def _inside(condition: ir.Condition, bound: int, columns: tuple[str, ...] = ()) -> str:
@@ -162,7 +176,7 @@ def expr_text(expr: ir.Expr | ir.Shape, columns: tuple[str, ...] = ()) -> str:
         case ir.Const():
             return json.dumps(to_json(expr.type, expr.value), ensure_ascii=False)
         case ir.ParamRef():
-            return "now()" if expr.name == ir.NOW_PARAM else f"${expr.name}"
+            return _PARAMS.get(expr.name) or f"${expr.name}"
         case ir.PropertyOf():
             return _property(expr)
         case ir.NodeId() | ir.EdgeId():

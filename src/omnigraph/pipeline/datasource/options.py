@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from omnigraph.errors import BadRequest
+from omnigraph.lang.query.ir import EVER
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
 from omnigraph.manifest.actors import check_actor, check_app_id, check_message, check_operation_id
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name, trim_written_branch
 from omnigraph.manifest.history.stream_records import StreamBatch
-from omnigraph.manifest.snapshot import Target
+from omnigraph.manifest.snapshot import Target, check_as_of
 from omnigraph.pipeline.datasource.option_values import (
     EndOptions,
     check_known,
@@ -32,7 +33,7 @@ PARTITION_ROWS = 250_000
 """About how many rows a partition has: small fragments are put together, large ones divided."""
 
 _COMMON = ("graph", "path", "type", "branch", "from_col", "to_col", "columns")
-READ = (*_COMMON, "snapshot", "version", "tag", "time", "filter", "partition_rows")
+READ = (*_COMMON, "snapshot", "version", "tag", "time", "as_of", "filter", "partition_rows")
 WRITE = (
     *_COMMON,
     "merge",
@@ -66,6 +67,8 @@ class ReadOptions:
     columns: tuple[str, ...] | None
     filter: str | None
     partition_rows: int
+    as_of: int | str = EVER
+    """The moment at which rows hold, in milliseconds; by default all that is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +124,7 @@ def read_options(options: Mapping[str, str], *, table: bool = False) -> ReadOpti
         names_in("columns", given["columns"]) if "columns" in given else None,
         given.get("filter"),
         whole_number("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)), least=1),
+        check_as_of(given.get("as_of", EVER)),
     )
 
 

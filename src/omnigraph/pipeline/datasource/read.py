@@ -34,7 +34,7 @@ from omnigraph.storage.tables.branch_refs import refuse_replaced
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.types import TEXT, PropType
+from omnigraph.types import TEXT, PropType, Scalar
 
 _BLOB_BATCH_ROWS = 32
 """Blobs are read whole, so a batch holds only a few of them."""
@@ -105,6 +105,10 @@ def pin_source(
         compares = _compiled(entity, source.columns, options.filter)
         params = {ir.NOW_PARAM: now_us() // 1000}
         source = replace(source, where=row_filter(source.columns, compares, params))
+    if entity.period is not None and not isinstance(options.as_of, str):
+        held = _holds(entity, options.as_of)
+        where = replace(source.where, checked=(*source.where.checked, held))
+        source = replace(source, where=where)
     if options.columns is not None:
         source.select(options.columns)
     return source
@@ -172,6 +176,17 @@ def row_filter(
         else:
             pushed.append(Condition(column, condition.op, condition.value))
     return RowFilter(tuple(pushed), tuple(checked), params, never)
+
+
+def _holds(entity: Entity, moment: int) -> ir.Holds:
+    """Return the test whether a row holds at a moment; never one for Lance (an index of periods is slow)."""
+    from omnigraph.lang.query.check.blocks.moments import holds
+    from omnigraph.lang.query.check.check import ROW
+
+    at = ir.When(ir.Const(moment, PropType(Scalar.DATETIME)))
+    test = holds(ROW, [entity], at)
+    assert test is not None
+    return test
 
 
 def _condition(compare: ir.Condition, params: Mapping[str, Any]) -> Condition | None:

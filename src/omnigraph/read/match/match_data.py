@@ -14,18 +14,21 @@ from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
+from omnigraph.read.match.links.through_link import ThroughLink, ThroughPaths
 from omnigraph.read.match.lookups.asked_ids import ids_asked
-from omnigraph.read.match.paths import refuse_weights
+from omnigraph.read.match.paths import PathSearch, refuse_weights
 from omnigraph.read.match.pattern import ELEMENTS, Pattern, Traversal
 from omnigraph.read.match.trace import Trace
+from omnigraph.read.match.trees import conjuncts
 from omnigraph.read.search.text_match import text_matches
 from omnigraph.read.thresholds import MatchThresholds
 from omnigraph.read.values.column import Space
-from omnigraph.read.values.expressions import holds, mask_of, variables_of
+from omnigraph.read.values.expressions import holds, mask_of, value_of, variables_of
 from omnigraph.read.values.operands import Judge, OperandRows
 from omnigraph.read.values.other_spaces import ElementSpace, OptionalSpace
+from omnigraph.read.values.periods import KeepsMasks, window_of
 from omnigraph.read.view.nodes import NodeSpace
-from omnigraph.read.view.topology import Topology, element_edges, only
+from omnigraph.read.view.topology import Topology, element_edges, holding, only
 from omnigraph.read.view.view import View
 from omnigraph.types import is_unicode
 
@@ -96,22 +99,54 @@ class MatchData:
 
     def edges_of(self, traversal: Traversal) -> Topology:
         """The edges that a traversal may follow, the same object for the whole match."""
-        condition, weight = traversal.edge_filter, traversal.weight
+        condition, weight, between = traversal.edge_filter, traversal.weight, traversal.between
+        between = between if traversal.ends_hold else None
         whole = self.topology(traversal.edge_name)
-        if condition is None and weight is None:
+        if condition is None and weight is None and between is None:
             return whole
         # Lists of literals have no hash, so the condition is told apart by its text.
-        key = traversal.edge_name, repr(condition), weight
+        key = traversal.edge_name, repr((condition, between)), weight
         if key not in self._chosen:
-            mask = np.ones(whole.size, np.bool_)
-            if condition is not None:
-                mask = mask_of([condition], whole.edges, self.params)
-            if weight is not None:
-                column = whole.edges.column(weight)
-                mask &= True if column.valid is None else column.valid
-                refuse_weights(column.numbers[mask], weight)
-            self._chosen[key] = only(whole, mask)
+            self._chosen[key] = self._edges_chosen(whole, traversal)
         return self._chosen[key]
+
+    def _edges_chosen(self, whole: Topology, traversal: Traversal) -> Topology:
+        """The edges that satisfy what a traversal asks of them, and of their ends if these hold as it does."""
+        tests = () if traversal.edge_filter is None else tuple(conjuncts(traversal.edge_filter))
+        chosen, tests = self._holding(whole, tests)
+        mask = np.ones(chosen.size, np.bool_)
+        if tests:
+            mask &= mask_of(tests, chosen.edges, self.params)
+        if traversal.weight is not None:
+            column = chosen.edges.column(traversal.weight)
+            mask &= True if column.valid is None else column.valid
+            refuse_weights(column.numbers[mask], traversal.weight)
+        if traversal.between is not None and traversal.ends_hold:
+            through = self.through(traversal)
+            mask &= through.take(chosen.src) & through.take(chosen.dst)
+        return chosen if mask.all() else only(chosen, mask)
+
+    def _holding(
+        self, whole: Topology, tests: tuple[ir.Condition, ...], *, in_whole: bool = False
+    ) -> tuple[Topology, tuple[ir.Condition, ...]]:
+        """The edges of whole tables that hold, which are kept there, and the tests that are left."""
+        for test in tests:
+            if not isinstance(test, ir.Holds) or test.by_type or ir.is_per_row(test.when):
+                continue
+            window = window_of(test.when, self.params, lambda one: value_of(one, self.params))
+            space = whole.edges
+            [period] = test.periods
+            if window is not None and not window.is_empty and isinstance(space, KeepsMasks):
+                since = period.since.property
+                held = space.holding(since, period.until.property, window)
+                rest = tuple(one for one in tests if one is not test)
+                return holding(whole, held, since, in_whole=in_whole), rest
+        return whole, tests
+
+    def through(self, traversal: Traversal) -> Mask:
+        """Which nodes may stand between the ends of a traversal."""
+        assert traversal.between is not None
+        return mask_of([traversal.between], self.nodes(traversal.left_type), self.params)
 
     def space_of(self, pattern: Pattern, name: str) -> Space:
         """What a variable of the pattern ranges over."""
@@ -201,10 +236,19 @@ class MatchData:
         """A traversal over the adjacency of its edge type."""
         topology = self.edges_of(traversal)
         if not traversal.is_single_hop:
+            if traversal.between is not None and not traversal.ends_hold:
+                return ThroughLink(traversal, topology, self.through(traversal))
             return HopLink(traversal, topology)
-        edges = topology.edges
-        mask = mask_of(edge_tests, edges, self.params, judge) if edge_tests else None
-        return EdgeLink(traversal, topology, mask, self.thresholds)
+        chosen, tests = self._holding(topology, tuple(edge_tests), in_whole=True)
+        mask = mask_of(tests, topology.edges, self.params, judge) if tests else None
+        return EdgeLink(traversal, chosen, mask, self.thresholds)
+
+    def path_search(self, traversal: Traversal) -> PathSearch:
+        """What searches the paths of a traversal."""
+        topology = self.edges_of(traversal)
+        if traversal.between is not None and not traversal.ends_hold:
+            return ThroughPaths(traversal, topology, self.through(traversal))
+        return PathSearch(traversal, topology)
 
     def elements(self, pattern: Pattern, name: str) -> EdgeLink:
         """What joins an entity with the elements of its list."""

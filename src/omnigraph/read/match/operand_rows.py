@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +12,8 @@ from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.match_data import MatchData
-from omnigraph.read.match.paths import PathSearch, path_array
+from omnigraph.read.match.moments import by_moment
+from omnigraph.read.match.paths import path_array
 from omnigraph.read.match.pattern import Pattern, Traversal
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.operands import Judge, OperandRows, Supply
@@ -40,8 +42,29 @@ def supply_of(data: MatchData, pattern: Pattern) -> Supply:
 def path_column(data: MatchData, pattern: Pattern, expr: ir.PathValue, rows: OperandRows) -> Column:
     """What is asked of the path between two variables, row by row; null where there is none."""
     traversal = _path_of(pattern, expr.var)
+    if traversal.row_moments:
+        return _paths_at_moments(data, traversal, expr, rows)
+    return _paths(data, traversal, expr, rows)
+
+
+def _paths_at_moments(
+    data: MatchData, traversal: Traversal, expr: ir.PathValue, rows: OperandRows
+) -> Column:
+    """The same where the edges of a path hold at a moment of the row."""
+    arrays, places = [], []
+    for some, [at] in by_moment([traversal], rows):
+        codes = {name: rows.codes_of(name).take(some) for name in rows.codes}
+        arrays.append(_paths(data, at, expr, replace(rows, codes=codes, length=len(some))).array)
+        places.append(some)
+    if not arrays:
+        return _paths(data, traversal.at_any_moment, expr, rows)
+    order = np.argsort(np.concatenate(places))
+    return Column(expr.type, pa.concat_arrays(arrays).take(pa.array(order)))  # type: ignore[arg-type]
+
+
+def _paths(data: MatchData, traversal: Traversal, expr: ir.PathValue, rows: OperandRows) -> Column:
     topology = data.edges_of(traversal)
-    search = PathSearch(traversal, topology)
+    search = data.path_search(traversal)
     left, right = rows.codes_of(traversal.left), rows.codes_of(traversal.right)
     bound = _bound(rows, traversal.left) & _bound(rows, traversal.right)
     if expr.guard is not None:

@@ -18,6 +18,8 @@ from omnigraph.read.match.trees import blocks_in, conjuncts, nulled, renamed
 from omnigraph.read.values.expressions import has_path, variables_of
 from omnigraph.read.view.topology import OR
 
+AT_MOMENTS = "#at:"
+"""Before the name of the end of a traversal whose edges hold at a moment of the row, as a block tests it."""
 ROWS = "#rows:"
 """Before the name of a variable that ranges over rows, in place of a node type."""
 ELEMENTS = "#elements:"
@@ -49,6 +51,27 @@ class Traversal:
     edge_var: str | None = None
     edge_filter: ir.Condition | None = None
     weight: str | None = None
+    between: ir.Holds | None = None
+    """What nodes between the ends satisfy; the ends as well if ``ends_hold``."""
+    ends_hold: bool = False
+
+    @property
+    def row_moments(self) -> tuple[ir.Holds, ...]:
+        """What edges, and nodes between, satisfy at moments that differ from row to row."""
+        edges = () if self.edge_filter is None else conjuncts(self.edge_filter)
+        tests = (*edges, *(() if self.between is None else (self.between,)))
+        return tuple(one for one in tests if isinstance(one, ir.Holds) and ir.is_per_row(one.when))
+
+    @property
+    def at_any_moment(self) -> Traversal:
+        """The same along edges that may hold at any moment of any row."""
+        if not self.row_moments:
+            return self
+        edges = conjuncts(self.edge_filter or TRUE)
+        others = tuple(one for one in edges if one not in self.row_moments)
+        return replace(
+            self, edge_filter=ir.And(others) if others else None, between=None, ends_hold=False
+        )
 
     @property
     def is_single_hop(self) -> bool:
@@ -72,6 +95,8 @@ class Traversal:
         edge = f"${self.edge_var}:{self.edge_name}" if self.edge_var else self.edge_name
         if self.edge_filter is not None:
             edge += f"[{predicate_text(self.edge_filter)}]"
+        if self.between is not None:
+            edge += f" through [{predicate_text(self.between)}] "
         most = "" if self.max_hops is None else self.max_hops
         hops = "" if self.is_single_hop else f"{{{self.min_hops},{most}}}"
         if self.weight is not None:
@@ -188,6 +213,8 @@ class _Draft:
     optionals: list[ir.LeftJoin] = field(default_factory=list)
     required: set[str] = field(default_factory=set)
     """What is introduced by blocks that must have a match."""
+    per_row: list[ir.Expand] = field(default_factory=list)
+    """Expansions along edges that hold at a moment of the row."""
     late: list[ir.Condition] = field(default_factory=list)
     sources: dict[str, ir.Rows | ir.Elements] = field(default_factory=dict)
     lists: dict[str, ir.PropertyOf] = field(default_factory=dict)
@@ -233,6 +260,10 @@ def _pattern(steps: Iterable[ir.Step], outer: _Known) -> Pattern:
         for step, hop in zip(draft.expansions, hops, strict=True)
         if step.path_var is not None
     }
+    for step in draft.per_row:
+        draft.predicates.append(_per_row(step, draft.equal))
+        if step.path_var is not None:
+            own_paths[step.path_var] = _traversal(step, draft.equal)
     paths = {**outer.paths, **own_paths}
     sources = {**outer.sources, **draft.sources}
     lists = {**outer.lists, **draft.lists}
@@ -257,6 +288,7 @@ def _pattern(steps: Iterable[ir.Step], outer: _Known) -> Pattern:
     optional = frozenset().union(*(block.introduced for block in optionals))
     used = set(tests)
     used |= {name for traversal in traversals for name in traversal.ends}
+    used |= {name for one in traversals for name in _moments(one.row_moments)}
     used |= {name for join in joins for name in variables_of(join)}
     used |= {name for negation in negations for name in negation.outer}
     used |= {name for block in optionals for name in block.outer}
@@ -303,6 +335,10 @@ def _add(draft: _Draft, step: ir.Step) -> None:
                 if step.edge_filter is not None:
                     draft.predicates.append(renamed(step.edge_filter, ir.EDGE, step.edge_var))
                     step = replace(step, edge_filter=None)
+            elif not step.dst.startswith(AT_MOMENTS) and _is_per_row(step):
+                draft.per_row.append(step)
+                draft.predicates += step.dst_filters
+                step = replace(_connecting(step), dst_filters=())
             draft.expansions.append(step)
             draft.predicates += step.dst_filters
         case ir.Rows() | ir.Elements():
@@ -329,6 +365,50 @@ def _add(draft: _Draft, step: ir.Step) -> None:
                 draft.negations.append(step)
         case ir.LeftJoin():
             draft.optionals.append(step)
+
+
+def _is_per_row(step: ir.Expand) -> bool:
+    return bool(_traversal(step, {}).row_moments)
+
+
+def _moments(tests: Iterable[ir.Holds]) -> set[str]:
+    """The variables that say when."""
+    moments = (moment for one in tests for moment in ir.moments_of(one.when))
+    return {name for moment in moments for name in variables_of(moment)}
+
+
+def _connecting(step: ir.Expand) -> ir.Expand:
+    """An expansion along edges whatever their moments: it joins the pairs of an expansion at moments of the row, and more."""
+    return replace(
+        step,
+        edge_filter=_traversal(step, {}).at_any_moment.edge_filter,
+        between=None,
+        ends_hold=False,
+        min_hops=min(step.min_hops, 1),
+        path_var=None,
+        weight=None,
+        max_hops=None if step.weight is not None else step.max_hops,
+    )
+
+
+def _per_row(step: ir.Expand, equal: Mapping[str, str]) -> ir.Exists:
+    """Whether edges that hold at the moment of the row join the ends.
+
+    Of one edge that is a join with it; several are searched for all rows of a moment (``moments``).
+    """
+    end = equal.get(step.dst, step.dst)
+    inner_end = f"{AT_MOMENTS}{end}"
+    is_one = (step.min_hops, step.max_hops) == (1, 1) and step.weight is None
+    inner = replace(
+        step,
+        dst=inner_end,
+        dst_filters=(),
+        edge_var=f"{AT_MOMENTS}edge:{end}" if is_one else None,
+        path_var=None,
+    )
+    outer = {step.src, end, *_moments(_traversal(step, {}).row_moments)}
+    same = ir.Filter(ir.Compare(ir.NodeId(inner_end), "=", ir.NodeId(end)))
+    return ir.Exists(tuple(sorted(outer)), (inner, same))
 
 
 def _is_late(draft: _Draft, condition: ir.Condition) -> bool:
@@ -359,6 +439,8 @@ def _traversal(step: ir.Expand, equal: Mapping[str, str]) -> Traversal:
         edge_var=step.edge_var,
         edge_filter=step.edge_filter,
         weight=step.weight,
+        between=step.between,
+        ends_hold=step.ends_hold,
     )
 
 
@@ -408,6 +490,8 @@ def _merged_block(block: OptionalBlock, old: str, new: str) -> OptionalBlock:
     return replace(block, outer=outer, pattern=merged(block.pattern, old, new))
 
 
+TRUE = ir.And(())
+"""A condition that everything satisfies."""
 FALSE = ir.Or(())
 """A condition that nothing satisfies."""
 
@@ -440,7 +524,9 @@ def without(pattern: Pattern, missing: frozenset[str]) -> Pattern:
         edges={name: kind for name, kind in pattern.edges.items() if name not in missing},
         given=pattern.given - missing,
         tests=tests,
-        traversals=tuple(one for one in pattern.traversals if not one.ends & missing),
+        traversals=tuple(
+            _without_moments(one, missing) for one in pattern.traversals if not one.ends & missing
+        ),
         joins=tuple(joins),
         conditions=tuple(conditions),
         negations=tuple(
@@ -454,6 +540,18 @@ def without(pattern: Pattern, missing: frozenset[str]) -> Pattern:
         late=tuple(nulled(one, missing) for one in pattern.late),
         sources={name: one for name, one in pattern.sources.items() if name not in missing},
         lists={name: one for name, one in pattern.lists.items() if name not in missing},
+    )
+
+
+def _without_moments(traversal: Traversal, missing: frozenset[str]) -> Traversal:
+    """A traversal in which the moments of missing variables are null."""
+    if not traversal.row_moments:
+        return traversal
+    edges, between = traversal.edge_filter, traversal.between
+    return replace(
+        traversal,
+        edge_filter=None if edges is None else nulled(edges, missing),
+        between=None if between is None else nulled(between, missing),
     )
 
 

@@ -185,7 +185,10 @@ class _Preparation:
 
     def _link(self, traversal: Traversal) -> None:
         edge = traversal.edge_var
-        tests = () if edge is None or edge in self.graph.must else self.pattern.tests.get(edge, ())
+        tests = () if edge is None else self.pattern.tests.get(edge, ())
+        if edge in self.graph.must:
+            # The others wait for rows; the edges that hold are kept, so they are there already.
+            tests = tuple(one for one in tests if isinstance(one, ir.Holds))
         if traversal.left == traversal.right and edge is None:
             loops = self._loops(traversal)
             name = traversal.left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import fields, replace
 from typing import Any, TypeVar, cast, get_args
 
@@ -34,7 +34,10 @@ def renamed(tree: Tree, old: str, new: str) -> Tree:
     """An expression or condition about another variable; the steps of a block inside are not looked at."""
     if isinstance(tree, ir.PathValue):
         left, right = (new if name == old else name for name in tree.ends)
-        return replace(tree, ends=(left, right))
+        moments = tuple(new if name == old else name for name in tree.moments)
+        return replace(tree, ends=(left, right), moments=moments)
+    if isinstance(tree, ir.Holds):
+        return cast("Tree", _renamed_holds(tree, old, new))
     if getattr(tree, "var", None) == old:
         return cast("Tree", replace(cast("ir.NodeId", tree), var=new))
     changed: dict[str, Any] = {}
@@ -49,12 +52,35 @@ def renamed(tree: Tree, old: str, new: str) -> Tree:
     return replace(tree, **changed) if changed else tree
 
 
+def _renamed_holds(tree: ir.Holds, old: str, new: str) -> ir.Holds:
+    periods = tuple(
+        replace(one, since=renamed(one.since, old, new), until=renamed(one.until, old, new))
+        for one in tree.periods
+    )
+    moments = [renamed(one, old, new) for one in ir.moments_of(tree.when)]
+    var = new if tree.var == old else tree.var
+    return replace(tree, var=var, periods=periods, when=ir.When(*moments))
+
+
+def at_moments(tree: ir.Holds, moments: Iterable[ir.Expr]) -> ir.Holds:
+    """The same at these moments."""
+    return replace(tree, when=ir.When(*moments))
+
+
 def nulled(tree: Tree, missing: frozenset[str]) -> Tree:
     """A condition in which these variables are nothing."""
     if isinstance(tree, ir.Exists):
         return replace(tree, outer=tuple(name for name in tree.outer if name not in missing))
+    if isinstance(tree, ir.Holds):
+        if tree.var in missing:
+            return cast("Tree", ir.Or(()))
+        return cast(
+            "Tree", at_moments(tree, (nulled(one, missing) for one in ir.moments_of(tree.when)))
+        )
     ends = (
-        {*tree.ends, tree.guard} if isinstance(tree, ir.PathValue) else {getattr(tree, "var", None)}
+        {*tree.ends, *tree.moments, tree.guard}
+        if isinstance(tree, ir.PathValue)
+        else {getattr(tree, "var", None)}
     )
     if ends & missing:
         kind = getattr(tree, "type", TEXT)

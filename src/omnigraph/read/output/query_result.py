@@ -38,6 +38,9 @@ class QueryResult(ArrowRows, Shown):
     graph_commit_id: str
     node_types: Mapping[str, str] = field(default_factory=dict)
     total_rows: int | None = None
+    as_of: str | None = None
+    """The moment at which it sees what holds where its text does not say, or "ever"; None if no type that it reads has
+    a period."""
     find_graph: Callable[[Nodes | None], dict[str, Any]] | None = None
     """Reads nodes and the edges among them at the same state of the graph; for None, those of the match."""
 
@@ -95,7 +98,7 @@ class QueryResult(ArrowRows, Shown):
 
     def _facts(self) -> tuple[object, ...]:
         facts = self.schema, self.query_name, self.target, self.graph_commit_id
-        return *facts, dict(self.node_types), self.total_rows
+        return *facts, dict(self.node_types), self.total_rows, self.as_of
 
     def __len__(self) -> int:
         return self.row_count

@@ -26,6 +26,7 @@ from omnigraph.read.values.function_kernels import KERNELS, SEES_NULLS, chosen
 from omnigraph.read.values.numbers import compare_numbers
 from omnigraph.read.values.operands import Given, Judge, Operand, OperandRows, Read, is_worth_all
 from omnigraph.read.values.other_spaces import OptionalSpace
+from omnigraph.read.values.periods import entities_hold
 from omnigraph.read.values.predicates import satisfied
 from omnigraph.storage.filters import ComparisonOp
 from omnigraph.types import TEXT, PropType, Scalar, stored_items
@@ -90,6 +91,8 @@ def holds(condition: ir.Condition, rows: OperandRows) -> Mask:
             return _is_null(condition.operand, rows)
         case ir.IsTrue():
             return _is_true(condition.operand, rows)
+        case ir.Holds():
+            return entities_hold(condition, rows, lambda expr: _operand(expr, rows))
         case ir.TextMatch() | ir.Exists():
             assert rows.judge is not None, "whoever has text or blocks to judge says how"
             return rows.judge(condition, rows)
@@ -108,6 +111,7 @@ def variables_of(expr: ir.Output | ir.Condition) -> set[str]:
                 found.add(one.var)
             case ir.PathValue():
                 found.update(one.ends)
+                found.update(one.moments)
                 found.update([] if one.guard is None else [one.guard])
             case ir.Exists():
                 found.update(one.outer)

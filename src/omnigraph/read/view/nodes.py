@@ -21,6 +21,7 @@ from omnigraph.read.kept.kept_file import held_bytes, is_mapped
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
+from omnigraph.read.values.periods import Held, TimeWindow
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.id_index import IdIndex
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
@@ -325,6 +326,10 @@ class NodeSpace:
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these nodes, repeats included."""
         return self._properties.values(name, codes)
+
+    def holding(self, since: str, until: str, window: TimeWindow) -> Held:
+        """Which nodes hold."""
+        return self._properties.holding(since, until, window)
 
     def ids(self, codes: Codes) -> pa.StringArray:
         """The ids of these nodes."""

@@ -13,10 +13,11 @@ from omnigraph.cancel import aside
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
+from omnigraph.read.values.periods import Held, HeldMasks, TimeWindow
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
 from omnigraph.storage.tables.transactions import content_fingerprint
-from omnigraph.types import TEXT, PropType
+from omnigraph.types import TEXT, PropType, Scalar
 
 ID = "id"
 # About what a fingerprint takes in the cache, with its key.
@@ -77,6 +78,13 @@ class Properties:
     def has_column(self, name: str) -> bool:
         """Whether that column is kept in memory now."""
         return self._cache.peek(self.column_key(name)) is not None
+
+    def holding(self, since: str, until: str, window: TimeWindow) -> Held:
+        """Which entities hold in a window of moments, by the properties that bound their periods."""
+        key = ("holding", self._key, *map(self.pinned.column_key, (since, until)))
+        masks = self._cache.get(key, HeldMasks, lambda made: made.nbytes)
+        is_date = self._type(since).scalar is Scalar.DATE
+        return masks.of(window, lambda: (self.column(since), self.column(until)), is_date=is_date)
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these entities: from the column when that is there or cheap to read."""

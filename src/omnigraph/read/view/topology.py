@@ -23,8 +23,9 @@ from omnigraph.read.kernels.csr import Csr, MultiCsr
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, Space, one_array
 from omnigraph.read.values.other_spaces import ElementSpace
+from omnigraph.read.values.periods import Held, TimeWindow
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.edges import EdgeList, SomeEdges
 from omnigraph.read.view.ends import Ends
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import ID, Properties
@@ -79,6 +80,10 @@ class EdgeSpace:
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these edges, repeats included."""
         return self._properties.values(name, codes)
+
+    def holding(self, since: str, until: str, window: TimeWindow) -> Held:
+        """Which edges hold."""
+        return self._properties.holding(since, until, window)
 
     def ids(self, codes: Codes) -> pa.StringArray:
         """The ids of these edges."""
@@ -163,6 +168,10 @@ class Topology:
         assert direction is not Direction.BOTH or self.edge.from_type == self.edge.to_type
         return self._list.multi(direction)
 
+    def some(self, key: Hashable, mask: Mask) -> SomeEdges:
+        """Those of the stored edges that a mask selects, kept under the key."""
+        return self._list.some(key, mask)
+
     def loops(self) -> Mask:
         """Which sources have a stored edge to themselves; none when the two types differ."""
         if self.edge.from_type != self.edge.to_type:
@@ -222,6 +231,8 @@ class UnionSpace:
         pieces, places = [], []
         for at, part in enumerate(self.parts):
             here = np.flatnonzero(part_of == at)
+            if not len(here) and len(codes):
+                continue  # Nor need it have that property.
             first = 0 if at == 0 else self.ends[at - 1]
             pieces.append(read(part, (codes[here] - first).astype(np.int32)))
             places.append(here)
@@ -282,6 +293,27 @@ def union(parts: Sequence[Topology], edges: EdgeList) -> Topology:
     first = parts[0]
     space = UnionSpace([part.edges for part in parts], [part.edge.name for part in parts])
     return Topology(first.edge, first.sources, first.targets, edges, space)
+
+
+class HoldingEdges(Topology):
+    """The edges of a topology that hold, numbered as all are."""
+
+    def __init__(self, whole: Topology, some: SomeEdges) -> None:
+        super().__init__(whole.edge, whole.sources, whole.targets, some.edges, whole.edges)
+        self._some = some
+
+    def multi(self, direction: Direction) -> MultiCsr:
+        """One entry per stored edge."""
+        return self._some.multi(direction)
+
+
+def holding(topology: Topology, held: Held, since: str, *, in_whole: bool = False) -> Topology:
+    """The edges that hold, which are kept; ``in_whole``: numbered as all are, otherwise anew."""
+    some = topology.some((since, *held.key), held.mask)
+    if in_whole:
+        return HoldingEdges(topology, some)
+    space = SubSpace(topology.edges, some.positions)
+    return Topology(topology.edge, topology.sources, topology.targets, some.edges, space)
 
 
 def only(topology: Topology, mask: Mask) -> Topology:

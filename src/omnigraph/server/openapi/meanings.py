@@ -11,6 +11,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "after": "`next` of the page before",
     "allow_data_loss": "remove from disk what the new schema drops",
     "before": "only what stands after this commit, which is older",
+    "as_of": "the moment at which things are seen that hold: a date, a date and time, or `ever` for all that is stored",
     "branch": "the name of a branch; `main` by default",
     "check": "only check the records, and write nothing",
     "checks": "what is asked about",

@@ -38,11 +38,14 @@ class SnapshotAnswer(TypedDict):
 class QueryAnswer(TypedDict):
     """Rows. Whole numbers that JavaScript cannot hold are texts in them.
 
-    With `max_rows`, `truncated` and `total_rows` are there, and `row_count` is what was sent.
+    With `max_rows`, `truncated` and `total_rows` are there, and `row_count` is what was sent. `as_of` is the
+    moment at which things were seen that hold, where the text does not say, or `ever`; null if no type that was
+    read has a period.
     """
 
     query_name: str | None
     target: TargetOutput
+    as_of: str | None
     row_count: int
     columns: list[str]
     schema: list[ColumnOutput]
@@ -133,6 +136,7 @@ class ExplainAnswer(TypedDict):
     order_unknown: str | None
     summed_away: list[str] | None
     path: Literal["indexed", "csr"]
+    as_of: str | None
     profile: NotRequired[list[PhaseOutput]]
     row_count: NotRequired[int]
 
@@ -342,6 +346,7 @@ class NeighborsAnswer(TypedDict):
     counts: list[EdgeCountOutput]
     next: NotRequired[str]
     graph_commit_id: str
+    as_of: str | None
 
 
 class SubgraphAnswer(TypedDict):
@@ -353,6 +358,7 @@ class SubgraphAnswer(TypedDict):
     truncated: bool
     total_nodes: NotRequired[int]
     graph_commit_id: str
+    as_of: str | None
 
 
 class AllowedOutput(TypedDict):

@@ -25,4 +25,5 @@ The rules, by the code that a failure carries:
     T16  assignment of an end of an edge           T35  sources: unknown, recursive, arguments
     T17  nearest without limit                     T36  target of a mutation: no variable, no key
     T19  argument kinds of search and fuzzy        T37  operand of having that is no output column
+                                                   T38  a moment that is no date, two moments of one variable
 """

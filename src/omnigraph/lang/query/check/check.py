@@ -1,7 +1,7 @@
 """The type checker: turns a syntax tree and a catalog into a plan, or fails.
 
 Also a filter on the rows of one type: the comparisons of a match, with bare property names. `age > 30  name
-starts_with "a"` keeps the rows that satisfy both. Syntax and rules (T1 to T37) are those of a match; only the variable
+starts_with "a"` keeps the rows that satisfy both. Syntax and rules (T1 to T38) are those of a match; only the variable
 is left out, because there is just one.
 """
 
@@ -58,7 +58,7 @@ def _read_plan(
     context: Context, body: ast.ReadBody, params: tuple[ir.ParamSpec, ...]
 ) -> ir.ReadPlan:
     scope = Scope()
-    steps = match_steps(context, scope, body.each, body.match)
+    steps = match_steps(context, scope, body)
     result = output(context, scope, body)
     return ir.ReadPlan(
         name=context.query.name,
@@ -72,6 +72,7 @@ def _read_plan(
         offset=result.offset,
         distinct=body.distinct,
         having=result.having,
+        has_periods=context.has_periods,
     )
 
 
@@ -79,7 +80,7 @@ def _parameters(context: Context) -> tuple[ir.ParamSpec, ...]:
     for param in context.query.params:
         if param.name in context.params:
             context.fail("T25", f"parameter `${param.name}` is declared twice", param.span)
-        if param.name == ir.NOW_PARAM:
+        if param.name in (ir.NOW_PARAM, ir.AS_OF_PARAM):
             context.fail("T25", f"the parameter name `${param.name}` is reserved", param.span)
         if param.name == ANONYMOUS:
             context.fail(

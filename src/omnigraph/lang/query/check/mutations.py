@@ -24,7 +24,7 @@ def mutation(
     scope = Scope()
     steps: tuple[ir.Step, ...] = ()
     if body.each is not None or body.match is not None:
-        steps = match_steps(context, scope, body.each, body.match or ())
+        steps = match_steps(context, scope, body)
     matched = frozenset(scope.variables)
     statements = tuple(
         _statement(context, scope, matched, statement) for statement in body.statements

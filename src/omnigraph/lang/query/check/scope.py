@@ -23,6 +23,14 @@ Columns = Mapping[str, ir.PropertyOf | ir.RowNode]
 
 
 @dataclass(slots=True, eq=False)
+class Judged:
+    """What the clauses about a node variable say of when it must hold; None among them is `ever`."""
+
+    bindings: list[tuple[ir.When | None, Span]] = field(default_factory=list)
+    traversals: list[tuple[ir.When | None, Span]] = field(default_factory=list)
+
+
+@dataclass(slots=True, eq=False)
 class BoundVariable:
     """A bound variable: a node, an edge, a row of a source or a list, or a path.
 
@@ -41,6 +49,10 @@ class BoundVariable:
     between: tuple[str, str] = ("", "")
     """The variables at the ends of a path."""
     weight: str | None = None
+    judged: Judged | None = None
+    """When it must hold, if it is a node of a type with a period."""
+    moments: tuple[str, ...] = ()
+    """The variables that say when the edges of a path must hold."""
 
     @property
     def types(self) -> tuple[str, ...]:
@@ -70,6 +82,12 @@ class Context:
     callers: tuple[str, ...] = ()
     """The queries that use this one as a source, the outermost first."""
     params: dict[str, PropType | ir.RecordList] = field(default_factory=dict)
+    when: ir.When | None = ir.AT_THE_MOMENT
+    """When what the match finds must hold where a clause does not say; None: ever."""
+    judged: list[BoundVariable] = field(default_factory=list)
+    """The variables of types with a period."""
+    has_periods: bool = False
+    """Whether a type with a period is read."""
     closed: Iterator[str] = field(
         default_factory=lambda: (f"#c{number}" for number in itertools.count(1))
     )
@@ -77,7 +95,7 @@ class Context:
     _hidden: int = 0
 
     def fail(self, rule: str | None, message: str, span: Span, hint: str | None = None) -> NoReturn:
-        """Raise the type error of a static rule (T1 to T37)."""
+        """Raise the type error of a static rule (T1 to T38)."""
         text = f"{rule}: {message}" if rule else message
         raise self.source.error(TypeCheckError, text, span, hint, rule=rule)
 

@@ -30,7 +30,7 @@ _KEYWORDS = (
         "by",
     ),
     *("and", "or", "not", "in", "is", "null", "contains", "starts_with", "ends_with"),
-    *("true", "false"),
+    *("true", "false", "of", "during", "to", "ever"),
 )
 NAMES: Final[dict[str, str]] = {
     END: "the end of the source",
@@ -80,11 +80,14 @@ _NUMBERS = frozenset({"INT", "FLOAT", "MINUS"})
 _NAMES = frozenset(
     {"NAME", "AS", "ASC", "DESC", "CONTAINS", "STARTS_WITH", "ENDS_WITH", "IN", "IS", "OR", "AND"}
     | {"FOR", "INSERT", "UPSERT", "UPDATE", "DELETE", "RETURN", "END", "ASSERT", "AT_WORD"}
+    | {"OF", "DURING", "TO", "EVER"}
 )
 _WORDS = _NAMES | {"TRUE", "FALSE", "EXISTS", "OPTIONALLY"}
 _EXPRESSIONS = _LITERALS | _NAMES | {"VAR", "NOW", "FUNCTION", "COUNTING", "LPAR", "EXISTS"}
 _CLAUSES = _EXPRESSIONS | {"NOT", "OPTIONALLY"}
 _CHANGES = frozenset({"INSERT", "UPSERT", "UPDATE", "DELETE", "END", "ASSERT"})
+_WHEN = frozenset({"AS", "DURING", "EVER"})
+"""What may follow a match or a clause and hardly ever does: it is not offered beside what must."""
 
 # Sets of terminals that people see as one thing, the largest first.
 _GROUPS = (
@@ -140,6 +143,8 @@ def advise(reading: Reading, found: str, expected: frozenset[str]) -> Advice:
 
 def _listed(at: _Fault) -> str:
     rest = set(at.expected - {END} or at.expected)
+    if rest > _WHEN and "NAME" not in rest:
+        rest -= _WHEN
     words: list[str] = []
     for group, word in _GROUPS:
         # An operator can be a name too, so a set must match whole and is replaced only once.

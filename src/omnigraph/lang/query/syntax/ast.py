@@ -245,6 +245,33 @@ Condition = Comparison | Nullness | TextClause | Bare | And | Or | Negated | Not
 
 
 @dataclass(frozen=True, slots=True)
+class AsOf:
+    """`as of e`: what holds at a moment."""
+
+    moment: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class During:
+    """`during a to b`: what holds at some moment of a window, its end excluded."""
+
+    start: Expr
+    end: Expr
+    span: Span = _span()
+
+
+@dataclass(frozen=True, slots=True)
+class Ever:
+    """`ever`: all that is stored."""
+
+    span: Span = _span()
+
+
+When = AsOf | During | Ever
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """`name: value` in a binding, an insert or a set block; only the last two take `null`."""
 
@@ -255,11 +282,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Binding:
-    """`$x: Type { p: v, … }`."""
+    """`$x: Type { p: v, … }`, with the moments at which the node must hold."""
 
     var: str
     type_name: str
     entries: tuple[Entry, ...] = ()
+    when: When | None = None
     span: Span = _span()
     type_span: Span = _span()
 
@@ -310,6 +338,7 @@ class Traversal:
     hops: Hops | None = None
     only: Condition | None = None
     by: str | None = None
+    when: When | None = None
     span: Span = _span()
     word_spans: tuple[Span, ...] = field(compare=False, repr=False, default=())
     by_span: Span = _span()
@@ -368,6 +397,7 @@ class ReadBody:
     distinct: bool = False
     having: tuple[Condition, ...] = ()
     each: ForIn | None = None
+    when: When | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,6 +474,7 @@ class WriteBody:
     items: tuple[Item, ...] | None = None
     distinct: bool = False
     each: ForIn | None = None
+    when: When | None = None
 
 
 # ------------------------------------------------------------------ files

@@ -55,6 +55,11 @@ class _Type(NamedTuple):
     last: Token
 
 
+class _Match(NamedTuple):
+    clauses: tuple[ast.Clause, ...]
+    when: ast.When | None
+
+
 class _Returned(NamedTuple):
     distinct: bool
     items: tuple[ast.Item, ...]
@@ -187,7 +192,7 @@ class Builder(TermBuilder):
     def read(
         self,
         each: ast.ForIn | None,
-        match: tuple[ast.Clause, ...],
+        match: _Match,
         returned: _Returned,
         having: tuple[ast.Condition, ...] | None,
         order: tuple[ast.SortKey, ...] | None,
@@ -196,7 +201,15 @@ class Builder(TermBuilder):
     ) -> ast.ReadBody:
         """`for … match … return … having … order … limit … offset …`."""
         return ast.ReadBody(
-            match, returned.items, order or (), limit, offset, returned.distinct, having or (), each
+            match.clauses,
+            returned.items,
+            order or (),
+            limit,
+            offset,
+            returned.distinct,
+            having or (),
+            each,
+            match.when,
         )
 
     def each(
@@ -207,9 +220,21 @@ class Builder(TermBuilder):
         last = name or of
         return ast.ForIn(var[1:], of[1:], property_, cover(keyword, last), cover(of, last))
 
-    def match_block(self, keyword: Token, *parts: Any) -> tuple[ast.Clause, ...]:
-        """The clauses to match."""
-        return filled_block(keyword, parts)
+    def match_block(self, keyword: Token, *parts: Any) -> _Match:
+        """The clauses to match, and when what they find must hold."""
+        return _Match(filled_block(keyword, parts[:-1]), parts[-1])
+
+    def as_of(self, keyword: Token, _of: Token, moment: ast.Expr) -> ast.AsOf:
+        """`as of e`."""
+        return ast.AsOf(moment, cover(keyword, moment))
+
+    def during(self, keyword: Token, start: ast.Expr, _to: Token, end: ast.Expr) -> ast.During:
+        """`during a to b`."""
+        return ast.During(start, end, cover(keyword, end))
+
+    def ever(self, keyword: Token) -> ast.Ever:
+        """`ever`."""
+        return ast.Ever(cover(keyword))
 
     def return_block(
         self, keyword: Token, distinct: Token | None, *parts: ast.Item | Token
@@ -266,10 +291,12 @@ class Builder(TermBuilder):
         """`optional { … }`."""
         return ast.Optional(filled_block(keyword, parts), cover(keyword, parts[-1]))
 
-    def binding(self, var: Token, name: Token, block: _Entries | None) -> ast.Binding:
+    def binding(
+        self, var: Token, name: Token, block: _Entries | None, when: ast.When | None
+    ) -> ast.Binding:
         """`$x: Type { … }`."""
         entries, close = ((), name) if block is None else block
-        return ast.Binding(var[1:], str(name), entries, cover(var, close), cover(name))
+        return ast.Binding(var[1:], str(name), entries, when, cover(var, close), cover(name))
 
     def entries(self, *parts: ast.Entry | Token) -> _Entries:
         """`{ p: v, … }`."""
@@ -299,6 +326,7 @@ class Builder(TermBuilder):
         hops: ast.Hops | None,
         weight: Token | None,
         dst: Token,
+        when: ast.When | None,
     ) -> ast.Traversal:
         """`$a $e:edge[condition]{1,3} $b`, `$a $p:edge by km $b`."""
         if hops is not None and weight is not None:
@@ -316,6 +344,7 @@ class Builder(TermBuilder):
             hops,
             only,
             None if weight is None else str(weight),
+            when,
             span=cover(src, dst),
             word_spans=edges.spans,
             by_span=edges.spans[0] if weight is None else cover(weight),
@@ -360,15 +389,16 @@ class Builder(TermBuilder):
     def write(
         self,
         each: ast.ForIn | None,
-        match: tuple[ast.Clause, ...] | None,
+        match: _Match | None,
         *parts: ast.Statement | _Returned | None,
     ) -> ast.WriteBody:
         """`for … match …`, statements, `return …`."""
         statements = cast("tuple[ast.Statement, ...]", parts[:-1])
         returned = cast("_Returned | None", parts[-1])
+        clauses, when = (None, None) if match is None else match
         if returned is None:
-            return ast.WriteBody(statements, match, each=each)
-        return ast.WriteBody(statements, match, returned.items, returned.distinct, each)
+            return ast.WriteBody(statements, clauses, each=each, when=when)
+        return ast.WriteBody(statements, clauses, returned.items, returned.distinct, each, when)
 
     def insert(
         self, keyword: Token, var: Token | None, name: Token, *parts: ast.Entry | Token

@@ -11,7 +11,9 @@ from omnigraph.lang.source import escape
 
 _KEYWORDS: Final = frozenset({"not", "null", "distinct"})
 """Names that are read as keywords in some places, and so stand in parentheses in all."""
-_CONTINUES: Final = re.compile(r"-|(?:and|or|is|in|contains|starts_with|ends_with|asc?|desc)\b")
+_CONTINUES: Final = re.compile(
+    r"-|(?:and|or|is|in|contains|starts_with|ends_with|asc?|desc|during|to|ever)\b"
+)
 """How a clause begins that would be read as going on with the one before, or after `not`."""
 
 
@@ -127,7 +129,7 @@ def clause_text(clause: ast.Clause) -> str:
         case ast.Binding():
             entries = ", ".join(map(entry, clause.entries))
             head = f"${clause.var}: {clause.type_name}"
-            return f"{head} {{ {entries} }}" if entries else head
+            return (f"{head} {{ {entries} }}" if entries else head) + when_text(clause.when)
         case ast.Rows():
             return f"${clause.var}: {clause.name}({', '.join(map(expression, clause.args))})"
         case ast.Traversal():
@@ -188,7 +190,25 @@ def _traversal(clause: ast.Traversal) -> str:
         edge += f"{{{clause.hops.min},{top}}}"
     if clause.by is not None:
         edge += f" by {clause.by}"
-    return f"${clause.src.name} {edge} ${clause.dst.name}"
+    return f"${clause.src.name} {edge} ${clause.dst.name}{when_text(clause.when)}"
+
+
+def when_text(when: ast.When | None) -> str:
+    """When a clause or a match must hold, after a space; nothing where it does not say."""
+    match when:
+        case ast.AsOf():
+            return f" as of {_moment(when.moment)}"
+        case ast.During():
+            return f" during {_moment(when.start)} to {_moment(when.end)}"
+        case ast.Ever():
+            return " ever"
+        case None:
+            return ""
+
+
+def _moment(expr: ast.Expr) -> str:
+    """A moment; before the next clause a bare name at its end would seem a call."""
+    return f"({expression(expr)})" if _ends_in_name(expr) else expression(expr)
 
 
 def _literal(literal: ast.Literal) -> str:

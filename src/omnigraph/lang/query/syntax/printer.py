@@ -12,6 +12,7 @@ from omnigraph.lang.query.syntax.print_terms import (
     entry,
     expression,
     juxtaposed,
+    when_text,
 )
 from omnigraph.lang.source import escape
 
@@ -53,7 +54,7 @@ def _query(query: ast.Query) -> Iterator[str]:
 def _read(body: ast.ReadBody) -> Iterator[str]:
     if body.each is not None:
         yield clause_text(body.each)
-    yield from _clauses("match", body.match)
+    yield from _clauses("match", body.match, when_text(body.when))
     yield from _returned(body.items, body.distinct)
     if body.having:
         yield from _clauses("having", body.having)
@@ -68,12 +69,12 @@ def _returned(items: tuple[ast.Item, ...], distinct: bool) -> Iterator[str]:
     yield from _list(f"return {'distinct ' if distinct else ''}{{", map(_item, items), "}")
 
 
-def _clauses(word: str, clauses: tuple[ast.Clause, ...]) -> Iterator[str]:
+def _clauses(word: str, clauses: tuple[ast.Clause, ...], after: str = "") -> Iterator[str]:
     yield word + " {"
     texts = juxtaposed([clause_text(clause) for clause in clauses], clauses)
     for clause, text in zip(clauses, texts, strict=True):
         yield from (_INDENT + line for line in _clause(clause, text))
-    yield "}"
+    yield "}" + after
 
 
 def _clause(clause: ast.Clause, text: str) -> Iterator[str]:
@@ -86,7 +87,7 @@ def _clause(clause: ast.Clause, text: str) -> Iterator[str]:
             yield from _clauses("optional", clause.clauses)
         case ast.Binding() if clause.entries:
             head = f"${clause.var}: {clause.type_name} {{"
-            yield from _list(head, map(entry, clause.entries), "}")
+            yield from _list(head, map(entry, clause.entries), "}" + when_text(clause.when))
         case _:
             yield text
 
@@ -105,7 +106,7 @@ def _write(body: ast.WriteBody) -> Iterator[str]:
     if body.each is not None:
         yield clause_text(body.each)
     if body.match is not None:
-        yield from _clauses("match", body.match)
+        yield from _clauses("match", body.match, when_text(body.when))
     for statement in body.statements:
         yield from _statement(statement)
     if body.items is not None:

@@ -30,6 +30,8 @@ from omnigraph.read.kernels.arrays import Codes, Index, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.match_data import MatchData
+from omnigraph.read.match.moments import by_moment, has_row_moments
+from omnigraph.read.match.operand_rows import operand_rows
 from omnigraph.read.match.pattern import (
     Negation,
     Pattern,
@@ -82,7 +84,8 @@ class Negations:
         if not block.outer:
             return np.full(rows.length, self.any_match(block), np.bool_)
         first = min(block.outer)
-        if len(block.outer) == 1 and first in block.pattern.nodes and rows.codes[first] is None:
+        is_alone = len(block.outer) == 1 and not has_row_moments(block.pattern)
+        if is_alone and first in block.pattern.nodes and rows.codes[first] is None:
             return self.matching(block, first, Candidates(rows.length))
         codes = {name: rows.codes_of(name) for name in block.outer}
         spaces = {name: rows.spaces[name] for name in block.outer}
@@ -106,6 +109,8 @@ class Negations:
 
     def matching(self, negation: Negation, name: str, candidates: Candidates) -> Mask:
         """For which candidates of its only outer variable the block has a match."""
+        if has_row_moments(negation.pattern):
+            return self.matches(negation, {name: candidates.listed()}, candidates.count)
         alone = replace(negation.pattern, given=frozenset())
         found = self._present(self._data, alone, name, candidates.codes)
         return found if candidates.codes is None else found[candidates.codes]
@@ -116,9 +121,22 @@ class Negations:
         seeds, which = distinct_combinations(self._data, negation.pattern, outer, rows)
         found = np.zeros(rows if which is None else int(which.max(initial=-1)) + 1, dtype=np.bool_)
         wanted = Wanted(frozenset({SEED}))
-        for batch in self._solve(self._data, negation.pattern, wanted, seeds):
-            found[batch.codes[SEED]] = True
+        for places, pattern, some in self._by_moment(negation.pattern, seeds, len(found)):
+            for batch in self._solve(self._data, pattern, wanted, some):
+                found[places[batch.codes[SEED]]] = True
         return found if which is None else found[which]
+
+    def _by_moment(
+        self, pattern: Pattern, seeds: Mapping[str, Codes], rows: int
+    ) -> Iterator[tuple[Index, Pattern, Mapping[str, Codes]]]:
+        """The seeds apart by the moments at which edges of the block must hold, and the block at these."""
+        if not has_row_moments(pattern):
+            yield np.arange(rows), pattern, seeds
+            return
+        at = operand_rows(self._data, pattern, Bindings(rows, dict(seeds)), seeds, None)
+        for places, traversals in by_moment(pattern.traversals, at):
+            some = {name: codes.take(places) for name, codes in seeds.items()}
+            yield places, replace(pattern, traversals=tuple(traversals)), some
 
 
 def by_missing(

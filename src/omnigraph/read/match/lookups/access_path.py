@@ -130,6 +130,13 @@ class _Asked:
                 looked_at += shown(self._plan)
             types = {**block.nodes, **block.optional_nodes}
             types |= {name: path.left_type for name, path in block.paths.items()}
+            for hop in (*block.traversals, *block.paths.values()):
+                looked_at += hop.row_moments
+                if hop.between is not None:
+                    looked_at.append(hop.between)
+                    found.setdefault(hop.left_type, set()).update(
+                        name for var, name in _properties([hop.between]) if var == ir.BETWEEN
+                    )
             for var, name in _properties(looked_at):
                 if var in types:
                     found.setdefault(types[var], set()).add(name)
@@ -140,7 +147,8 @@ class _Asked:
         """The variables of which it needs more than the key it tests."""
         found = {var for var, _ in _properties(shown(self._plan))}
         for block in blocks(self._pattern):
-            found |= {var for var, _ in _properties([*block.joins, *block.late])}
+            moments = [one for hop in block.traversals for one in hop.row_moments]
+            found |= {var for var, _ in _properties([*block.joins, *block.late, *moments])}
             for name, tests in block.tests.items():
                 rest = list(tests)
                 if name in block.nodes and not block.nodes[name].startswith("#"):

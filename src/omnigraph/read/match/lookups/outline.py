@@ -57,7 +57,8 @@ def _outlined(plan: ir.ReadPlan) -> Outline:
     searches = plan.ranking is not None or any(map(_searches, patterns))
     # Not the plan itself: what is kept must not keep it.
     rewritten = None if run is plan else run
-    weighed = tuple(hop for one in patterns for hop in one.traversals if hop.weight is not None)
+    hops = [hop for one in patterns for hop in one.traversals if hop.weight is not None]
+    weighed = tuple(hop.at_any_moment for hop in hops)
     types = frozenset(nodes), frozenset(edges)
     return Outline(rewritten, pattern, looked_at, searches, *types, weighed)
 

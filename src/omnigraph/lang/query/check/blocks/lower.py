@@ -8,10 +8,13 @@ order; then the conditions that mention one of their variables.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from omnigraph.lang.query import ir
+from omnigraph.lang.query.check.blocks.moments import decided, node_test
+from omnigraph.lang.query.check.scope import BoundVariable, Context
+from omnigraph.lang.query.check.terms.conditions import conjuncts
 
 FLIPPED = {
     ir.Direction.OUT: ir.Direction.IN,
@@ -24,12 +27,21 @@ FLIPPED = {
 
 @dataclass(slots=True, eq=False)
 class BoundNode:
-    """A binding: the variable's type and its inline filters; `may_be_null` if an optional block introduced it."""
+    """A binding: the variable and its inline filters; `may_be_null` if an optional block introduced it."""
 
-    var: str
-    type_name: str
+    variable: BoundVariable
     filters: tuple[ir.Compare, ...]
     may_be_null: bool = False
+
+    @property
+    def var(self) -> str:
+        """The name of the variable."""
+        return self.variable.name
+
+    @property
+    def type_name(self) -> str:
+        """The type of the variable."""
+        return self.variable.type_name
 
 
 @dataclass(slots=True, eq=False)
@@ -48,6 +60,13 @@ class ResolvedHop:
     path_var: str | None = None
     edge_filter: ir.Condition | None = None
     weight: str | None = None
+    when: ir.When | None = None
+    holds: ir.Holds | None = None
+    """Whether an edge holds then."""
+    between: ir.Holds | None = None
+    """Whether a node between the ends does."""
+    variables: tuple[BoundVariable, ...] = ()
+    """Both ends."""
 
 
 @dataclass(slots=True, eq=False)
@@ -83,21 +102,22 @@ Resolved = BoundNode | ResolvedHop | Test | ResolvedTest | ResolvedOptional | Ro
 
 
 def lower_block(
-    clauses: Iterable[Resolved], outer: Iterable[str], fresh: Iterator[str]
+    clauses: Iterable[Resolved], outer: Iterable[str], context: Context
 ) -> tuple[ir.Step, ...]:
     """The steps of a block that is started from rows with the `outer` variables."""
-    return _Block(tuple(clauses), frozenset(outer), fresh).steps()
+    return _Block(tuple(clauses), frozenset(outer), context).steps()
 
 
 class _Block:
     """One match, `not`, `exists` or `optional` block on its way to steps."""
 
     def __init__(
-        self, clauses: tuple[Resolved, ...], outer: frozenset[str], fresh: Iterator[str]
+        self, clauses: tuple[Resolved, ...], outer: frozenset[str], context: Context
     ) -> None:
         self.clauses = clauses
         self.outer = outer
-        self.fresh = fresh
+        self.context = context
+        self.fresh = context.closed
         self.available = set(outer)
         self.done: list[ir.Step] = []
         self.hops: list[ResolvedHop] = []
@@ -117,6 +137,30 @@ class _Block:
                 self.optional.append(clause)
             else:
                 self.rows.append(clause)
+        if context.judged:
+            self._judge()
+
+    def _judge(self) -> None:
+        """Test whether the nodes that this block introduces hold; at moments of the row, with the other conditions."""
+        seen = set(self.outer)
+        for clause in self.clauses:
+            found = (
+                (clause.variable,)
+                if isinstance(clause, BoundNode)
+                else clause.variables
+                if isinstance(clause, ResolvedHop)
+                else ()
+            )
+            for variable in found:
+                test = None if variable.name in seen else node_test(self.context, variable)
+                seen.add(variable.name)
+                if test is None:
+                    continue
+                if ir.is_per_row(test.when):
+                    self.tests.append(Test(test))
+                else:
+                    own = self.filters.get(variable.name, ())
+                    self.filters[variable.name] = (*own, test)
 
     def _bind(self, clause: BoundNode) -> None:
         """Note the type and the filters of a variable; what names another variable is a test of both."""
@@ -141,7 +185,7 @@ class _Block:
         optional = {name for clause in self.optional for name in clause.introduced}
         self._add_conditions(optional, late=False)
         for clause in self.optional:
-            inner = lower_block(clause.clauses, self.available, self.fresh)
+            inner = lower_block(clause.clauses, self.available, self.context)
             self.done.append(ir.LeftJoin(clause.outer, inner, clause.introduced))
             self.available |= set(clause.introduced)
         if optional:
@@ -165,7 +209,7 @@ class _Block:
             else:
                 blocks.append(test)
         for block in blocks:
-            inner = lower_block(block.clauses, self.available, self.fresh)
+            inner = lower_block(block.clauses, self.available, self.context)
             made = ir.AntiJoin if block.negated else ir.SemiJoin
             self.done.append(made(block.outer, inner))
 
@@ -238,9 +282,11 @@ class _Block:
             edge_var=hop.edge_var,
             inverse=inverse and several,
             other_types=hop.edge_types[1:],
-            edge_filter=hop.edge_filter,
+            edge_filter=_both(hop.edge_filter, hop.holds),
             path_var=hop.path_var,
             weight=hop.weight,
+            between=hop.between,
+            ends_hold=hop.between is not None and self._ends_hold(hop),
         )
         self.done.append(expand)
         self.available.add(target)
@@ -250,6 +296,22 @@ class _Block:
         if closes:
             same = ir.Compare(ir.NodeId(target), "=", ir.NodeId(end))
             self.done.append(ir.Filter(same))
+
+    def _ends_hold(self, hop: ResolvedHop) -> bool:
+        """Whether both ends are known to hold when the traversal wants the nodes between to hold."""
+        for variable in hop.variables:
+            judged = variable.judged
+            # A binding that is still to come may say otherwise of a variable of the block around this one.
+            is_open = variable.name in self.outer and judged is not None and not judged.bindings
+            if is_open or judged is None or decided(self.context, variable) != hop.when:
+                return False
+        return True
+
+
+def _both(one: ir.Condition | None, two: ir.Condition | None) -> ir.Condition | None:
+    if one is None or two is None:
+        return one or two
+    return ir.And((*conjuncts(one), two))
 
 
 def _names(test: Test | ResolvedTest) -> Iterable[str]:

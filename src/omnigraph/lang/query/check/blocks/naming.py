@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from omnigraph.lang.query.check.scope import BoundVariable, Context, Scope
+from omnigraph.lang.query.check.scope import BoundVariable, Context, Judged, Scope
 from omnigraph.spans import Span
 
 
@@ -12,7 +12,7 @@ def introduce(context: Context, scope: Scope, var: str, type_name: str, span: Sp
     known = scope.get(var)
     if known is None:
         refuse_used_inside(context, scope, var, span)
-        scope.variables[var] = BoundVariable(var, "node", type_name)
+        scope.variables[var] = new_node(context, var, type_name)
     elif known.kind == "edge":
         context.fail("T23", f"`${var}` is an edge variable and cannot be bound as a node", span)
     elif known.kind == "path":
@@ -25,6 +25,16 @@ def introduce(context: Context, scope: Scope, var: str, type_name: str, span: Sp
         )
     else:
         refuse_optional(context, scope, known, span)
+
+
+def new_node(context: Context, name: str, type_name: str) -> BoundVariable:
+    """A node variable; of a type with a period, the clauses about it decide when it must hold."""
+    if context.catalog.nodes[type_name].period is None:
+        return BoundVariable(name, "node", type_name)
+    context.has_periods = True
+    variable = BoundVariable(name, "node", type_name, judged=Judged())
+    context.judged.append(variable)
+    return variable
 
 
 def refuse_optional(context: Context, scope: Scope, variable: BoundVariable, span: Span) -> None:

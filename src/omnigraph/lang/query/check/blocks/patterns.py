@@ -15,6 +15,7 @@ from omnigraph.lang.query.check.blocks.lower import (
     Test,
     lower_block,
 )
+from omnigraph.lang.query.check.blocks.moments import check_moments, when_of
 from omnigraph.lang.query.check.blocks.naming import introduce, refuse_optional
 from omnigraph.lang.query.check.blocks.sources import list_elements, query_rows
 from omnigraph.lang.query.check.blocks.traversals import traversal
@@ -27,12 +28,14 @@ from omnigraph.spelling import did_you_mean
 
 
 def match_steps(
-    context: Context, scope: Scope, each: ast.ForIn | None, clauses: Iterable[ast.Clause]
+    context: Context, scope: Scope, body: ast.ReadBody | ast.WriteBody
 ) -> tuple[ir.Step, ...]:
     """The steps of a match, and of the list before it; `scope` gains what they introduce."""
-    listed = () if each is None else (list_elements(context, scope, each),)
-    resolved = Patterns(context, scope).clauses(clauses)
-    return lower_block((*listed, *resolved), (), context.closed)
+    listed = () if body.each is None else (list_elements(context, scope, body.each),)
+    context.when = when_of(context, scope, body.when)
+    resolved = Patterns(context, scope).clauses(body.match or ())
+    check_moments(context)
+    return lower_block((*listed, *resolved), (), context)
 
 
 def scope_variables(scope: Scope) -> tuple[ir.Variable, ...]:
@@ -112,16 +115,22 @@ class Patterns(Entries):
                 word = clause.type_name[0].lower() + clause.type_name[1:]
                 hint = f"it is an edge type; follow it as in `$a {word} $b`"
             context.fail("T1", f"there is no node type {clause.type_name}", clause.type_span, hint)
+        when = when_of(context, scope, clause.when)
         var = context.hidden() if clause.var == ANONYMOUS else clause.var
         known = scope.get(var)
         introduce(context, scope, var, node.name, clause.span)
+        variable = scope.get(var)
+        assert variable is not None
+        if variable.judged is not None:
+            place = clause.span if clause.when is None else clause.when.span
+            variable.judged.bindings.append((when, place))
         filters = tuple(self.entry(var, node, entry) for entry in clause.entries)
         for entry, condition in zip(clause.entries, filters, strict=True):
             for name in ir.mentioned(condition.right):
                 other = scope.get(name)
                 if other is not None:
                     refuse_optional(context, scope, other, entry.span)
-        return BoundNode(var, node.name, filters, known is not None and known.nullable)
+        return BoundNode(variable, filters, known is not None and known.nullable)
 
     # -------------------------------------------------------------- blocks
 
@@ -129,7 +138,7 @@ class Patterns(Entries):
         """The block of `exists` or `not` inside a condition."""
         resolved, inner = self._inner(block.clauses, "test", word_of(block), block.span)
         outer = tuple(sorted(inner.mentioned))
-        return ir.Exists(outer, lower_block(resolved, outer, self.context.closed))
+        return ir.Exists(outer, lower_block(resolved, outer, self.context))
 
     def _test(self, block: Block, *, negated: bool) -> ResolvedTest:
         """The block of `exists` or `not` as a clause of its own."""

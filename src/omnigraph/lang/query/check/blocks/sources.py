@@ -115,6 +115,7 @@ def query_rows(context: Context, scope: Scope, clause: ast.Rows) -> ir.Rows:
         assert context.compile_source is not None
         plan = context.compile_source(context, query)
         context.plans[clause.name] = plan
+    context.has_periods |= plan.has_periods
     columns = _columns(plan, query, var)
     scope.variables[var] = BoundVariable(var, "row", clause.name, columns=columns)
     return ir.Rows(var, plan, args)

@@ -7,8 +7,10 @@ from typing import NoReturn
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.blocks.edge_conditions import EdgeConditions
 from omnigraph.lang.query.check.blocks.lower import ResolvedHop
+from omnigraph.lang.query.check.blocks.moments import holds, when_of
 from omnigraph.lang.query.check.blocks.naming import (
     introduce,
+    new_node,
     refuse_optional,
     refuse_parameter,
     refuse_used_inside,
@@ -21,6 +23,7 @@ from omnigraph.spelling import did_you_mean
 
 def traversal(context: Context, scope: Scope, clause: ast.Traversal) -> ResolvedHop:
     """Resolve a traversal; `scope` gains what it introduces."""
+    when = when_of(context, scope, clause.when)
     edges = _edges(context, clause)
     low, high = _hops(context, clause)
     ends = _end(context, scope, clause.src), _end(context, scope, clause.dst)
@@ -43,7 +46,10 @@ def traversal(context: Context, scope: Scope, clause: ast.Traversal) -> Resolved
             ends=tuple(dict.fromkeys((src_type, dst_type))),
             between=(src, dst),
             weight=weight,
+            moments=_moments(context, edges, src_type, when),
         )
+    variables = _judged(scope, clause, (src, dst), when)
+    context.has_periods |= any(edge.period is not None for edge in edges)
     return ResolvedHop(
         src,
         dst,
@@ -57,7 +63,45 @@ def traversal(context: Context, scope: Scope, clause: ast.Traversal) -> Resolved
         path_var=var if is_path else None,
         edge_filter=_edge_filter(context, scope, clause, names),
         weight=weight,
+        when=when,
+        holds=holds(ir.EDGE, edges, when),
+        between=_between(context, src_type, dst_type, when) if is_path else None,
+        variables=variables,
     )
+
+
+def _judged(
+    scope: Scope, clause: ast.Traversal, names: tuple[str, str], when: ir.When | None
+) -> tuple[BoundVariable, ...]:
+    """The variables of both ends, which are judged as the traversal is if they have no binding."""
+    place = clause.span if clause.when is None else clause.when.span
+    found = []
+    for name in names:
+        variable = scope.get(name)
+        assert variable is not None
+        if variable.judged is not None:
+            variable.judged.traversals.append((when, place))
+        found.append(variable)
+    return tuple(found)
+
+
+def _between(
+    context: Context, src_type: str, dst_type: str, when: ir.When | None
+) -> ir.Holds | None:
+    """What the nodes between the ends must satisfy; between different types there are none."""
+    if src_type != dst_type:
+        return None
+    return holds(ir.BETWEEN, [context.catalog.nodes[src_type]], when)
+
+
+def _moments(
+    context: Context, edges: list[EdgeType], src_type: str, when: ir.When | None
+) -> tuple[str, ...]:
+    """The variables that say when the edges, and the nodes between, must hold."""
+    entities = (*edges, context.catalog.nodes[src_type])
+    if when is None or all(entity.period is None for entity in entities):
+        return ()
+    return tuple(sorted({name for one in ir.moments_of(when) for name in ir.mentioned(one)}))
 
 
 def _edges(context: Context, clause: ast.Traversal) -> list[EdgeType]:
@@ -218,7 +262,7 @@ def _endpoint(
         return var.name
     if var.name == ANONYMOUS:
         hidden = context.hidden()
-        scope.variables[hidden] = BoundVariable(hidden, "node", type_name)
+        scope.variables[hidden] = new_node(context, hidden, type_name)
         return hidden
     introduce(context, scope, var.name, type_name, var.span)
     return var.name

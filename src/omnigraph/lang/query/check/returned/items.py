@@ -163,6 +163,8 @@ class Arguments(Items):
             if function.name != "count":
                 self.bare_row(row, arg.span)
             return ir.Aggregate("count", ir.RowNumber(row.name), I64, call.distinct)
+        if row is not None and row.kind == "edge" and function.name == "count":
+            return ir.Aggregate("count", ir.EdgeId(row.name), I64, call.distinct)
         value, kind = self.value(arg)
         is_node = isinstance(value, ir.NodeId | ir.RowNode) and self.is_node(arg)
         allowed = function.takes.allows_nodes if is_node else function.takes.allows(kind)

@@ -25,7 +25,9 @@ def path_value(context: Context, scope: Scope, call: ast.Call) -> ir.PathValue:
             context.fail("T34", f"{word}() takes the path `${name}` itself", arg.span)
         return _of_each(context, path, word, arg)
     if word == "length":
-        return ir.PathValue(name, "length", I64.as_nullable(path.nullable), ends=path.between)
+        return ir.PathValue(
+            name, "length", I64.as_nullable(path.nullable), ends=path.between, moments=path.moments
+        )
     if word == "cost":
         if path.weight is None:
             context.fail(
@@ -34,12 +36,14 @@ def path_value(context: Context, scope: Scope, call: ast.Call) -> ir.PathValue:
                 call.span,
                 f"write `$a ${name}:edge by property $b`",
             )
-        return ir.PathValue(name, "cost", F64.as_nullable(path.nullable), ends=path.between)
+        return ir.PathValue(
+            name, "cost", F64.as_nullable(path.nullable), ends=path.between, moments=path.moments
+        )
     if word == "nodes":
         ids = PropType(Scalar.STRING, nullable=path.nullable, is_list=True)
-        return ir.PathValue(name, "nodes", ids, ends=path.between)
+        return ir.PathValue(name, "nodes", ids, ends=path.between, moments=path.moments)
     listed = ir.ObjectList(edge_object(context, path), path.nullable)
-    return ir.PathValue(name, "edges", listed, ends=path.between)
+    return ir.PathValue(name, "edges", listed, ends=path.between, moments=path.moments)
 
 
 def _of_each(context: Context, path: BoundVariable, word: str, ref: ast.PropRef) -> ir.PathValue:
@@ -68,8 +72,8 @@ def _of_each(context: Context, path: BoundVariable, word: str, ref: ast.PropRef)
         )
     items = PropType(kind.scalar, nullable=path.nullable, is_list=True)
     if word == "nodes":
-        return ir.PathValue(path.name, "nodes", items, ref.name, path.between)
-    return ir.PathValue(path.name, "edges", items, ref.name, path.between)
+        return ir.PathValue(path.name, "nodes", items, ref.name, path.between, path.moments)
+    return ir.PathValue(path.name, "edges", items, ref.name, path.between, path.moments)
 
 
 def edge_object(context: Context, path: BoundVariable) -> ir.ObjectType:
@@ -102,4 +106,4 @@ def whole_path(context: Context, path: BoundVariable) -> ir.PathValue:
     if path.weight is not None:
         fields.append(("cost", F64))
     kind = ir.ObjectType(tuple(fields), path.nullable)
-    return ir.PathValue(path.name, "path", kind, ends=path.between)
+    return ir.PathValue(path.name, "path", kind, ends=path.between, moments=path.moments)

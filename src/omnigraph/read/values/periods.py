@@ -1,0 +1,325 @@
+"""Which entities hold: at a moment, or at some moment of a window.
+
+An entity holds from `since` to before `until`; null is open, and a Date is its midnight UTC.
+
+    since [2019, null, 2021], until [2021, null, null], as of 2020        ->   [T, T, F]
+    the same, during 2020 to 2022                                         ->   [T, T, T]
+
+Between two neighbouring bounds of a table nothing begins or ends. So the mask of a whole table is kept together with
+the bounds around its moment, and serves every moment between them (``HeldMasks``): queries at `now()` share it until
+a bound passes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from omnigraph.lang.query import ir
+from omnigraph.lang.schema.catalog import Entity
+from omnigraph.read.kernels.arrays import Mask
+from omnigraph.read.values.column import Column, Space, one_array
+from omnigraph.read.values.operands import Given, Operand, OperandRows, Read
+from omnigraph.types import PropType, Scalar
+from omnigraph.types.temporal import MS_PER_DAY as DAY_MS
+from omnigraph.types.temporal import format_datetime
+
+_MASKS_KEPT = 4
+"""How many masks of one table are kept: of now, of the time before, and of some other moments."""
+
+Times = npt.NDArray[np.int64]
+Moment = int | str
+"""The moment nobody names: milliseconds since the epoch, or "ever"."""
+
+
+class TimeWindow(NamedTuple):
+    """One moment, or the moments from ``start`` to before ``end``, in milliseconds; None: no moment at all."""
+
+    start: int | None
+    end: int | None = None
+    is_moment: bool = True
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no moments, so that nothing holds."""
+        if self.start is None or self.is_moment:
+            return self.start is None
+        return self.end is None or self.start >= self.end
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """Which entities of a table hold in a window, and in which moments it is the same.
+
+    ``key`` tells it from the masks of other windows of the table.
+    """
+
+    mask: Mask
+    key: tuple[Any, ...]
+
+    def serves(self, window: TimeWindow, *, is_date: bool) -> bool:
+        """Whether the mask is that of this window, too."""
+        if window.is_moment and self.key[0] == "as of":
+            assert window.start is not None
+            moment = window.start // DAY_MS if is_date else window.start
+            _, low, high = self.key
+            return (low is None or low <= moment) and (high is None or moment < high)
+        return self.key == ("during", window.start, window.end)
+
+
+class HeldMasks:
+    """The masks of one table for the windows that were asked about last."""
+
+    def __init__(self) -> None:
+        self._kept: list[Held] = []
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all masks."""
+        return 256 + sum(one.mask.nbytes for one in list(self._kept))
+
+    def of(
+        self, window: TimeWindow, bounds: Callable[[], tuple[Column, Column]], *, is_date: bool
+    ) -> Held:
+        """Which entities hold; ``bounds`` gives the columns of both bounds."""
+        with self._lock:
+            for one in self._kept:
+                if one.serves(window, is_date=is_date):
+                    self._kept.remove(one)
+                    self._kept.append(one)
+                    return one
+        found = _held(window, *bounds(), is_date=is_date)
+        with self._lock:
+            self._kept = [*self._kept[1 - _MASKS_KEPT :], found]
+        return found
+
+
+@runtime_checkable
+class KeepsMasks(Protocol):
+    """A space that keeps which of its entities hold."""
+
+    def holding(self, since: str, until: str, window: TimeWindow) -> Held:
+        """Which entities of the whole space hold."""
+        ...
+
+
+def window_of(
+    when: ir.When, params: Mapping[str, Any], value: Callable[[ir.Expr], Any]
+) -> TimeWindow | None:
+    """The window of moments that nobody names, or of a text's own; None: ever.
+
+    ``value`` gives the stored value of an expression; never call it for moments that differ from row to row.
+    """
+    if when == ir.AT_THE_MOMENT:
+        moment = params.get(ir.AS_OF_PARAM, params.get(ir.NOW_PARAM))
+        return None if moment == ir.EVER else TimeWindow(moment)
+    start, *end = (_in_ms(value(one), one) for one in ir.moments_of(when))
+    return TimeWindow(start, end[0], is_moment=False) if end else TimeWindow(start)
+
+
+def _given(found: Operand) -> Any:
+    assert isinstance(found, Given), "moments that differ from row to row are looked at row by row"
+    return found.value
+
+
+def _in_ms(value: int | None, expr: ir.Expr) -> int | None:
+    kind = getattr(expr, "type", None)
+    is_date = isinstance(kind, PropType) and kind.scalar is Scalar.DATE
+    return value * DAY_MS if is_date and value is not None else value
+
+
+def entities_hold(
+    condition: ir.Holds, rows: OperandRows, operand: Callable[[ir.Expr], Operand]
+) -> Mask:
+    """In which rows the entity holds."""
+    if not ir.is_per_row(condition.when):
+        window = window_of(condition.when, rows.params, lambda one: _given(operand(one)))
+        if window is None:
+            return np.ones(rows.length, np.bool_)
+        if len(condition.periods) == 1 and not condition.by_type:
+            [period] = condition.periods
+            return _in_window(period, window, rows, operand)
+        start = np.full(rows.length, 0 if window.start is None else window.start, np.int64)
+        end = np.full(rows.length, 0 if window.end is None else window.end, np.int64)
+        valid = np.full(rows.length, not window.is_empty, np.bool_)
+        moments = _Moments(start, None if window.is_moment else end, valid)
+    else:
+        moments = _moments(condition.when, rows.length, operand)
+    if not condition.by_type:
+        [period] = condition.periods
+        since, until = operand(period.since), operand(period.until)
+        assert isinstance(since, Read)
+        assert isinstance(until, Read)
+        return moments.within(_times(since), _times(until))
+    return _each_by_its_type(condition, rows, moments)
+
+
+def _in_window(
+    period: ir.Period, window: TimeWindow, rows: OperandRows, operand: Callable[[ir.Expr], Operand]
+) -> Mask:
+    if window.is_empty:
+        return np.zeros(rows.length, np.bool_)
+    var = period.since.var
+    space = rows.spaces[var]
+    if rows.codes[var] is None and isinstance(space, KeepsMasks):
+        return space.holding(period.since.property, period.until.property, window).mask
+    since, until = operand(period.since), operand(period.until)
+    assert isinstance(since, Read)
+    assert isinstance(until, Read)
+    is_date = period.since.type.scalar is Scalar.DATE
+    return _mask(window, _bound(since), _bound(until), is_date=is_date)
+
+
+def rows_holding(rows: pa.Table, entity: Entity, moment: Moment) -> pa.Table:
+    """Those rows of a table that hold at a moment; its columns are the properties of the type."""
+    if entity.period is None or moment == ir.EVER:
+        return rows
+    assert isinstance(moment, int)
+    since, until = (
+        _bound(Column(entity.properties[name].type, one_array(rows.column(name))))
+        for name in entity.period.names
+    )
+    window = TimeWindow(moment)
+    return rows.filter(pa.array(_mask(window, since, until, is_date=entity.period.is_date)))
+
+
+def moment_text(moment: Moment) -> str:
+    """The moment nobody names as answers show it."""
+    return moment if isinstance(moment, str) else format_datetime(moment)
+
+
+# ------------------------------------------------------------------ one window for all
+
+_Bound = tuple[npt.NDArray[Any], Mask | None]
+"""The days or milliseconds of a bound, 0 where it is open, and where it is not."""
+
+
+def _bound(column: Read | Column) -> _Bound:
+    return column.numbers, column.valid
+
+
+def _held(window: TimeWindow, since: Column, until: Column, *, is_date: bool) -> Held:
+    bounds = _bound(since), _bound(until)
+    mask = _mask(window, *bounds, is_date=is_date)
+    mask.flags.writeable = False
+    if not window.is_moment:
+        return Held(mask, ("during", window.start, window.end))
+    assert window.start is not None
+    moment = window.start // DAY_MS if is_date else window.start
+    lows, highs = zip(*(_around(numbers, valid, moment) for numbers, valid in bounds), strict=True)
+    low = max((one for one in lows if one is not None), default=None)
+    high = min((one for one in highs if one is not None), default=None)
+    return Held(mask, ("as of", low, high))
+
+
+def _around(
+    numbers: npt.NDArray[Any], valid: Mask | None, moment: int
+) -> tuple[int | None, int | None]:
+    """The last bound up to a moment, and the first one after it."""
+    before = numbers <= moment
+    after = ~before
+    if valid is not None:
+        before &= valid
+        after &= valid
+    low = int(numbers.max(where=before, initial=np.iinfo(numbers.dtype).min))
+    high = int(numbers.min(where=after, initial=np.iinfo(numbers.dtype).max))
+    return low if before.any() else None, high if after.any() else None
+
+
+def _mask(window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool) -> Mask:
+    """Which of the periods have a moment of the window, which has one itself."""
+    start, end = window.start, window.end
+    assert start is not None
+    unit = DAY_MS if is_date else 1
+    if window.is_moment:
+        begun = _open_or(since, lambda bound: bound <= start // unit)
+        return begun & _open_or(until, lambda bound: bound > start // unit)
+    assert end is not None
+    held = _open_or(since, lambda bound: bound < -(-end // unit))
+    held &= _open_or(until, lambda bound: bound > start // unit)
+    return held & (_open_or(since, lambda bound: bound < until[0]) | _is_open(until))
+
+
+def _open_or(bound: _Bound, test: Callable[[npt.NDArray[Any]], Any]) -> Mask:
+    numbers, valid = bound
+    held: Mask = test(numbers)
+    return held if valid is None else held | ~valid
+
+
+def _is_open(bound: _Bound) -> Mask:
+    numbers, valid = bound
+    return np.zeros(len(numbers), np.bool_) if valid is None else ~valid
+
+
+# ------------------------------------------------------------------ windows by row
+
+
+class _Moments(NamedTuple):
+    """A moment of each row, or the window from it to before another; ``valid``: those that have moments."""
+
+    start: Times
+    end: Times | None
+    valid: Mask
+
+    def within(self, since: _Bound, until: _Bound) -> Mask:
+        """In which rows the period has one of the moments."""
+        if self.end is None:
+            held = _open_or(since, lambda bound: bound <= self.start)
+        else:
+            end = self.end
+            held = _open_or(since, lambda bound: bound < end) & (self.start < end)
+            held &= _open_or(since, lambda bound: bound < until[0]) | _is_open(until)
+        return held & _open_or(until, lambda bound: bound > self.start) & self.valid
+
+    def of(self, chosen: npt.NDArray[Any]) -> _Moments:
+        """Those of some rows."""
+        end = None if self.end is None else self.end[chosen]
+        return _Moments(self.start[chosen], end, self.valid[chosen])
+
+
+def _moments(when: ir.When, length: int, operand: Callable[[ir.Expr], Operand]) -> _Moments:
+    bounds = [_by_row(operand(one), length) for one in ir.moments_of(when)]
+    valid = np.logical_and.reduce([valid for _, valid in bounds])
+    start, *end = (times for times, _ in bounds)
+    return _Moments(start, end[0] if end else None, valid)
+
+
+def _by_row(found: Operand, length: int) -> tuple[Times, Mask]:
+    if isinstance(found, Given):
+        moment = 0 if found.value is None else found.value
+        moment *= DAY_MS if found.type.scalar is Scalar.DATE else 1
+        return np.full(length, moment, np.int64), np.full(length, found.value is not None, np.bool_)
+    times, valid = _times(found)
+    return times, np.ones(length, np.bool_) if valid is None else valid
+
+
+def _times(found: Read | Column) -> tuple[Times, Mask | None]:
+    """Dates and DateTimes in milliseconds, and where there are some."""
+    column = found.column if isinstance(found, Read) else found
+    unit = DAY_MS if column.type.scalar is Scalar.DATE else 1
+    return found.numbers.astype(np.int64) * unit, found.valid
+
+
+def _each_by_its_type(condition: ir.Holds, rows: OperandRows, moments: _Moments) -> Mask:
+    """Alternatives of an edge, each by the period of its type; those without one always hold."""
+    space: Space = rows.spaces[condition.var]
+    codes = rows.codes_of(condition.var)
+    names = space.type_names(codes).to_numpy(zero_copy_only=False)
+    held = np.ones(rows.length, np.bool_)
+    for period in condition.periods:
+        own = np.flatnonzero(names == period.type_name)
+        if not len(own):
+            continue
+        columns = [
+            Column(one.type, space.values(one.property, codes[own]))
+            for one in (period.since, period.until)
+        ]
+        held[own] = moments.of(own).within(*map(_times, columns))
+    return held
