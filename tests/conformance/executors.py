@@ -31,7 +31,6 @@ NOT_BUILT = {
     "interfaces": "interfaces as variables and as ends of edges are not built yet",
     "metrics": "metrics of vectors are not built yet",
     "samples": "sampled betweenness was decided against, and the case was left (query-extensions.md E49)",
-    "valid_time": "valid time is not built yet",
 }
 
 

@@ -164,7 +164,7 @@ _CHECKS: dict[str, Callable[[Mapping[str, Any], Any, str], None]] = {
 EXPECT_KEYS = {
     *_CHECKS,
     *_MODIFIERS,
-    *("error", "count", "commit", "affected_nodes", "affected_edges", "branch_created"),
+    *("error", "count", "as_of", "commit", "affected_nodes", "affected_edges", "branch_created"),
     *("base_branch", "branches", "id", "version", "tables", "tables_same_as", "from", "name"),
     *("head_commit_id", "outcome", "base_commit_id", "branch_deleted", "branch_delete_error"),
     *("reverted", "dry_run", "conflicts", "stats", "facts", "changes", "cause", "schema"),

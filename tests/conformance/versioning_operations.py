@@ -154,7 +154,7 @@ class Operations:
         options = {**self._keywords(given), **_only(given, "as_of")}
         source, name = self._queries(given)
         found = self.graph.query(source, name, given.get("params"), **options)
-        return {"rows": found.rows, "count": found.row_count}
+        return {"rows": found.rows, "count": found.row_count, "as_of": found.as_of}
 
     def _queries(self, given: Mapping[str, Any]) -> tuple[str, str | None]:
         """The source of a step and the name of its query: its own text, or that of the fixture."""

@@ -270,7 +270,7 @@ def profile_query(
 ) -> Profiled:
     """Run a read and measure each phase."""
     profile = Profile()
-    result = query(access, source, name, params, target, profile, limits, as_of)
+    result = query(access, source, name, params, target, profile, limits, as_of=as_of)
     return Profiled(result, tuple(profile.phases))
 
 
