@@ -293,3 +293,33 @@ def test_an_insert_that_does_not_say_since_when():
         ("F", "since", ("edges",)),
         ("P", "since", ("plain",)),
     ]
+
+
+def test_when_without_a_period_and_conditions_on_the_end_of_what_holds_are_warnings() -> None:
+    schema = (
+        "node P { slug: String @key }\n"
+        "node R { slug: String @key  since: Date?  until: Date?  @valid(since, until) }\n"
+        "edge E: P -> P\n"
+        "edge F: P -> P { since: Date?  until: Date?  @valid(since, until) }"
+    )
+    text = """
+    query vain() { match { $p: P ever  $p e $q as of date("2020-01-01") } return { $p } }
+    query whole() { match { $p: P  not { $p e $q } } ever return { $p } }
+    query meant() { match { $p: P  $p f $q ever  not { $r: R ever  $r.slug = $p.slug } } return { $p } }
+    query ended() { match { $r: R  $r.until is not null } return { $r } }
+    query edges() { match { $p $e:f $q  $e.until > date("2020-01-01") } return { $p } }
+    query told() { match { $r: R ever  $r.until is not null } return { $r } }
+    query inside() { match { $p f[until is null] $q } return { $p } }
+    """
+    report = lint(compile_schema(schema).catalog, text)
+    assert not report.errors, [str(one.failure) for one in report.results]
+    vain = [one for one in report.findings if one.code == "L206"]
+    assert [one.queries for one in vain] == [("vain",), ("vain",), ("whole",)]
+    assert any("$p e $q" in one.message for one in vain)
+    ends = [one for one in report.findings if one.code == "L207"]
+    assert [(one.type_name, one.property, one.queries) for one in ends] == [
+        ("F", "until", ("edges",)),
+        ("F", "until", ("inside",)),
+        ("R", "until", ("ended",)),
+    ]
+    assert all("ever" in one.message for one in ends)

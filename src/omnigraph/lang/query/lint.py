@@ -132,7 +132,12 @@ def lint(
         return LintReport(where, query_path, findings=(finding,), failure=error)
     source = Source(text, query_path)
     checked = [_check_one(query, file, catalog, source) for query in file.queries]
-    findings = plan_findings(catalog, [plan for _, plan in checked if plan is not None])
+    valid = [
+        (query, plan)
+        for query, (_, plan) in zip(file.queries, checked, strict=True)
+        if plan is not None
+    ]
+    findings = plan_findings(catalog, [plan for _, plan in valid], [query for query, _ in valid])
     results = tuple(result for result, _ in checked)
     return LintReport(where, query_path, results, tuple(findings))
 

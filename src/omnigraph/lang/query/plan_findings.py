@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, get_args
 from typing import Literal as OneOf
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.null_tests import can_hold_for_nothing
+from omnigraph.lang.query.period_findings import (
+    END_OF_WHAT_HOLDS,
+    WHEN_IN_VAIN,
+    ends_looked_at,
+    whens_in_vain,
+)
+from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import Catalog
 
 Severity = OneOf["error", "warning", "info"]
@@ -50,13 +57,18 @@ class Finding:
         return facts
 
 
-def plan_findings(catalog: Catalog, plans: list[ir.Plan]) -> list[Finding]:
-    """All findings in the valid plans of a source, by severity, type, property and message."""
+def plan_findings(
+    catalog: Catalog, plans: list[ir.Plan], queries: Iterable[ast.Query] = ()
+) -> list[Finding]:
+    """All findings in the valid plans of a source, and in their texts, by severity, type, property and message."""
     found = [*_never_updated(catalog, plans), *_cleared(catalog, plans)]
     found += _hold_since_ever(catalog, plans)
     for plan in plans:
         found += _searches_without_start(plan)
         found += _optional_in_vain(plan)
+        found += _ends_looked_at(plan)
+    for query in queries:
+        found += _whens_in_vain(catalog, query)
     return sorted(found, key=_rank)
 
 
@@ -181,8 +193,9 @@ def _searches_without_start(plan: ir.Plan) -> Iterator[Finding]:
 def _narrowed(steps: tuple[ir.Step, ...]) -> Iterator[str]:
     """The variables that something keeps from being all nodes of their type."""
     for step in steps:
-        if isinstance(step, ir.NodeScan) and step.filters:
-            yield step.var
+        if isinstance(step, ir.NodeScan):
+            if any(not isinstance(one, ir.Holds) for one in step.filters):
+                yield step.var
         elif isinstance(step, ir.Filter):
             yield from ir.mentioned(step.predicate)
         elif isinstance(step, ir.SemiJoin | ir.AntiJoin):
@@ -212,6 +225,34 @@ def _optional_in_vain(plan: ir.Plan) -> Iterator[Finding]:
                         "block, which is a plain join then; move the condition into the block",
                         queries=(_name(plan),),
                     )
+
+
+def _whens_in_vain(catalog: Catalog, query: ast.Query) -> Iterator[Finding]:
+    """L206: `as of`, `during` or `ever` where no type has a period."""
+    name = "(anonymous)" if query.name is None else query.name
+    for where in whens_in_vain(catalog, query):
+        yield Finding(
+            "warning",
+            WHEN_IN_VAIN,
+            f"query {name} says when {where} must hold, and no type there has a period: it always holds",
+            queries=(name,),
+        )
+
+
+def _ends_looked_at(plan: ir.Plan) -> Iterator[Finding]:
+    """L207: a condition on the end of what is seen only while it holds."""
+    for steps in _blocks(plan.steps):
+        for period in dict.fromkeys(ends_looked_at(steps)):
+            end = period.until.property
+            yield Finding(
+                "warning",
+                END_OF_WHAT_HOLDS,
+                f"query {_name(plan)} has a condition on {period.type_name}.{end}, and sees only what holds, "
+                "so what has ended is not there; say `ever` to see all that is stored",
+                period.type_name,
+                end,
+                (_name(plan),),
+            )
 
 
 def _blocks(steps: tuple[ir.Step, ...]) -> Iterator[tuple[ir.Step, ...]]:
