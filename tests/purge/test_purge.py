@@ -73,6 +73,20 @@ def test_no_byte_of_a_purged_entity_is_left(graph, tmp_path, monkeypatch):
         assert people_in(again) == others
 
 
+def test_what_is_kept_in_the_cache_goes_with_an_interrupted_purge(graph, tmp_path, monkeypatch):
+    cache = tmp_path / "cache"
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(cache))
+    monkeypatch.setenv("OMNIGRAPH_DISK_CACHE_MB", "100")
+    with failpoints.arm("purge.before_finish", Died()), pytest.raises(Died):
+        graph.purge({"Person": [slug(7)]})
+    kept = cache / "text" / "old" / "index"
+    kept.parent.mkdir(parents=True)
+    kept.write_bytes(slug(7).encode())
+    with og.open(graph.uri) as again:
+        assert again.status().purges_owed == ()
+    assert hits([Path(graph.uri), cache], secrets(7)) == set()
+
+
 def test_indexes_find_what_is_left_and_row_ids_and_stamps_stay(graph):
     def stamps():
         pin = graph.snapshot().tables["node:Person"]

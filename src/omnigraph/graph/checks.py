@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from omnigraph.errors import BranchNotFound
-from omnigraph.graph.state import Mode
+from omnigraph.graph.state import GraphState, Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.identity import is_settled
@@ -86,12 +86,17 @@ def _manifest_tables(workspace: Workspace) -> list[Table]:
     return tables
 
 
-def finish_drops(workspace: Workspace) -> None:
-    """Remove what a hard drop or a purge that was interrupted has left on disk."""
-    if workspace.manifest.purges_owed():
+def finish_drops(state: GraphState) -> None:
+    """Remove what a hard drop or a purge that was interrupted has left on disk, and in the caches of this user."""
+    owed = state.workspace.manifest.purges_owed()
+    if owed:
+        from omnigraph.graph.facets.purging import forget_tables
         from omnigraph.write.purges import try_purges
 
-        try_purges(workspace)
+        try_purges(state.workspace)
+        purged = [purge.location for purge in owed if purge.is_of_entities]
+        if purged:
+            forget_tables(state, purged)
 
 
 def verify_mirrors(workspace: Workspace, row: SchemaRow) -> None:

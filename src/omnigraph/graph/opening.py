@@ -195,7 +195,7 @@ def open(
         from omnigraph.commit.heal import sweep
 
         sweep(state.workspace)
-        finish_drops(state.workspace)
+        finish_drops(state)
         verify_mirrors(state.workspace, state.schemas.of(MAIN).row)
     logger.info("opened %s (%s)", state.workspace.root.canonical, mode)
     return graph
