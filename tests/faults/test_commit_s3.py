@@ -53,6 +53,7 @@ def hasty(graph: Graph) -> Workspace:
     )
 
 
+@pytest.mark.sampled(4, every=("place",))  # all of them are tried on disk
 @pytest.mark.parametrize(("place", "death"), DEATHS, ids=str)
 def test_a_writer_that_fails_is_settled_by_the_next_open(graph, place, death):
     case = matrix.Case(graph, place, death)

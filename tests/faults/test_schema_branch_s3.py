@@ -33,7 +33,7 @@ def check_tidy(graph: og.Graph, branch: str) -> None:
     assert graph.entity("node", "Person", "next", branch=branch) is not None
 
 
-@pytest.mark.sampled(2, every=())
+@pytest.mark.sampled(1, every=())
 @pytest.mark.parametrize("moment", DEATHS)
 @pytest.mark.parametrize("operation", OPERATIONS)
 def test_an_apply_and_a_merge_that_die_are_whole(s3, operation, moment):

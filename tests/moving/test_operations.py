@@ -77,7 +77,7 @@ def test_on_a_disk(made_for, tmp_path, name, way):
     assert found == expected
 
 
-@pytest.mark.sampled(2, every=())
+@pytest.mark.sampled(1, every=())
 @pytest.mark.parametrize("name", NAMES)
 def test_in_a_bucket(made_for, s3, name):
     operation = OPERATIONS[name]

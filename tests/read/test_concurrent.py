@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import omnigraph
+from tests.sampling import runs_all
 
 SCHEMA = """
     node Person { name: String @key  age: I32?  bio: String? @index }
@@ -31,6 +32,9 @@ JOIN = """query join($from: String, $to: String, $since: I32) {
     insert Knows { from: $from, to: $to, since: $since }
 }"""
 LEAVE = "query leave($name: String) { delete Person where name = $name }"
+
+
+READERS, COMMITS = (8, 25) if runs_all() else (4, 15)
 
 
 def write_some(graph: omnigraph.Graph, rng: random.Random, commits: int) -> None:
@@ -71,11 +75,11 @@ def test_answers_are_those_of_their_snapshots(tmp_path, monkeypatch, mode):
 
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
         write_some(graph, random.Random(1), 15)
-        readers = [threading.Thread(target=read, args=(graph, seed)) for seed in range(8)]
+        readers = [threading.Thread(target=read, args=(graph, seed)) for seed in range(READERS)]
         for reader in readers:
             reader.start()
         try:
-            write_some(graph, random.Random(2), 25)
+            write_some(graph, random.Random(2), COMMITS)
         finally:
             done.set()
             for reader in readers:

@@ -105,6 +105,7 @@ class TestEveryFile:
         with indexed.open() as graph:
             assert everything(graph) == plain
 
+    @pytest.mark.sampled(1, every=())
     @pytest.mark.parametrize("damage", [remove, truncate, break_footer])
     def test_each_file_alone(self, indexed, plain, damage):
         """Reads of every file; each answer is that of a graph without an index."""
