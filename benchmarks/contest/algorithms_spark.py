@@ -100,8 +100,9 @@ def figures(graph: og.Graph, edges: int) -> Iterator[tuple[str, float, float]]:
     plain, run = Plain(session, graph.uri), graph.algorithms
     with settings(session, edges):
         run.degree("Link", engine="spark")  # starts Python workers and compiles
-        options = {"tolerance": 0, "max_iterations": ROUNDS, "engine": "spark"}
-        ours = timed(lambda: run.pagerank("Link", **options))
+        ours = timed(
+            lambda: run.pagerank("Link", tolerance=0, max_iterations=ROUNDS, engine="spark")
+        )
         yield f"pagerank on Spark, {ROUNDS} rounds", ours, timed(plain.pagerank)
         rounds: list[int] = []
         ours = timed(
