@@ -253,6 +253,8 @@ class TestAfterwards:
     def test_the_audit_proves_an_entity_to_the_holder_of_the_salt_alone(self, graph):
         report = graph.purge({"Person": [slug(7)]}, reason="asked", actor="dpo")
         (commit_id,) = report.commits
+        listed = graph.commits.list(filter="operation=purge")
+        assert [one.graph_commit_id for one in listed] == [commit_id]
         audit = graph.commits.show(commit_id).facts["purge"]
         assert (audit["actor_id"], audit["reason"]) == ("dpo", "asked")
         assert audit["purged"] == dict(report.purged)

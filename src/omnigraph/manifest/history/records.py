@@ -192,6 +192,7 @@ OPERATIONS: Final = (
     "optimize",
     "repair",
     "recovery",
+    "purge",
     "relocate",
 )
 """What a commit may have come from."""
