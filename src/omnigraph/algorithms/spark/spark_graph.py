@@ -1,8 +1,8 @@
 """The graph that an algorithm runs on, as frames of Spark: nodes with numbers, and edges between numbers.
 
 Numbers are in the order of the ids, with gaps, so the least number of some nodes is that of the least id, and joins
-compare integers. Every frame that an algorithm goes along has its edges in partitions by their source, where the
-state of the nodes lies by node: a round moves only what is sent to the targets. Sources with very many edges are kept
+compare integers. Every frame that an algorithm goes along keeps its edges in partitions by their source, so a round
+moves no edges: only the state of the nodes, and what is sent to the targets. Sources with very many edges are kept
 apart (``hubs``), and their edges spread evenly, so that no task has all of them.
 
     state (node, value)  --along-->  (node, value) for each edge, at its target  --groupBy-->  a new state
