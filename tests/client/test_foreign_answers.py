@@ -274,6 +274,7 @@ def test_rows_that_are_missing_are_missed():
         "kind": "metadata",
         "query_name": "q",
         "target": {"branch": "main", "snapshot": None},
+        "as_of": None,
         "row_count": 2,
         "columns": ["n"],
         "schema": [],

@@ -180,7 +180,7 @@ def test_captions_and_properties(tmp_path):
             "properties": {"note": long[:1024], "since": None},
         }
         assert "properties" not in page["edges"][0]
-        assert list(page) == ["center", "nodes", "edges", "counts", "graph_commit_id"]
+        assert list(page) == ["center", "nodes", "edges", "counts", "graph_commit_id", "as_of"]
 
 
 def test_a_long_caption_is_cut(tmp_path):
@@ -360,7 +360,7 @@ def test_the_edges_of_a_subgraph_have_both_ends_in_it(graph, seed):
     assert document["missing"] == [{"type": "Person", "id": "nobody"}]
     assert [(e["type"], e["id"], *ends_of(e)) for e in document["edges"]] == among(names)
     assert (document["truncated"], "total_nodes" in document) == (False, False)
-    assert list(document) == ["nodes", "missing", "edges", "truncated", "graph_commit_id"]
+    assert list(document) == ["nodes", "missing", "edges", "truncated", "graph_commit_id", "as_of"]
 
 
 def test_edges_are_cut_at_the_limit(graph):

@@ -44,6 +44,7 @@ def test_the_whole_document_in_its_order(graph):
     assert list(document.items()) == [
         ("query_name", "friends"),
         ("target", {"branch": "main", "snapshot": None}),
+        ("as_of", None),
         ("row_count", 1),
         ("columns", ["p", "friend", "since", "q.born", "n"]),
         (

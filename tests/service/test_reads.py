@@ -294,6 +294,7 @@ def test_an_explanation_and_its_profile(graph):
         "order_unknown",
         "summed_away",
         "path",
+        "as_of",
     ]
     profiled = query.explain(graph, query.ExplainRequest(query=text, profile=True, branch="side"))
     assert list(profiled) == [*plain, "profile", "row_count"]
@@ -371,7 +372,7 @@ def test_the_neighbors_of_a_node(graph):
         type="Person", id="ann", edges=("knows",), properties={"Person": ["age"]}, branch=" side "
     )
     document = states.neighbors(graph, request)
-    assert list(document) == ["center", "nodes", "edges", "counts", "graph_commit_id"]
+    assert list(document) == ["center", "nodes", "edges", "counts", "graph_commit_id", "as_of"]
     ann = {"type": "Person", "id": "ann", "caption": "ann", "properties": {"age": 31}}
     assert document["center"] == ann
     assert document["edges"] == [
@@ -388,7 +389,7 @@ def test_the_neighbors_of_a_node(graph):
 def test_nodes_and_the_edges_among_them(graph):
     named = states.SubgraphRequest(nodes=(("Person", "ann"), ("Person", "bob"), ("Person", "no")))
     document = states.subgraph(graph, named)
-    assert list(document) == ["nodes", "missing", "edges", "truncated", "graph_commit_id"]
+    assert list(document) == ["nodes", "missing", "edges", "truncated", "graph_commit_id", "as_of"]
     assert document["missing"] == [{"type": "Person", "id": "no"}]
     text = "query q($n: String) { match { $a: Person { name: $n } $a knows $b } return { $b.age } }"
     found = states.subgraph(
