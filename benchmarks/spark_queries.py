@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+from pyspark import SparkContext
 
 import omnigraph as og
 from omnigraph.runner.session import spark_session, stop_session
@@ -53,7 +54,8 @@ def two_hops(session: Any, uri: str) -> Any:
     pairs = read(session, uri, "Knows", "from,to").distinct()
     onward = pairs.groupBy("from").agg(F.count("*").alias("n"))
     onward = onward.withColumnRenamed("from", "mid")
-    first = pairs.join(onward, pairs.to == onward.mid).groupBy("from").agg(F.sum("n").alias("n"))
+    first = pairs.join(onward, F.col("to") == F.col("mid"))
+    first = first.groupBy("from").agg(F.sum("n").alias("n"))
     people = read(session, uri, "Person", "id,city")
     joined = people.join(first, people.id == first["from"])
     return joined.groupBy("city").agg(F.sum("n").alias("n")).orderBy(F.desc("n"), "city")
@@ -74,7 +76,7 @@ def nobody_knows(session: Any, uri: str) -> Any:
 
     known = read(session, uri, "Knows", "to", "since > 15").select("to")
     people = read(session, uri, "Person", "id,city")
-    left = people.join(known, people.id == known.to, "left_anti")
+    left = people.join(known, F.col("id") == F.col("to"), "left_anti")
     return left.groupBy("city").agg(F.count("*").alias("n")).orderBy("city")
 
 
@@ -144,12 +146,7 @@ class Shuffled:
         return sum(stages.apply(at).shuffleWriteBytes() for at in range(stages.size()))
 
     def _no_quantiles(self) -> Any:
-        gateway = self._jvm._gateway_client  # noqa: SLF001, F841
-        from pyspark import SparkContext
-
-        context = SparkContext._active_spark_context  # noqa: SLF001
-        assert context is not None
-        assert context._gateway is not None  # noqa: SLF001
+        context: Any = SparkContext._active_spark_context  # noqa: SLF001
         return context._gateway.new_array(self._jvm.double, 0)  # noqa: SLF001
 
 
