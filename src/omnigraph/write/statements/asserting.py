@@ -195,9 +195,7 @@ class Asserting:
         # An entity may be a rival by several groups.
         _, first = np.unique(np.stack([rows, codes]), axis=1, return_index=True)
         _, place = np.unique(codes, return_index=True)
-        return _Rivals(
-            found.drop_columns(["#row"]).take(pa.array(place)), rows[first], codes[first]
-        )
+        return _Rivals(found.drop(["#row"]).take(pa.array(place)), rows[first], codes[first])
 
     def _lead(self, group: Sequence[str]) -> str:
         """The column of a group to look rivals up by: a text, if there is one."""
