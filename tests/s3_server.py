@@ -11,7 +11,7 @@ import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from moto.core import DEFAULT_ACCOUNT_ID
+from moto.core.models import DEFAULT_ACCOUNT_ID
 from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
 from moto.s3.models import FakeKey, s3_backends
 from werkzeug.serving import make_server

@@ -87,7 +87,7 @@ class Period:
     @property
     def is_date(self) -> bool:
         """Whether both ends are Dates, not DateTimes."""
-        return self.kind is Scalar.DATE
+        return self.kind.counts_days
 
     @property
     def names(self) -> tuple[str, str]:

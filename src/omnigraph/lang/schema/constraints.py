@@ -21,9 +21,8 @@ from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.spans import Span
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 
-_PERIOD_KINDS = frozenset({Scalar.DATE, Scalar.DATETIME})
 _MIN_EXACT, _MAX_EXACT = -(2**63), 2**64 - 1
 
 
@@ -153,7 +152,7 @@ class ConstrainedType:
         for member in (since, until):
             type_ = self._member("@valid", member, endpoints=False)
             assert type_ is not None
-            if type_.is_list or type_.scalar not in _PERIOD_KINDS:
+            if not type_.is_temporal:
                 self._refuse("@valid", member, f"{_kind_of(type_)}, neither Date nor DateTime")
             types.append(type_)
         if until.text in key:

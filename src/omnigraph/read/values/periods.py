@@ -26,7 +26,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.read.kernels.arrays import Mask
 from omnigraph.read.values.column import Column, Space, one_array
 from omnigraph.read.values.operands import Given, Operand, OperandRows, Read
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType
 from omnigraph.types.temporal import MS_PER_DAY as DAY_MS
 from omnigraph.types.temporal import format_datetime
 
@@ -131,7 +131,7 @@ def _given(found: Operand) -> Any:
 
 def _in_ms(value: int | None, expr: ir.Expr) -> int | None:
     kind = getattr(expr, "type", None)
-    is_date = isinstance(kind, PropType) and kind.scalar is Scalar.DATE
+    is_date = isinstance(kind, PropType) and kind.scalar.counts_days
     return value * DAY_MS if is_date and value is not None else value
 
 
@@ -173,7 +173,7 @@ def _in_window(
     since, until = operand(period.since), operand(period.until)
     assert isinstance(since, Read)
     assert isinstance(until, Read)
-    is_date = period.since.type.scalar is Scalar.DATE
+    is_date = period.since.type.scalar.counts_days
     return _mask(window, _bound(since), _bound(until), is_date=is_date)
 
 
@@ -294,7 +294,7 @@ def _moments(when: ir.When, length: int, operand: Callable[[ir.Expr], Operand]) 
 def _by_row(found: Operand, length: int) -> tuple[Times, Mask]:
     if isinstance(found, Given):
         moment = 0 if found.value is None else found.value
-        moment *= DAY_MS if found.type.scalar is Scalar.DATE else 1
+        moment *= DAY_MS if found.type.scalar.counts_days else 1
         return np.full(length, moment, np.int64), np.full(length, found.value is not None, np.bool_)
     times, valid = _times(found)
     return times, np.ones(length, np.bool_) if valid is None else valid
@@ -303,7 +303,7 @@ def _by_row(found: Operand, length: int) -> tuple[Times, Mask]:
 def _times(found: Read | Column) -> tuple[Times, Mask | None]:
     """Dates and DateTimes in milliseconds, and where there are some."""
     column = found.column if isinstance(found, Read) else found
-    unit = DAY_MS if column.type.scalar is Scalar.DATE else 1
+    unit = DAY_MS if column.type.scalar.counts_days else 1
     return found.numbers.astype(np.int64) * unit, found.valid
 
 

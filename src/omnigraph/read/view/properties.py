@@ -17,7 +17,7 @@ from omnigraph.read.values.periods import Held, HeldMasks, TimeWindow
 from omnigraph.read.view.byte_cache import ByteCache
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
 from omnigraph.storage.tables.transactions import content_fingerprint
-from omnigraph.types import TEXT, PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
 ID = "id"
 # About what a fingerprint takes in the cache, with its key.
@@ -83,7 +83,7 @@ class Properties:
         """Which entities hold in a window of moments, by the properties that bound their periods."""
         key = ("holding", self._key, *map(self.pinned.column_key, (since, until)))
         masks = self._cache.get(key, HeldMasks, lambda made: made.nbytes)
-        is_date = self._type(since).scalar is Scalar.DATE
+        is_date = self._type(since).scalar.counts_days
         return masks.of(window, lambda: (self.column(since), self.column(until)), is_date=is_date)
 
     def values(self, name: str, codes: Codes) -> pa.Array:

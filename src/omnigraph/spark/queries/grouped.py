@@ -24,7 +24,7 @@ from omnigraph.spark.queries.needs import read_by
 from omnigraph.spark.queries.output import Output, ascending, entity_id, place_of, with_columns
 from omnigraph.spark.queries.rows import Job, N, Rows, filtered
 from omnigraph.spark.queries.values.fields import Field, Tree, plain
-from omnigraph.types import TEXT, PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,7 +33,6 @@ AGGREGATES = "#aggregates"
 ARGUMENTS = "#arguments"
 KEYS = "#keys"
 
-_SHORT = {Scalar.I32, Scalar.U32}
 _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
@@ -177,7 +176,9 @@ class _Grouping:
 
     def _is_wide(self, one: ir.Aggregate) -> bool:
         kind = getattr(one.arg, "type", None)
-        return not isinstance(kind, PropType) or kind.scalar not in _SHORT
+        return (
+            not isinstance(kind, PropType) or not kind.is_integer or kind.scalar.exceeds_javascript
+        )
 
     def _may_overflow(self, one: ir.Aggregate) -> bool:
         is_whole = isinstance(one.type, PropType) and one.type.is_integer

@@ -88,6 +88,6 @@ def _condition(holds: ir.Holds, params: Mapping[str, Any]) -> ir.Condition:
 def _instant(expr: ir.Expr) -> ir.Expr:
     """A Date as its midnight."""
     kind = getattr(expr, "type", None)
-    if isinstance(kind, PropType) and kind.scalar is Scalar.DATE:
+    if isinstance(kind, PropType) and kind.scalar.counts_days:
         return ir.Apply("datetime", (expr,), _INSTANT.as_nullable())
     return expr

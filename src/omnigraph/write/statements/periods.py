@@ -47,7 +47,7 @@ def moments_of(expr: ir.Expr, rows: OperandRows) -> Moments:
 
 
 def _unit(kind: Scalar) -> int:
-    return MS_PER_DAY if kind is Scalar.DATE else 1
+    return MS_PER_DAY if kind.counts_days else 1
 
 
 @dataclass(frozen=True, slots=True)

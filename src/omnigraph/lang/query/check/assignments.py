@@ -20,7 +20,7 @@ from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.spans import Span
 from omnigraph.spelling import did_you_mean
-from omnigraph.types import TEXT, PropType, Scalar
+from omnigraph.types import TEXT, PropType
 
 ENDPOINTS = ("from", "to")
 _MOMENT = 'write `now()`, `date("2024-01-31")`, `datetime(…)`, or name a parameter of these types'
@@ -98,7 +98,7 @@ class OverTarget(Patterns):
         if self.is_node(expr):
             self.context.fail("T38", f"the node {shown(expr)} is no moment", expr.span, _MOMENT)
         value, kind = self._value_for(expr)
-        if kind.is_list or kind.scalar not in (Scalar.DATE, Scalar.DATETIME):
+        if not kind.is_temporal:
             self.context.fail(
                 "T38",
                 f"{shown(expr)} is {kind.display}, and a moment is a Date or a DateTime",

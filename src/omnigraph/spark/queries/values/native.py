@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
 from omnigraph.spark.queries.values.fields import Field
-from omnigraph.types import PropType, Scalar, is_unicode
+from omnigraph.types import PropType, is_unicode
 
 if TYPE_CHECKING:
     from pyspark.sql import Column
@@ -143,7 +143,7 @@ def _kind(operand: ir.Expr) -> str | None:
         return "float" if isinstance(operand, ir.PropertyOf) else None
     if kind.is_temporal:
         return scalar.name if isinstance(operand, ir.PropertyOf) else None
-    return "bool" if scalar is Scalar.BOOL else "integer"
+    return "bool" if scalar.is_boolean else "integer"
 
 
 def _is_list(operand: ir.Expr) -> bool:

@@ -20,7 +20,6 @@ from omnigraph.lang.query.check.terms.expressions import shown
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.spans import Span
-from omnigraph.types import Scalar
 
 
 def when_of(context: Context, scope: Scope, written: ast.When | None) -> ir.When | None:
@@ -43,7 +42,7 @@ class _Moments(Conditions):
     def moment(self, expr: ast.Expr) -> ir.Expr:
         """A moment (T38)."""
         value, kind = self.value(expr)
-        if kind.is_list or kind.scalar not in (Scalar.DATE, Scalar.DATETIME):
+        if not kind.is_temporal:
             self.context.fail(
                 "T38",
                 f"{shown(expr)} is {kind.display}; a moment is a Date or a DateTime",
