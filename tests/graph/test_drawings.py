@@ -510,8 +510,9 @@ CALLS = {
 }
 # What each asks of the store once the tables are open: (opens, probes, reads).
 GOLDEN = dict.fromkeys(CALLS, (0, 1, 1))
-# Of each of the three changes, the manifest and the table before it; and the manifest of the newest state.
-GOLDEN |= dict.fromkeys(("history", "blame"), (7, 5, 5))
+# Of each of the three changes, the manifest and the table before it; the manifest of the newest state; and whether
+# something was purged.
+GOLDEN |= dict.fromkeys(("history", "blame"), (7, 6, 6))
 
 
 @pytest.mark.parametrize("name", CALLS)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from omnigraph.mcp.tools import BUILT_IN_NAMES, built_in
+from omnigraph.mcp.tools import built_in
 from omnigraph.policy import Action, Decision, Question
 from omnigraph.policy.bundle import SCOPE_KEYS, Bundle, Rule
 from omnigraph.policy.cedar import CedarChecker
@@ -76,7 +76,7 @@ OF_THE_GRAPH = {"schema", "status", "lint", "branches_list"}
         ([rule(Action.INVOKE_QUERY), rule(Action.READ, scope="unprotected")], READING - OF_THE_GRAPH | {"everybody"}),
         ([rule(Action.BRANCH_CREATE, Action.BRANCH_MERGE)], set()),
         ([rule(Action.BRANCH_DELETE)], {"branches_delete"}),
-        ([rule(*EVERYTHING)], BUILT_IN_NAMES | STORED.keys()),
+        ([rule(*EVERYTHING)], built_in().keys() | STORED.keys()),
     ],
 )  # fmt: skip
 def test_the_list_has_the_tools_that_an_actor_may_ever_call(world, rules, there):

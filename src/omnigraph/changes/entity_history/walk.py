@@ -18,6 +18,7 @@ from omnigraph.changes.table_side import state_of
 from omnigraph.errors import BranchNotFound, HistoryReclaimed
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.history.purge_audits import knows_purges
 from omnigraph.manifest.history.records import MayRead
 from omnigraph.manifest.history.resolve import resolve_commit
 from omnigraph.manifest.history.version_marks import Published
@@ -76,6 +77,7 @@ class Walk:
         self.is_complete = True
         self._may_read = may_read
         self._stops: dict[object, Stop | None] = {}
+        self._purged: bool | None = None
 
     def start(self, branch: BranchState, snapshot: Snapshot) -> Place:
         """Return the place of a state of the graph; raises ``HistoryReclaimed`` if it is gone."""
@@ -228,8 +230,12 @@ class Walk:
         return Place(self._home(snapshot, place.branch), snapshot, seen, place.merge)
 
     def _is_readable(self, place: Place, commit: GraphCommit) -> bool:
-        """Whether the state that a commit made is still there."""
+        """Whether the state that a commit made is still there, which is a question only after a purge."""
         if commit.graph_commit_id == place.snapshot.graph_commit_id:
+            return True
+        if self._purged is None:
+            self._purged = knows_purges(self.manifest, place.branch)
+        if not self._purged:
             return True
         try:
             self.states.at(resolve_commit(self.manifest, commit)[1])

@@ -27,6 +27,12 @@ def find_audit(state: BranchState, operation_id: str) -> dict[str, Any] | None:
     return audit
 
 
+def knows_purges(manifest: Manifest, branch: BranchState) -> bool:
+    """Return whether something was ever purged on a branch, or from the whole graph."""
+    states = {state.name: state for state in (manifest.state(MAIN), branch)}
+    return any(read_metadata(state.table, "object_type", PURGE) for state in states.values())
+
+
 def with_audit(manifest: Manifest, commit: GraphCommit) -> GraphCommit:
     """Return the commit of a purge with its audit among the facts; any other one as it is."""
     named = commit.facts.get(FACT)
