@@ -121,6 +121,7 @@ def test_json_is_the_whole_answer(ask, omnigraph, people):
         ],
         "rows": [{"p.name": "ada", "p.age": 36}],
         "graph_commit_id": head,
+        "as_of": None,
     }
     assert ask("-e", INLINE, "--format", "json").json == ask("-e", INLINE, "--json").json
 
@@ -299,7 +300,7 @@ def test_explain_shows_the_plan_and_runs_nothing(omnigraph, people):
 def test_a_profile_runs_the_query_and_drops_its_rows(omnigraph, people):
     argv = ("explain", "everyone", "--query", "reads.gq", "--profile", "--store", people)
     document = omnigraph(*argv, "--json").json
-    assert list(document)[-3:] == ["path", "profile", "row_count"]
+    assert list(document)[-4:] == ["path", "as_of", "profile", "row_count"]
     assert document["row_count"] == 3
     assert [phase["name"] for phase in document["profile"]] == ["snapshot", "plan", "run"]
     assert "rows" not in document

@@ -45,7 +45,12 @@ class Case:
             STEP, direction=direction, min_hops=least, max_hops=min(most, 99), inverse=inverse
         )
         self.reached = [
-            sorted({int(node.id) for node, _ in searched(graph, step, str(v), lambda _: True)})
+            sorted(
+                {
+                    int(node.id)
+                    for node, _ in searched(graph, step, str(v), lambda _: True, lambda _: True)
+                }
+            )
             for v in range(size)
         ]
 

@@ -255,7 +255,7 @@ def pending_and_strays(workspace: Workspace) -> tuple[list[str], list[str]]:
     names = _names(workspace)
     return (
         [name for name in names if layout.is_sidecar(name)],
-        [name for name in names if not layout.is_sidecar(name)],
+        [name for name in names if not layout.is_sidecar(name) and name != layout.PURGING],
     )
 
 

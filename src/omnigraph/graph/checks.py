@@ -16,6 +16,7 @@ from omnigraph.manifest.publisher import current_state
 from omnigraph.manifest.rows import SchemaRow
 from omnigraph.manifest.schema_row import mirrors_agree, settle_mirrors
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage import layout
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import probe_compare_and_set, probe_put_if_absent
 from omnigraph.storage.tables.table import Table
@@ -88,11 +89,12 @@ def _manifest_tables(workspace: Workspace) -> list[Table]:
 
 def finish_drops(state: GraphState) -> None:
     """Remove what a hard drop or a purge that was interrupted has left on disk, and in the caches of this user."""
-    owed = state.workspace.manifest.purges_owed()
-    if owed:
+    workspace = state.workspace
+    if workspace.store.exists(layout.PURGING) or workspace.manifest.purges_owed(()):
         from omnigraph.graph.facets.purging import forget_tables
         from omnigraph.write.purges import try_purges
 
+        owed = workspace.manifest.purges_owed()
         try_purges(state.workspace)
         purged = [purge.location for purge in owed if purge.is_of_entities]
         if purged:

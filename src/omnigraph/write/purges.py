@@ -18,6 +18,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.publisher import settle_purges
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.storage import layout
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.read_leases import LeasedTable, ReadLease, live_leases
 from omnigraph.storage.locks.waiting import Purpose
@@ -55,8 +56,24 @@ def try_purges(workspace: Workspace) -> None:
 
 
 def purges_owed(workspace: Workspace) -> tuple[Purge, ...]:
-    """Return what hard drops and purges of entities still have to remove."""
-    return workspace.manifest.purges_owed()
+    """Return what hard drops and purges of entities still have to remove.
+
+    Branches other than `main` owe something only while a purge of entities is under way, or after it was
+    interrupted; they are not looked at otherwise.
+    """
+    under_way = workspace.store.exists(layout.PURGING)
+    return workspace.manifest.purges_owed(None if under_way else ())
+
+
+def note_purging(workspace: Workspace) -> None:
+    """Say that branches may owe something from now on."""
+    workspace.store.write_text(layout.PURGING, "{}")
+
+
+def note_purged(workspace: Workspace) -> None:
+    """Say that no branch owes anything, if that is so."""
+    if workspace.store.exists(layout.PURGING) and not workspace.manifest.purges_owed():
+        workspace.store.delete(layout.PURGING)
 
 
 def purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
@@ -74,6 +91,7 @@ def purge_all(workspace: Workspace, held: HeldLocks) -> tuple[str, ...]:
         BEFORE_RECORD.hit()
         held.check()
         settle_purges(workspace.manifest, done)
+        note_purged(workspace)
     except OmniGraphError as error:
         warnings += [_warn(purge, error) for purge in done]
     return tuple(warnings)

@@ -17,6 +17,7 @@ from omnigraph.manifest.history.tags import Tag, drop_tag, find_tag, publish_tag
 from omnigraph.manifest.rows import Purge
 from omnigraph.manifest.snapshot import Snapshot, Target
 from omnigraph.manifest.workspace import Workspace
+from omnigraph.write.purges import purges_owed
 
 
 def create_tag(workspace: Workspace, name: str, target: Target, actor_id: str | None) -> Tag:
@@ -64,7 +65,7 @@ def _readable(workspace: Workspace, target: Target) -> Snapshot:
     pinned = {table.identity for table in state.head.tables.values()}
     read_commit(workspace, snapshot.commit, pinned)
     head = workspace.manifest.state(MAIN).head
-    _refuse_purged(snapshot, workspace.manifest.purges_owed())
+    _refuse_purged(snapshot, purges_owed(workspace))
     incarnations = {table.incarnation for table in snapshot.tables.values()}
     for sidecar in list_sidecars(workspace, head.graph_id):
         # A hard drop or a purge whose process died; once it is rolled forward it owes the removal.

@@ -19,6 +19,7 @@ from omnigraph.maintenance.purge.request import Sought
 from omnigraph.maintenance.verify.named_files import Naming, place_of
 from omnigraph.manifest.rows import Purge
 from omnigraph.storage.tables.indexing.index_health import index_parts
+from omnigraph.storage.tables.indexing.table_indexes import part_fragments
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.transactions import transaction_uuid
 
@@ -107,11 +108,7 @@ class VersionFiles(NamedTuple):
     def of(branch: str | None, table: Table) -> VersionFiles:
         """Read them from an open table."""
         naming = Naming(table)
-        covers = {
-            str(segment.uuid): frozenset(segment.fragment_ids)
-            for entry in table.dataset.describe_indices()
-            for segment in entry.segments
-        }
+        covers = part_fragments(table)
         return VersionFiles(
             branch,
             table.version,

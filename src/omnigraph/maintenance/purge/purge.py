@@ -49,7 +49,15 @@ from omnigraph.manifest.rows import GraphCommit, Purge
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
 from omnigraph.storage.locks.waiting import Purpose
-from omnigraph.write.purges import Finished, finish, finish_run, purge_all, remove_orphans
+from omnigraph.write.purges import (
+    Finished,
+    finish,
+    finish_run,
+    note_purged,
+    note_purging,
+    purge_all,
+    remove_orphans,
+)
 
 PURPOSE = Purpose("purge", slow=True)
 SALT_BYTES = 32
@@ -233,6 +241,7 @@ class _Purge:
         if self.looked.tables:
             BEFORE_BLUR.hit()
             self._blur()
+            note_purging(self.workspace)
             self._remove()
             BEFORE_FINISH.hit()
             left = self._finish()
@@ -245,6 +254,7 @@ class _Purge:
             self.held.check()
             settle_purges(self.workspace.manifest, self._owed())
             record_purges(self.workspace.manifest, (), self._audit(verified))
+            note_purged(self.workspace)
         return PurgeReport(
             self.operation_id,
             self.looked.purged,

@@ -45,7 +45,7 @@ class QueryAnswer(TypedDict):
 
     query_name: str | None
     target: TargetOutput
-    as_of: str | None
+    as_of: NotRequired[str | None]
     row_count: int
     columns: list[str]
     schema: list[ColumnOutput]
@@ -136,7 +136,7 @@ class ExplainAnswer(TypedDict):
     order_unknown: str | None
     summed_away: list[str] | None
     path: Literal["indexed", "csr"]
-    as_of: str | None
+    as_of: NotRequired[str | None]
     profile: NotRequired[list[PhaseOutput]]
     row_count: NotRequired[int]
 
@@ -346,7 +346,7 @@ class NeighborsAnswer(TypedDict):
     counts: list[EdgeCountOutput]
     next: NotRequired[str]
     graph_commit_id: str
-    as_of: str | None
+    as_of: NotRequired[str | None]
 
 
 class SubgraphAnswer(TypedDict):
@@ -358,7 +358,7 @@ class SubgraphAnswer(TypedDict):
     truncated: bool
     total_nodes: NotRequired[int]
     graph_commit_id: str
-    as_of: str | None
+    as_of: NotRequired[str | None]
 
 
 class AllowedOutput(TypedDict):

@@ -238,6 +238,16 @@ def stage_drop_index(table: Table, name: str) -> Staged:
         return _staged(table, [], _segments(table, name))
 
 
+def part_fragments(table: Table) -> dict[str, frozenset[int]]:
+    """The numbers of the fragments that each part of an index was built over, by the UUID of the part."""
+    with lance_errors(f"listing the indexes of {table.ref}"):
+        return {
+            str(part.uuid): frozenset(part.fragment_ids)
+            for entry in table.dataset.describe_indices()
+            for part in entry.segments
+        }
+
+
 def stage_drop_parts(table: Table, uuids: Collection[str]) -> Staged | None:
     """Stage the removal of some parts of indexes; None if the table has none of them."""
     with lance_errors(f"dropping parts of the indexes of {table.ref}"):
