@@ -223,6 +223,7 @@ def test_a_long_caption_is_cut(tmp_path):
         (lambda g: g.subgraph("Person"), BadRequest, "list"),
         (lambda g: g.subgraph([("Person", 1)]), BadRequest, "texts"),
         (lambda g: g.subgraph([("Person", str(n)) for n in range(5_001)]), ResourceLimit, "5,000"),
+        (lambda g: g.subgraph([("Person", "ada")] * 5_001), ResourceLimit, "5,000"),
         (lambda g: g.subgraph([], limit=20_001), ResourceLimit, "20,000"),
         (lambda g: g.subgraph(query=5), BadRequest, "text"),
         (lambda g: g.subgraph(query=MATCH, name="other"), QueryNotFound, "other"),

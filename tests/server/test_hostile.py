@@ -278,8 +278,8 @@ CASES: dict[str, tuple[bytes, int, str | None]] = {
             "/graphs/default/blob?kind=node&type=Person&id=ada&property=photo",
             "Range: bytes=99999999999999999999999999-",
         ),
-        200,
-        None,
+        416,
+        "blob_range",
     ),
     # blobs and loads
     "a file of the server as a blob": (

@@ -36,7 +36,7 @@ def node_names(given: object) -> Names:
     if isinstance(given, str | bytes | Mapping) or not isinstance(given, Iterable):
         raise BadRequest(f"nodes is {given!r}; give a list of (type, id)")
     names: dict[tuple[str, str], None] = {}
-    for one in given:
+    for number, one in enumerate(given, 1):
         parts = (one.get("type"), one.get("id")) if isinstance(one, Mapping) else one
         if (
             not isinstance(parts, Sequence)
@@ -45,12 +45,12 @@ def node_names(given: object) -> Names:
         ):
             raise BadRequest(f"{one!r} names no node; give (type, id), both texts")
         names[parts[0], parts[1]] = None
-        if len(names) > MOST_NODES:
+        if number > MOST_NODES:
             raise ResourceLimit(
                 f"there are more than {MOST_NODES:,} nodes; ask for fewer at a time",
                 resource="nodes",
                 limit=MOST_NODES,
-                actual=len(names),
+                actual=number,
             )
     return list(names)
 

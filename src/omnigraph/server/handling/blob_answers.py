@@ -13,9 +13,11 @@ from omnigraph.server.refusals import Header
 if TYPE_CHECKING:
     from omnigraph.graph.facets.blobs import BlobFile, BlobStat
 
-_RANGE: Final = re.compile(rb"bytes=\s*([0-9]{0,19})\s*-\s*([0-9]{0,19})", re.IGNORECASE)
+_RANGE: Final = re.compile(rb"bytes=\s*([0-9]*)\s*-\s*([0-9]*)", re.IGNORECASE)
 _TAG: Final = re.compile(rb'(W/)?"([^"]*)"')
 _READ_BYTES: Final = 1 << 20
+_BEYOND: Final = 2**63 - 1
+"""A position behind the end of every blob."""
 
 
 @dataclass(slots=True)
@@ -109,17 +111,22 @@ def _wanted(headers: Mapping[bytes, bytes], etag: bytes, size: int) -> tuple[int
     if found is None or not (found[1] or found[2]):
         return None
     if not found[1]:
-        last = int(found[2])
+        last = _position(found[2])
         if not last or not size:
             raise _outside(size - last if last else size, None, size)
         return max(0, size - last), size
-    start = int(found[1])
-    end = int(found[2]) + 1 if found[2] else size
+    start = _position(found[1])
+    end = _position(found[2]) + 1 if found[2] else size
     if found[2] and end <= start:
         return None
     if start >= size:
         raise _outside(start, end if found[2] else None, size)
     return start, min(end, size)
+
+
+def _position(digits: bytes) -> int:
+    """The number that digits write, however many there are."""
+    return min(int(digits.lstrip(b"0")[:20] or b"0"), _BEYOND)
 
 
 def _outside(start: int, end: int | None, size: int) -> BlobRange:
