@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from typing import Final, NamedTuple
 
 from omnigraph.errors import StorageError
@@ -45,6 +45,32 @@ def raw_fields(message: bytes) -> Iterator[Field]:
         yield Field(tag >> 3, value, message[start:at])
 
 
+def last_values(message: bytes, numbers: Container[int]) -> dict[int, int | bytes]:
+    """The last value of each of some fields. All others, which may be many, are passed over."""
+    found: dict[int, int | bytes] = {}
+    at, end = 0, len(message)
+    while at < end:
+        tag, at = (message[at], at + 1) if message[at] < 0x80 else _read_varint(message, at)
+        match tag & 7:
+            case 0:
+                value, at = _read_varint(message, at)
+                if tag >> 3 in numbers:
+                    found[tag >> 3] = value
+                continue
+            case 1:
+                length = 8
+            case 2:
+                length, at = _read_varint(message, at)
+            case 5:
+                length = 4
+            case _:
+                raise _unreadable()
+        if tag >> 3 in numbers:
+            found[tag >> 3] = message[at : at + length]
+        at += length
+    return found
+
+
 def number_field(number: int, value: int) -> bytes:
     """A field of a message that holds a number."""
     return _varint(number << 3) + _varint(value)
@@ -65,6 +91,8 @@ def _varint(value: int) -> bytes:
 
 
 def _read_varint(message: bytes, at: int) -> tuple[int, int]:
+    if at < len(message) and message[at] < 0x80:
+        return message[at], at + 1
     value = 0
     for place, byte in enumerate(message[at : at + _LONGEST_VARINT]):
         value |= (byte & 0x7F) << (7 * place)

@@ -36,9 +36,14 @@ RESERVED: Final = ".omnigraph-"
 _RECEIPT = "omnigraph-receipt"
 _CLAIM_ATTEMPTS: Final = 3
 _SENT_AT_MOST: Final = 2
-# What obstore's local store cannot keep: it hides names like its own temporary files (`x#1`) and
-# takes a last segment ending in a letter and `:` or `|` for a drive letter.
-_UNSTORABLE = re.compile(r"#[0-9]+\Z|[A-Za-z][:|]\Z")
+_UNSTORABLE = re.compile(
+    rf"""(?:\A|/)(?:\.?\.?(?=/|\Z)|{re.escape(RESERVED)})  # a segment
+    |[\x00-\x1f\x7f\ud800-\udfff]
+    # What obstore's local store cannot keep: it hides names like its own temporary files (`x#1`) and
+    # takes a last segment ending in a letter and `:` or `|` for a drive letter.
+    |\#[0-9]+\Z|[A-Za-z][:|]\Z""",
+    re.VERBOSE,
+)
 
 
 class Versioned(NamedTuple):
@@ -347,13 +352,7 @@ class ObjectStore:
 @functools.lru_cache(maxsize=1024)
 def check_name(name: str) -> str:
     """Return the name if every store can keep it unchanged; otherwise raise ``BadRequest``."""
-    segments = name.split("/")
-    if (
-        any(segment in {"", ".", ".."} or segment.startswith(RESERVED) for segment in segments)
-        or any(ord(char) < 32 or ord(char) == 127 for char in name)
-        or any(0xD800 <= ord(char) < 0xE000 for char in name)
-        or _UNSTORABLE.search(name)
-    ):
+    if _UNSTORABLE.search(name):
         raise BadRequest(
             f"{name!r} cannot be the name of an object on every store: segments are not empty, "
             f'"." or "..", do not begin with "{RESERVED}", hold no control characters, and the '

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance_format.protobuf import read_fields
+from omnigraph.storage.lance_format.protobuf import last_values, read_fields
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import lance_errors
 
@@ -94,6 +94,7 @@ _TRANSACTION_FILE = 12
 _NEXT_ROW_ID = 14
 _TRANSACTION_SECTION = 23
 # Not all fields: maps come in any order.
+_ASKED = frozenset({_MAX_FRAGMENT, _TRANSACTION_FILE, _TRANSACTION_SECTION})
 _OF_CONTENT = frozenset({_FRAGMENT, _VERSION, _TIMESTAMP, _TRANSACTION_FILE, _NEXT_ROW_ID})
 _HEAD_BYTES = 1024
 _FILE_NAME = re.compile(rb"([0-9]{1,20})-([\x21-\x7e]+)\.txn")
@@ -206,5 +207,5 @@ def _transaction_file_bytes(table: Table, fields: ManifestFields) -> bytes:
 
 
 def _manifest_fields(table: Table) -> ManifestFields:
-    """The manifest's top-level fields; for a repeated field, its last value."""
-    return dict(read_fields(table.dataset._ds.serialized_manifest()))  # noqa: SLF001 - no public way
+    """Those fields of the manifest that are asked for here."""
+    return last_values(table.dataset._ds.serialized_manifest(), _ASKED)  # noqa: SLF001 - no public way
