@@ -1,4 +1,4 @@
-"""What algorithms there are: the column and type of each, its engines, and whether it takes weights."""
+"""The table of algorithms: the column and type of each, its engines, and whether it takes weights."""
 
 from __future__ import annotations
 

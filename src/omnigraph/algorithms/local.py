@@ -96,7 +96,7 @@ def triangle_count(graph: NodeGraph) -> Counts:
 
 
 def clustering(graph: NodeGraph, *, directed: bool) -> Floats:
-    """How many of the edges there may be among the neighbours of a node there are."""
+    """The share of the possible edges among the neighbours of a node that exist."""
     forward = forward_of(graph.neighbours, graph.out, graph.into if directed else None)
     edges = triangles(forward.csr, forward.worth).take(forward.rank)
     if not directed:

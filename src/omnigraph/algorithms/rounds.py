@@ -21,7 +21,7 @@ OnRound = Callable[[int, int], object]
 
 
 class Ran(NamedTuple):
-    """How many rounds were run, and whether the last one was the last by the rule."""
+    """How many rounds were run, and whether the algorithm had converged after the last one."""
 
     iterations: int
     converged: bool

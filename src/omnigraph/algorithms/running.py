@@ -66,7 +66,7 @@ class Asked:
 
 
 class Outcome(NamedTuple):
-    """What an algorithm found, how, and the same to be stored."""
+    """The result of an algorithm, how it was computed, and its values in the form that a write needs."""
 
     rows: FoundRows
     ran: Ran

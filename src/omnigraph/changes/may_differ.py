@@ -68,7 +68,7 @@ class _Place(NamedTuple):
 
 
 class _Way(NamedTuple):
-    """What changed on the way from the common state to a side, one row for each entity.
+    """The net changes between the common state and one side, one row for each entity.
 
     ``first``: its row id when it was touched first, null if it came into being then. ``last``: its
     row id at the side, null if it is gone there. ``rows`` are rows of the side.

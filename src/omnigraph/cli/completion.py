@@ -1,6 +1,6 @@
 """What a word being typed can become: commands, options, their values, branches and types.
 
-Silent by contract: whatever goes wrong, there is nothing to complete. `omnigraph completion` prints the
+Completion never prints an error: if anything goes wrong, it offers nothing. `omnigraph completion` prints the
 scripts by which shells ask.
 
 The argument parser could complete, too, but takes three times as long (6.4 instead of 2.4 ms for an option

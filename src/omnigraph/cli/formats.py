@@ -28,7 +28,7 @@ from omnigraph.service.documents import Document, Streamed, ascii_json
 
 NO_ROWS = "(no rows)"
 TABLE_ROWS = 10_000
-"""A table has at most so many rows unless more are asked for: nobody reads a longer one."""
+"""The number of rows a table shows by default: a longer one is hard to read on a screen."""
 QUOTE = '"'
 _MUST_QUOTE = re.compile(r'[,"\r\n]')
 

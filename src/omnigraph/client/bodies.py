@@ -307,7 +307,7 @@ class _Pieces:
         return self._written
 
     def flush(self) -> None:
-        """All that was written is there."""
+        """Do nothing: what was written can be taken at once."""
 
     def writable(self) -> bool:
         return True
@@ -319,7 +319,7 @@ class _Pieces:
         return False
 
     def close(self) -> None:
-        """What was not taken yet stays."""
+        """Do nothing: bytes that were not taken yet can still be taken."""
 
     def take(self) -> bytes:
         taken, self._kept = b"".join(self._kept), []

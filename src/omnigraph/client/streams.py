@@ -54,8 +54,8 @@ class ConnectionOptions(NamedTuple):
 
 def connection_options(core: Core, timeout: float | None) -> ConnectionOptions:
     """Return how to connect; ``timeout`` bounds the silence of a server in seconds."""
-    # Reading the certificates of the system takes longer than many a request. Without TLS there is nobody to
-    # trust, and this context trusts nobody.
+    # Reading the certificates of the system takes longer than many a request. Without TLS none are needed,
+    # so this context has none.
     is_plain = core.base_url.startswith("http://")
     trusted = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if is_plain else True
     return ConnectionOptions(_ALIVE, httpx2.Timeout(timeout, connect=CONNECT_SECONDS), trusted)

@@ -49,7 +49,7 @@ def _without_graph(uri: str, error: OmniGraphError) -> Seen:
     try:
         if is_deleted_half(store):
             return Seen("tombstone", message="its delete was begun and not finished")
-        # What an interrupted init leaves before the manifest is in nobody's way.
+        # Files that an interrupted init left before it made the manifest do no harm.
         if has_manifest(store) or any(map(store.exists, SCHEMA_MIRRORS)):
             return Seen("partial", message=error.message)
     except OmniGraphError as unreadable:

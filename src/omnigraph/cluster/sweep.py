@@ -33,7 +33,7 @@ class Swept:
     ledger: Ledger
     done: list[Recovery] = field(default_factory=list)
     pending: set[str] = field(default_factory=set)
-    """Graphs whose recovery nobody could finish."""
+    """Graphs whose recovery could not be finished."""
 
 
 def find_pending(

@@ -39,7 +39,7 @@ Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
 Params = Mapping[str, Any] | None
 Moment = int | str
-"""The moment nobody names: milliseconds since the epoch, or "ever"."""
+"""The default moment, for queries that name none: milliseconds since the epoch, or "ever"."""
 
 
 def query(

@@ -163,7 +163,7 @@ class Fragment:
 
     @property
     def is_worn(self) -> bool:
-        """Whether so many rows are deleted that it is worth writing again, even alone."""
+        """Whether enough of its rows are deleted to write it again, even without merging it with another."""
         return self.deleted > MOST_DELETED * (self.rows + self.deleted)
 
 

@@ -72,7 +72,7 @@ class ProposingRunner:
         try:
             return await self._write(asked)
         except BranchNotFound:
-            # It was merged and deleted meanwhile: what follows is the next proposal.
+            # The branch was merged and deleted meanwhile: further writes begin another proposal.
             if named is not None:
                 raise
             self._branch = None

@@ -256,7 +256,7 @@ def stored_tool(entry: Mapping[str, Any]) -> Tool:
         rows = {
             "type": "integer",
             "minimum": 1,
-            "description": f"At most so many rows, {ROWS} by default.",
+            "description": f"At most this many rows, {ROWS} by default.",
         }
         properties.setdefault("max_rows", rows)
         moment = (

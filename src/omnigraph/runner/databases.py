@@ -1,4 +1,4 @@
-"""DuckDB databases: new ones, and the one that waits for the next runner.
+"""DuckDB databases: new ones, and used ones that wait for the next runner.
 
 Opening a database takes 25 ms, because DuckDB lists all its functions anew: as long as a small mutation takes without
 it. A database that only read a few rows of Arrow tables is as good as a new one afterwards, so runners bring it back.
@@ -50,7 +50,7 @@ def take_database() -> Any:
 
 
 def bring_back(connection: Any) -> None:
-    """Leave a database of `take_database`, which is empty again, to whoever takes the next one."""
+    """Give a database of `take_database` back once it is empty again, for the next caller."""
     if len(_idle) < MOST_IDLE:
         _idle.append(connection)
     else:
@@ -58,7 +58,7 @@ def bring_back(connection: Any) -> None:
 
 
 def close_idle() -> None:
-    """Close the databases that nobody uses."""
+    """Close the databases that wait for a caller."""
     while _idle:
         _idle.pop().close()
 

@@ -1,4 +1,4 @@
-"""A quick look at rows in memory: whether at no moment more of them hold than may.
+"""A quick check of rows in memory: how many of them hold at one moment at most.
 
 It settles almost every change of few rows without a query. Rows are given by the number of their tuple or source,
 and by their bounds as integers, where the least and the greatest number stand for open ones.

@@ -355,7 +355,7 @@ def _out_of_bounds(count: str, low: int, high: int | None) -> str:
 
 
 def limited(rows: int | None) -> str:
-    """Return the end of a query that answers so many rows; None for all."""
+    """Return the `limit` clause for this many rows, empty for None."""
     return "" if rows is None else f" LIMIT {rows}"
 
 

@@ -1,4 +1,4 @@
-"""How much each node lies between others: Brandes' sums over shortest ways.
+"""Betweenness: how many shortest paths lead through each node, by Brandes' sums.
 
 Edges 0 -> 1 -> 2: the only way from 0 to 2 leads through 1.
 

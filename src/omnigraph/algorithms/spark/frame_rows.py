@@ -1,4 +1,4 @@
-"""What an algorithm found on Spark: rows that stay on the executors, and those of them that a property lacks."""
+"""The result of an algorithm on Spark: rows that stay on the executors, and which of them a property does not hold yet."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """What is much and what is little, in rows."""
+    """Numbers of rows at which the algorithms change the way they work."""
 
     partition: int = 500_000
     """The edges of a partition."""
@@ -239,7 +239,7 @@ class SparkGraph:
         )
 
     def along(self, state: DataFrame, edges: Adjacency) -> DataFrame:
-        """What is in the state of a source, at each of its targets as `node`, with the columns of the edge."""
+        """Send the state of each source along its edges: a row for each edge, with its target as `node`."""
         from pyspark.sql import functions as F  # noqa: N812
 
         sent = state.withColumnRenamed("node", "src")

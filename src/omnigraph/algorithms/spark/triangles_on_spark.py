@@ -27,7 +27,7 @@ def triangle_count(graph: SparkGraph) -> SparkFound:
 
 
 def clustering(graph: SparkGraph, *, directed: bool) -> SparkFound:
-    """How many of the edges there may be among the neighbours of a node there are."""
+    """The share of the possible edges among the neighbours of a node that exist."""
     from pyspark.sql import functions as F  # noqa: N812
 
     found = _opposite(graph, directed=directed)

@@ -84,7 +84,9 @@ class Drawing:
             self.workspace,
             self.snapshot,
             replace(entity, properties=kept),
-            Meter(None),  # nobody is told what a picture costs, and to measure it costs, too
+            Meter(
+                None
+            ),  # Pictures report no costs, so the figures, which take time to collect, are left out.
             pin=lambda: self.view.table(entity),
         )
 

@@ -21,9 +21,9 @@ from omnigraph.types import PropType, Scalar, objects
 
 NOW_PARAM = "__now"
 AS_OF_PARAM = "__as_of"
-"""The moment nobody names, a DateTime or `EVER`; `now()` where it is not given."""
+"""The parameter for the default moment, a DateTime or `EVER`; `now()` if the caller gives none."""
 EVER = "ever"
-"""In place of the moment nobody names: all that is stored."""
+"""A default moment that stands for all that is stored, whenever it holds."""
 
 EDGE = "#edge"
 """The variable of the edge in a condition on the edges of an expansion."""

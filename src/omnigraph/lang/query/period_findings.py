@@ -13,7 +13,7 @@ END_OF_WHAT_HOLDS = "L207"
 
 
 def whens_in_vain(catalog: Catalog, query: ast.Query) -> Iterator[str]:
-    """L206: places that say when something must hold, where no type has a period."""
+    """L206: clauses that say when something must hold although none of their types has a period."""
     body = query.body
     clauses = body.match or ()
     types = [entity for clause in clauses for entity in _types(catalog, clause)]
@@ -66,7 +66,7 @@ def _types(catalog: Catalog, clause: ast.Clause) -> list[Entity]:
 
 
 def ends_looked_at(steps: tuple[ir.Step, ...]) -> Iterator[ir.Period]:
-    """L207: periods whose end a condition asks for, although only what holds is seen."""
+    """L207: conditions on the end of a period, although the match shows only what holds at its moment."""
     tests = [one for step in steps for condition in _conditions(step) for one in _parts(condition)]
     held = {
         (period.until.var, period.until.property): period

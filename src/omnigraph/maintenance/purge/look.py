@@ -43,7 +43,7 @@ class TableLook:
     versions: dict[str | None, list[int]] = field(default_factory=dict)
     unnamed: set[str] = field(default_factory=set)
     unreadable: set[str] = field(default_factory=set)
-    """Files that no version names and that cannot be read: somebody may be writing them."""
+    """Files that no version names and that cannot be read: another process may be writing them."""
 
     @property
     def is_clean(self) -> bool:
@@ -56,7 +56,7 @@ class TableLook:
         return None if fork is None else fork.identifier
 
     def runs(self, at: int) -> Iterator[Purge]:
-        """Yield what has to go of each branch of the table: runs of versions, and files without one."""
+        """Yield what to remove from each branch of the table: runs of versions, and files that no version names."""
         table = self.found.table
         for branch, versions in self.found.versions.items():
             doomed = set(self.versions.get(branch, ()))
@@ -218,7 +218,7 @@ class Looker:
             if here:
                 if part.column == ID:
                     made.ids |= here
-                # Rows that are in no fragment any more: all that was built with them has them, too.
+                # Of rows that no fragment holds any longer, the parts of indexes built at the time still have the ids.
                 made.parts |= {one.uuid for one in version.parts}
                 return
 

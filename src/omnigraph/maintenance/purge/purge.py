@@ -91,7 +91,7 @@ class Looked:
 
     @property
     def found(self) -> dict[str, set[str]]:
-        """What is purged, by type: ids."""
+        """The ids of the entities to purge, by type."""
         found: dict[str, set[str]] = {}
         for one in self.tables:
             if one.ids:
@@ -100,7 +100,7 @@ class Looked:
 
     @property
     def purged(self) -> dict[str, int]:
-        """What is purged, by type: how many."""
+        """The number of entities to purge, by type."""
         return {name: len(ids) for name, ids in self.found.items()}
 
 
@@ -197,7 +197,7 @@ def _blocked(obstacles: Sequence[Obstacle]) -> PurgeBlocked:
 
 
 def _replayed(audit: Mapping[str, Any]) -> PurgeReport:
-    """Return what is known of a purge that was done before; its salt was in the first answer only."""
+    """Return the report of a purge that was done before, from its audit: without the salt, which is not stored."""
     verified = audit.get("verified")
     return PurgeReport(
         audit["operation_id"],
@@ -296,7 +296,7 @@ class _Purge:
             blur(self.workspace.manifest, branch, ids, keys)
 
     def _remove(self) -> None:
-        """Make a commit on every branch whose head has them; record all that is owed."""
+        """Commit on every branch whose head has purged entities, and record there what is still to be removed."""
         manifest = self.workspace.manifest
         heads = {
             name: {
@@ -331,7 +331,7 @@ class _Purge:
         return known is not None and known[0].table_branch == purge.table_branch
 
     def _runs(self) -> list[Purge]:
-        """Return the versions that have to go; of a dropped type whose last version does, the whole table."""
+        """Return the versions to remove; the whole table for a dropped type whose last version is among them."""
         owed: list[Purge] = []
         for one in self.looked.tables:
             table = one.found.table
@@ -376,7 +376,7 @@ class _Purge:
         return [one for one in self.workspace.manifest.purges_owed() if one.at == self.at]
 
     def _finish(self) -> list[str]:
-        """Remove what is owed, and forget it; return files that a live writer may own."""
+        """Remove what was recorded, then the record; return files that a live writer may own."""
         manifest, left = self.workspace.manifest, list[str]()
         live = set(manifest.branch_names())
         for one in self.looked.tables:

@@ -1,4 +1,4 @@
-"""What the manifest says about entities that are purged: marks of deleted rows, and ids in shared commits.
+"""Purged ids in the manifest: in marks of deleted rows, and in the records of shared commits.
 
 Both are rewritten in the newest state of every branch: a mark `gone:5f0a` becomes `gone:*`, and the ids that
 mutations of a shared commit touched (``facts.group``) lose those that are purged.

@@ -66,7 +66,7 @@ class Removal:
             steps.append(StagedStep(partial(stage_drop_parts, uuids=dropped)))
             steps += self._builds({part.column for part in files.parts if part.uuid in dropped})
         if not steps:
-            # Only the transaction of the version names an entity.
+            # No row of the head is purged, but the transaction of its version names a purged entity.
             steps.append(StagedStep(partial(stage_unset, names=(_NO_SETTING,))))
         return TableChange(self.pin, tuple(steps))
 

@@ -1,4 +1,4 @@
-"""What a purge answers, and what the graph keeps of it."""
+"""The report of a purge: as the caller gets it, and as the graph stores it."""
 
 from __future__ import annotations
 

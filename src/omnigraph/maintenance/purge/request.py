@@ -1,4 +1,4 @@
-"""What a purge is asked for: entities by type, as the tables that may hold them."""
+"""The request of a purge: from entities by type to the tables that may hold them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a graph keeps of each purge: who, when, why and how many, and a salted hash of each entity.
+"""The audit of each purge that a graph stores: who, when, why, how many, and a salted hash of each entity.
 
 The row `purge:{operation id}` is written by the first commit of the purge to its branch, and to `main`
 once everything is removed and searched (``verified``).

@@ -19,7 +19,7 @@ from omnigraph.read.kernels.arrays import Adjacency, Codes
 
 
 class _Side:
-    """What is reached from one of the ends: the frontiers so far, one for each number of steps."""
+    """The search from one end: its frontiers so far, one for each number of steps."""
 
     def __init__(self, csr: Adjacency, start: int) -> None:
         self.csr = csr
@@ -43,13 +43,13 @@ class _Side:
 
 
 def distance(out: Adjacency, back: Adjacency, start: int, end: int, most: int) -> int:
-    """The fewest edges from one node to another, up to so many; -1 where there is no such path."""
+    """The fewest edges from one node to another; -1 if that takes more than ``most``."""
     sides = _met(out, back, start, end, most)
     return -1 if sides is None else sum(len(side.frontiers) - 1 for side in sides)
 
 
 def least_way(out: Adjacency, back: Adjacency, start: int, end: int, most: int) -> list[int] | None:
-    """The nodes of the least of the shortest paths; ``None`` where there is none of at most so many edges.
+    """The nodes of the least of the shortest paths; ``None`` if there is none of at most ``most`` edges.
 
     Of two paths that first differ in one node the one with the lesser node is the lesser.
     """

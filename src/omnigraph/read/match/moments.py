@@ -29,7 +29,7 @@ def has_row_moments(pattern: Pattern) -> bool:
 def by_moment(
     traversals: Sequence[Traversal], rows: OperandRows
 ) -> Iterator[tuple[Index, list[Traversal]]]:
-    """The rows of the same moments, and the traversals at these."""
+    """Group the rows by their moments; yield each group with the traversals at its moments."""
     exprs = [
         expr
         for traversal in traversals

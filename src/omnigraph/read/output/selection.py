@@ -26,7 +26,7 @@ Key = Callable[[At], Integers]
 
 _LOWEST = -(2**63)
 _FEW_ROWS = 1_000
-"""Up to so many rows are sorted after each key, to see whether the next one is needed."""
+"""With at most this many rows, a sort looks after each key whether the next one is needed."""
 
 
 def best(count: int, keys: Sequence[Key], limit: int) -> Counts:

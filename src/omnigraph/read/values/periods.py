@@ -31,11 +31,11 @@ from omnigraph.types.temporal import MS_PER_DAY as DAY_MS
 from omnigraph.types.temporal import format_datetime
 
 _MASKS_KEPT = 4
-"""How many masks of one table are kept: of now, of the time before, and of some other moments."""
+"""How many masks of one table stay in memory: for now, for the time before, and for some other moments."""
 
 Times = npt.NDArray[np.int64]
 Moment = int | str
-"""The moment nobody names: milliseconds since the epoch, or "ever"."""
+"""The default moment, for queries that name none: milliseconds since the epoch, or "ever"."""
 
 
 class TimeWindow(NamedTuple):
@@ -269,7 +269,7 @@ class _Moments(NamedTuple):
     valid: Mask
 
     def within(self, since: _Bound, until: _Bound) -> Mask:
-        """In which rows the period has one of the moments."""
+        """In which rows the period holds at one of the moments."""
         if self.end is None:
             held = _open_or(since, lambda bound: bound <= self.start)
         else:
@@ -279,7 +279,7 @@ class _Moments(NamedTuple):
         return held & _open_or(until, lambda bound: bound > self.start) & self.valid
 
     def of(self, chosen: npt.NDArray[Any]) -> _Moments:
-        """Those of some rows."""
+        """The same for some of the rows."""
         end = None if self.end is None else self.end[chosen]
         return _Moments(self.start[chosen], end, self.valid[chosen])
 

@@ -355,7 +355,7 @@ class SomeEdges:
 
 
 def _fits(kind: type[Csr | MultiCsr], arrays: dict[str, npt.NDArray[Any]], row_count: int) -> bool:
-    """Whether arrays are adjacency of this kind with so many rows: compiled loops trust its places."""
+    """Whether arrays form a valid adjacency of this kind and size: compiled loops do not check bounds."""
     if set(arrays) != set(kind.ARRAYS):
         return False
     indptr, *others = (arrays[name] for name in kind.ARRAYS)

@@ -181,7 +181,7 @@ class Disk(NamedTuple):
         return nbytes * self.thresholds.mapped_share > self.cache.budget
 
     def alone(self, folder: str, name: KeptName, rows: int) -> AbstractContextManager[None]:
-        """Make a file of so many rows inside, while no other process does."""
+        """Hold the lock for making a file of this size, so that no other process makes it meanwhile."""
         seconds = _PATIENCE_SECONDS + _PATIENCE_ROW_SECONDS * rows
         return self.files.alone(folder, name, seconds)
 
@@ -238,7 +238,7 @@ class EdgeFiles:
         return self.read(part) if is_kept else None
 
     def alone(self, part: str) -> AbstractContextManager[None]:
-        """Make a part inside, while no other process does; it may be there by then."""
+        """Hold the lock for making a part, so that no other process makes it; it may be there by then."""
         return self._disk.alone(self._folder, self._name._replace(part=part), self.facts["size"])
 
     def ends(self) -> Ends:

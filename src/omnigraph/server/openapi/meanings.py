@@ -42,7 +42,7 @@ MEANINGS: Final[Mapping[str, str]] = {
     "map": "a column that has another name, as `Column=property`",
     "max_commits": "at most the changes of so many commits",
     "expect_mutation": "refuse unless the stored query writes, or unless it does not",
-    "max_rows": "at most so many rows; the answer then says how many there are in all",
+    "max_rows": "at most this many rows; the answer then says how many there are in all",
     "message": "a text that the commit keeps",
     "mode": "how records meet those that are there",
     "name": "a name: of one query in the text, of a branch, or of a tag",

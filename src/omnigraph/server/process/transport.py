@@ -62,7 +62,7 @@ class Pace:
 
 
 MOST_FILES: Final = 1 << 16
-"""A process asks the system for so many open files, if it may."""
+"""The number of open files that a process asks the system for, as far as the hard limit allows."""
 _OWN_FILES: Final = 256
 _SHED: Final = 16
 

@@ -127,7 +127,7 @@ def _output(job: Job, plan: ir.ReadPlan, *, in_order: bool = False) -> Output:
 
 
 def _source_frame(job: Job, plan: ir.ReadPlan, position: str | None) -> DataFrame:
-    """The rows of a query that is a source; what its limit keeps is decided by its order."""
+    """The rows of a query that is a source, in its order if it has a limit."""
     if isinstance(plan.ranking, ir.Rrf):
         checked_k(plan.ranking, job.params)
     in_order = position is not None or plan.limit is not None or plan.offset is not None

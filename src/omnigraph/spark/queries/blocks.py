@@ -25,7 +25,7 @@ AnyTree = TypeVar("AnyTree", bound=Tree)
 
 
 def stands_alone(pattern: Pattern, outer: Collection[str]) -> bool:
-    """Whether a block may be solved for everything its outer variable can be: it asks nothing else of the row."""
+    """Whether a block can be solved for all values of its outer variable, because it reads nothing else of the row."""
     if any(not hop.is_single_hop for hop in pattern.traversals):
         return False
     return all(field.var in outer for field in outer_fields(pattern))

@@ -62,7 +62,7 @@ def _matched(job: Job, plan: ir.ReadPlan, pattern: Pattern, *, every: bool) -> R
 
 
 def _repeated(job: Job, rows: Rows) -> Rows:
-    """Each row as often as it stands for one."""
+    """Repeat each row as often as its count says."""
     from pyspark.sql import functions as F  # noqa: N812
 
     if not rows.is_weighted:

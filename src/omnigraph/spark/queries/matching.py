@@ -57,7 +57,7 @@ class _Solver:
         """Conditions that rows are judged by, as soon as these have all fields."""
         self.blocks: list[Negation] = []
         self.unit: list[Rows] = []
-        """What was counted apart from all that is left: single rows."""
+        """Counts that join with nothing that is left: frames of a single row."""
         self._sort_conditions()
         self.need = self._needed()
         self.traversals = list(pattern.traversals)
@@ -129,7 +129,7 @@ class _Solver:
         return need
 
     def _is_kept(self, hop: Traversal) -> bool:
-        """Whether a traversal has an edge or a path that somebody asks for."""
+        """Whether the edge or the path of a traversal is used elsewhere in the query."""
         if hop.edge_var is not None and self._asks(hop.edge_var):
             return True
         paths = (path for path, one in self.pattern.paths.items() if one == hop)

@@ -127,7 +127,7 @@ def finished(
 
 
 _MOST_ROWS = 2**31 - 1
-"""What Spark takes for a limit."""
+"""The largest limit that Spark accepts."""
 
 
 def entity_id(var: str) -> ir.PropertyOf:

@@ -1,4 +1,4 @@
-"""What a query may not ask for on Spark, told by name before a job starts.
+"""The forms of a query that Spark does not answer; each is refused by name before a job starts.
 
 These forms need as many rounds as the data says, while a DataFrame is made before anything runs
 (query-extensions.md, E46).

@@ -33,11 +33,11 @@ _KNOWN = {
     *("left", "right", "left_type", "right_type", "edge_types", "direction"),
     *("min_hops", "max_hops", "edge_var", "edge_filter", "weight"),
 }
-"""What these frames take into account of a traversal."""
+"""The fields of a traversal that these frames know how to follow."""
 
 
 def _refuse_unknown(traversal: Traversal) -> None:
-    """Refuse a traversal that asks for more than is known here, rather than answer another question."""
+    """Refuse a traversal with a field that is not known here, rather than give a wrong answer."""
     for one in fields(traversal):
         if one.name not in _KNOWN and getattr(traversal, one.name) != one.default:
             raise BadRequest(

@@ -1,4 +1,4 @@
-"""Rows that are not of tables: the answers of other queries, the elements of lists."""
+"""Rows that come from no table: the answers of other queries, the elements of lists."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def source_params(source: ir.Rows, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unrolled(job: Job, rows: Rows, var: str, owner: ir.PropertyOf) -> Rows:
-    """Each row once for each element of a list of it."""
+    """Repeat each row for each element of one of its lists."""
     from pyspark.sql import functions as F  # noqa: N812
 
     at, element = Field(var, ID), Field(var, ir.ELEMENT)

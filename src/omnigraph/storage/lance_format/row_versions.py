@@ -36,7 +36,7 @@ MOST_GROUPS: Final = 32
 
 
 class Runs(NamedTuple):
-    """A sequence of versions: numbers of rows, and the version that so many rows share."""
+    """A sequence of versions: the number of rows in each run, and the version that they share."""
 
     counts: npt.NDArray[np.int64]
     versions: npt.NDArray[np.int64]

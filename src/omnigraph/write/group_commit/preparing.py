@@ -203,7 +203,7 @@ class Preparing:
         return True
 
     def _is_too_much(self, rows: int) -> bool:
-        """Whether so many rows more are too many; not if they would be the only ones."""
+        """Whether the group would be too large with these rows added; a first member always fits."""
         before = self._rows + self._batch.rows
         return bool(before) and before + rows > MOST_ROWS
 

@@ -73,7 +73,7 @@ class Asserting:
         return pa.array(ids, pa.string()), count
 
     def _parts(self) -> list[Places]:
-        """All rows at once, or element by element where a value is one of what earlier elements change."""
+        """All rows at once, or element by element if a value reads what earlier elements change."""
         rows = self.scene.rows
         every = np.arange(rows.length)
         if not rows.length:
@@ -85,7 +85,7 @@ class Asserting:
 
     @cached_property
     def _names(self) -> set[str]:
-        """The variables that the statement looks at."""
+        """The variables that the statement reads."""
         values = [one.value for one in self.statement.assignments if one.value is not None]
         return {name for one in (*values, self.statement.moment) for name in ir.mentioned(one)}
 
@@ -205,7 +205,7 @@ class Asserting:
         return next(texts, group[0])
 
     def _says_the_same(self, rivals: _Rivals, columns: Columns) -> np.ndarray:
-        """Which rivals have all that is assigned. Blobs are not compared: one that is given is another one."""
+        """Which rivals already have all assigned values. Blobs are not compared: a blob that is given counts as new."""
         same = np.ones(len(rivals.rows), np.bool_)
         for one in self.statement.assignments:
             kind = property_type(self.entity, one.property)

@@ -1,4 +1,4 @@
-"""`end`: those that hold at a moment get it as their end; others are left alone."""
+"""`end`: entities that hold at a moment get it as their end; others stay as they are."""
 
 from __future__ import annotations
 

@@ -70,16 +70,16 @@ class Spans:
         return cls(bound(period.since, EVER), bound(period.until, OPEN))
 
     def take(self, places: Places) -> Spans:
-        """Those at some places."""
+        """The same for some of the rows."""
         return Spans(self.since[places], self.until[places])
 
     @property
     def hold_ever(self) -> np.ndarray:
-        """Which have a moment."""
+        """Which rows hold at some moment."""
         return self.since < self.until
 
     def hold_at(self, moments: Places | np.int64) -> np.ndarray:
-        """Which hold at the moments given for them, or at one."""
+        """Which rows hold, each at the moment given for it, or all at one moment."""
         return (self.since <= moments) & (moments < self.until)
 
 

@@ -128,7 +128,7 @@ class ThroughPaths(PathSearch):
             lengths[rows] = self._edges_to(tree, start, right[rows])
             for row in rows[lengths[rows] >= 0].tolist():
                 way = tree.way_to(int(right[row]))
-                # Where the last edge is a loop, the way to its node has one edge less.
+                # If the last edge is a loop, the path to its node has one edge less.
                 ways[row] = way if len(way) == lengths[row] + 1 else [*way, way[-1]]
                 costs[row] = found[right[row]] if len(found) else 0.0
         there = lengths >= 0

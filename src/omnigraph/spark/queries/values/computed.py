@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A column to make: its name, its expression over fields, and its type."""
+    """A column to compute: its name, its expression over fields, and its type."""
 
     name: str
     expr: ir.Expr
@@ -46,7 +46,7 @@ def with_computed(
     conditions: Sequence[ir.Condition] = (),
     kept: Iterable[str] | None = None,
 ) -> DataFrame:
-    """The rows that satisfy the conditions, with columns more. Both are plain; None keeps all columns."""
+    """The rows that satisfy the conditions, with the computed columns added. Both are plain; None keeps all columns."""
     from pyspark.sql.types import StructField, StructType
 
     read = fields_of([*(one.expr for one in made), *conditions])

@@ -26,7 +26,7 @@ TYPE = "#type"
 LENGTH = "#length"
 """The number of edges of a path; null where there is no path."""
 MARKS = "#marks"
-"""The variable of what was judged before: blocks and searches in conditions."""
+"""The variable of marks: columns that hold the verdict of a block or a search in a condition."""
 OUTPUT = "#output"
 """The variable of output columns."""
 SCORE = "#score"
@@ -58,13 +58,13 @@ class Names:
         self._made = 0
 
     def of(self, field: Field) -> str:
-        """The name of a field's column."""
+        """The name of the column of a field."""
         if field not in self._known:
             self._known[field] = self.fresh()
         return self._known[field]
 
     def fresh(self) -> str:
-        """A name that nothing has."""
+        """A name that no other column has."""
         self._made += 1
         return f"{self._prefix}{self._made}"
 
