@@ -1,4 +1,8 @@
-"""A real S3 over HTTP on 127.0.0.1: moto behind a threaded server, with faults that can be armed."""
+"""A real S3 over HTTP on 127.0.0.1: moto behind a threaded server, with faults that can be armed.
+
+Moto is imported where a server is made, not here: most modules that import this one only want a name, among them
+those of workers in processes of their own, each of which would take most of a second for it.
+"""
 
 from __future__ import annotations
 
@@ -10,11 +14,6 @@ import threading
 import urllib.request
 from collections.abc import Callable, Iterable
 from typing import Any
-
-from moto.core.models import DEFAULT_ACCOUNT_ID
-from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
-from moto.s3.models import FakeKey, s3_backends
-from werkzeug.serving import make_server
 
 Environ = dict[str, Any]
 StartResponse = Callable[..., Any]
@@ -35,6 +34,9 @@ class S3Server:
     """One server with one bucket."""
 
     def __init__(self) -> None:
+        from moto.moto_server.werkzeug_app import MotoRequestHandler, create_backend_app
+        from werkzeug.serving import make_server
+
         # Small pages, so that every longer listing goes over more than one.
         os.environ["MOTO_S3_DEFAULT_MAX_KEYS"] = "50"
         logging.getLogger("werkzeug").setLevel(logging.ERROR)
@@ -137,6 +139,9 @@ def _plain_read(environ: Environ) -> Answer | None:
         or not path.isascii()
     ):
         return None
+    from moto.core.models import DEFAULT_ACCOUNT_ID
+    from moto.s3.models import FakeKey, s3_backends
+
     bucket, _, name = path.removeprefix("/").partition("/")
     known = s3_backends[DEFAULT_ACCOUNT_ID]["aws"].buckets.get(bucket)
     key = None if known is None else known.keys.get(name)

@@ -89,7 +89,7 @@ def test_a_commit_id_of_the_old_branch(graph, shape, warm):
         for query in (NAMES, ENDS):
             told = outcome(graph.query, query, snapshot=commit)
             assert told[0] in REFUSED, told
-        ((code, message),) = run_processes(ask_at, [(graph.uri, commit)])
+    for code, message in run_processes(ask_at, [(graph.uri, commit) for commit in commits]):
         assert code in REFUSED, message
     fresh = names(graph, branch="b")
     assert fresh == {"no fork": set(BASE.people)}.get(shape, fresh)

@@ -141,7 +141,7 @@ def test_rows_are_written_once_and_no_text_is_compared(graphs, tmp_path, spark, 
     assert len(files(graphs.spark, "node:Person")) == 4 + 1 + 5
 
 
-@pytest.mark.sampled(5, every=())
+@pytest.mark.sampled(3, every=())
 @pytest.mark.parametrize(
     ("gather", "options"),
     [

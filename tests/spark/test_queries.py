@@ -24,7 +24,7 @@ from tests.stored import fill
 pytestmark = pytest.mark.usefixtures("spark")
 
 DOCS = Path(__file__).parents[2] / "docs" / "user" / "spark.md"
-EVERY = 1 if runs_all() else 20
+EVERY = 1 if runs_all() else 30
 """In the suite one case of so many is asked."""
 
 SCHEMA = """
@@ -92,7 +92,7 @@ def test_random_queries(tmp_path, patterns):
     found: Counter[str] = Counter()
     with og.init(tmp_path / "g", EXTENDED) as graph:
         fill(graph, plain_graph(rng))
-        wanted = 150 if runs_all() else 8
+        wanted = 150 if runs_all() else 5
         while found.total() < wanted:
             text, params = made(rng, forms, patterns=patterns)
             if plan_of(graph, text, None) is not None:

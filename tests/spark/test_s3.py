@@ -111,6 +111,7 @@ def test_files_in_s3_are_loaded_into_a_graph_in_s3(spark, elsewhere):
         assert ages(graph) == expected
 
 
+@pytest.mark.thorough
 def test_executors_build_indexes_and_compact_in_s3(spark, elsewhere, monkeypatch):
     monkeypatch.setattr(maintenance_jobs, "ROWS_PER_PART", 1)
     with og.init(f"{elsewhere}/g", DOCUMENTS) as graph:

@@ -36,6 +36,12 @@ for name in (
         "httpcore2",
         "truststore",
     ),  # what a client loads when it connects
+    *(
+        "numpy.ma",
+        "platformdirs",
+        "pyarrow.json",
+        "ulid",
+    ),  # what a load or a query imports when it runs
 ):
     importlib.import_module(name)
 # The grammars are read on first use.

@@ -32,7 +32,7 @@ FOUND = {
 
 # How often a cut point of a kind is in the sample: operations share most of their failpoints and looks. At least
 # one of each kind is.
-SHARE = {"effect": 0.05, "point": 0.05, "look": 0.025}
+SHARE = {"effect": 0.03, "point": 0.03, "look": 0.02}
 
 
 class Matrix:
