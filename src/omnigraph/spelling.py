@@ -20,4 +20,4 @@ def nearest_name(name: str, known: Iterable[str]) -> str | None:
 def did_you_mean(name: str, known: Iterable[str]) -> str | None:
     """Return a hint for a misspelled name, or None."""
     near = nearest_name(name, known)
-    return f"did you mean `{near}`?" if near is not None else None
+    return f"did you mean `{near}`?" if near not in (None, name) else None

@@ -70,7 +70,7 @@ def mutate(
     embed: Embed = mock_embedding,
 ) -> Changed:
     """The graph after a mutation, without the rules that are judged at its end. New ids begin with `~`."""
-    values = {**params, ir.NOW_PARAM: now_ms}
+    values = {**params, ir.NOW_PARAM: now_ms, ir.AS_OF_PARAM: now_ms}
     return Mutating(catalog, plan, graph, values, embed).run()
 
 

@@ -393,7 +393,7 @@ class ExtendedQuery(Query):
             return self.used(
                 "shift", f'shift({seen}, 1000, "{self.rng.choice([*CLOCK, "month"])}")'
             )
-        return self.used("datetime", f"datetime({self.day()})")
+        return self.used("datetime", f"datetime({self.rng.choice([self.day(), seen])})")
 
     # -- conditions
 
@@ -552,12 +552,14 @@ class ExtendedQuery(Query):
         self.orders = True
         if kind < 0.15:
             return self.used("count(*)", "count(*)")
-        if kind < 0.3:
+        if kind < 0.25:
             return self.used("count(distinct)", f"count(distinct {self.key()})")
+        word = rng.choice(["", "distinct "])
+        shape = self.shape()
+        if kind < 0.3 and shape:
+            return self.used("count of a shape", f"count({word}{shape})")
         if kind < 0.45:
             self.orders = False
-            word = rng.choice(["", "distinct "])
-            shape = self.shape()
             inside = shape if shape and rng.random() < 0.3 else self.key()
             return self.used(f"collect({word.strip()})", f"collect({word}{inside})")
         if kind < 0.6:

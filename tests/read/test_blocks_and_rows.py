@@ -62,6 +62,45 @@ def test_what_an_inner_block_did_not_find_is_not_counted(graph):
     assert rows == [("ann", 1, 1), ("bob", 1, 0), ("cy", 0, 0)]
 
 
+def test_objects_are_counted_by_what_they_show(graph):
+    text = (
+        "match { $a: Person  optional { $a $e:knows $b } } return { count($b { tags }) as n, "
+        "count(distinct $b { tags }) as d, count($e { * }) as e, collect($b { name }) as l }"
+    )
+    assert graph.query(text).one() == {
+        "n": 2,
+        "d": 2,
+        "e": 2,
+        "l": [{"name": "bob"}, {"name": "cy"}],
+    }
+
+
+def test_an_edge_without_properties_is_an_empty_object(graph):
+    found = "match { $a: Person  optional { $a $e:knows $b } }"
+    listed = graph.query(f"{found} return {{ $a.name as a, $e {{ * }} as e }} order {{ a }}")
+    assert listed.to_json()["rows"] == [
+        {"a": "ann", "e": {}},
+        {"a": "bob", "e": {}},
+        {"a": "cy", "e": None},
+    ]
+    grouped = graph.query(f"{found} return {{ $e {{ * }} as e, count(*) as n }} order {{ n }}")
+    assert grouped.to_json()["rows"] == [{"e": None, "n": 1}, *[{"e": {}, "n": 1}] * 2]
+    collected = graph.query(f"{found} return {{ collect($e {{ * }}) as l }}")
+    assert collected.to_json()["rows"] == [{"l": [{}, {}]}]
+
+
+def test_a_query_without_a_column_is_refused(graph):
+    with pytest.raises(TypeCheckError, match="T28: the query returns no column"):
+        graph.query("match { $a $e:knows $b } return { $e.* }")
+    assert len(graph.query("match { $a $e:knows $b } return { $a, $e.* }").rows) == 2
+
+
+def test_a_source_hands_over_no_objects(graph):
+    text = "query all() { match { $p: Person } return { $p { name } as p } } match { $r: all() } return { $r.p }"
+    with pytest.raises(TypeCheckError, match="T35: `p` of query `all` is made of objects"):
+        graph.query(text)
+
+
 def test_a_row_is_tested_for_null_and_counted(graph):
     text = f"{TOP} match {{ $r: top(2)  $r is not null }} return {{ count($r) as n, count(distinct $r) as m }}"
     assert graph.query(text).one() == {"n": 2, "m": 2}

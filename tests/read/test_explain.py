@@ -43,6 +43,24 @@ def uses(graph, match, ret="$p", order="", limit=""):
     ]
 
 
+def test_the_names_of_a_source_are_its_own(graph):
+    explained = graph.explain(
+        "query notes($p: String) { match { $x: Note { title: $p } } return { $x.title as t } order { t } }"
+        'match { $r: notes("on engines") $x: Person { handle: $r.t } $x knows $y } return { $y }'
+    )
+    steps = [
+        (one.text.strip().split(" [")[0], one.table_key) for one in explained.steps if one.table_key
+    ]
+    assert steps == [
+        ("scan $x: Note", "node:Note"),
+        ("scan $x: Person", "node:Person"),
+        ("expand $x -Knows-> $y: Person", "edge:Knows"),
+    ]
+    assert {index.table_key for one in explained.steps[:2] for index in one.indexes} == {
+        "node:Note"
+    }
+
+
 def test_the_plan_with_its_tables(graph):
     explained = graph.explain(
         "query far($h: String) {"

@@ -97,7 +97,7 @@ def shapes() -> dict[str, list[list[Any]]]:
         "shift": [[one, count, of] for one, of in both for count in (I64, U64)],
         "elapsed": [[one, one, of] for one, of in both],
         "date": [[DATETIME]],
-        "datetime": [[DATE]],
+        "datetime": [[DATE], [DATETIME]],
         "text": [*numbers, [TEXTS], [TRUTHS], [DATE], [DATETIME]],
         "coalesce": [[kind] * n for kind in (*WHOLE, *REAL, TEXTS, DATE, TRUTHS) for n in (2, 3)],
     }

@@ -252,14 +252,20 @@ class _Explainer:
         self.view = view
         self.entities: dict[str, Entity] = {}
 
-    def steps(self, plan: ir.ReadPlan) -> Iterator[ExplainedStep]:
-        """One per line of the shown plan: a step is one line, its inner steps follow it."""
-        lines = iter(show(plan).split("\n"))
+    def steps(
+        self, plan: ir.ReadPlan, lines: Iterator[str] | None = None
+    ) -> Iterator[ExplainedStep]:
+        """One per line of the shown plan: a step is one line, its inner steps or the plan of its query follow it."""
+        lines = iter(_lines(plan)) if lines is None else lines
         for step in _flat(plan.steps):
             look()
             yield self.step(next(lines), step)
+            if isinstance(step, ir.Rows):
+                # The same names are other variables there.
+                inside = itertools.islice(lines, len(_lines(step.plan)))
+                yield from _Explainer(self.view).steps(step.plan, inside)
         for line in lines:
-            ranked = plan.ranking is not None and line.startswith("order ")
+            ranked = plan.ranking is not None and line.lstrip().startswith("order ")
             yield ExplainedStep(
                 line, indexes=self.uses(self.ranked(plan.ranking)) if ranked else ()
             )
@@ -335,6 +341,10 @@ class _Explainer:
         elif ranking is not None:
             kind = _NEAREST if isinstance(ranking, ir.Nearest) else _TEXT
             yield self.entity_of(ranking.field), ranking.field.property, kind
+
+
+def _lines(plan: ir.ReadPlan) -> list[str]:
+    return show(plan).split("\n")
 
 
 def _is_id(entity: Entity, name: str) -> bool:

@@ -7,6 +7,7 @@ exponents, integers beyond JavaScript's range) are found with a mask and patched
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +96,9 @@ def _json(t: ValueType, array: pa.Array, js_safe: bool) -> list[Any]:
 def _objects(t: ObjectType, array: pa.Array, js_safe: bool) -> list[Any]:
     names = [name for name, _ in t.fields]
     values = [_json(kind, array.field(at), js_safe) for at, (_, kind) in enumerate(t.fields)]
-    objects: list[Any] = [dict(zip(names, row, strict=True)) for row in zip(*values, strict=True)]
+    # Without fields there is nothing to zip.
+    rows = zip(*values, strict=True) if names else itertools.repeat((), len(array))
+    objects: list[Any] = [dict(zip(names, row, strict=True)) for row in rows]
     return _patched(objects, array.is_null(), lambda _: None)
 
 

@@ -110,6 +110,8 @@ BROKEN = [
     (read(T + "for $t in $a.colours", "$t"), "T6", ["colours"]),
     (read(T + "for $t in $x.tags", "$t"), "T6", ["x"]),
     (read(T + "for $t in $h", "$t", params="$h: String"), "T35", ["h"]),
+    (read(T + "for $r in $h", "$r.b as x", params="$h: [{ b: Blob }]"), "T24", ["r.b"]),
+    (read(T + "for $r in $h", "$r as x", params="$h: [Blob]"), "T24", ["r"]),
     (read(T + "for $t in $a", "$t"), "T35", ["a"]),
     (read(T + "for $t in $h", "$t"), "T14", ["h"]),
     (read(T + "for $a in $h", "$a.name", params="$h: [String]"), "T26", ["a"]),

@@ -83,6 +83,8 @@ BROKEN = [
     (read(P, "$p.active + 1 as x"), "T29", ["+"]),
     (read(P, "$p.tags + $p.tags as x"), "T29", ["+", "[String]"]),
     (read(P, "$p + 1 as x"), "T29", ["+", "node"]),
+    (read(P, "coalesce() as x"), "T29", ["coalesce", "at least 1 argument,"]),
+    (read(P, "part($p.born, $p.name) as x"), "T29", ["part", "unit as a literal"]),
     (read(P, "lower($p) as x"), "T29", ["lower", "node"]),
     (read(D, "length($d.vec) as x"), "T29", ["length", "Vector"]),
     (read(P, "lower($p.age) as x"), "T29", ["lower", "I32"]),

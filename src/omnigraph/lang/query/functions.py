@@ -272,14 +272,14 @@ FUNCTIONS: dict[str, Function] = {
             word="date",
             takes=(DAY,),
             gives=lambda _: PropType(Scalar.DATE),
-            doc="the day of a DateTime in UTC",
+            doc="the day of a DateTime in UTC; a Date as it is",
         ),
         Function(
             name="datetime",
             word="datetime",
             takes=(DAY,),
             gives=lambda _: PropType(Scalar.DATETIME),
-            doc="midnight of a Date in UTC",
+            doc="midnight of a Date in UTC; a DateTime as it is",
         ),
         Function(
             name="text",

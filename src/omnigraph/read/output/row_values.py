@@ -199,6 +199,9 @@ def entities_shown(
         ids = space.ids(codes)
         return ids if ids.type == kind else ids.cast(kind)
     fields = [kind.field(at) for at in range(kind.num_fields)]
+    if not fields:
+        # Made of no arrays, it would have no length.
+        return pa.array([{}] * len(codes), kind)
     arrays = []
     for field in fields:
         values = space.values(field.name, codes) if len(codes) else pa.nulls(0, field.type)

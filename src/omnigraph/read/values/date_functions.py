@@ -177,8 +177,9 @@ def date(type: PropType, arg: Column) -> Column:
 
 
 def datetime(type: PropType, arg: Column) -> Column:
-    """The midnight, UTC, that a day begins with."""
-    return Computed(type, _days(arg) * MS_PER_DAY, arg.valid)
+    """The midnight, UTC, that a day begins with; a time stays what it is."""
+    stored = _stored(arg)
+    return Computed(type, stored * MS_PER_DAY if _is_date(arg) else stored, arg.valid)
 
 
 def _checked(type: PropType, stored: Numbers, *args: Argument) -> Column:

@@ -205,10 +205,9 @@ class OverTarget(Patterns):
         return made
 
     def _value_for(self, value: ast.Expr) -> Typed:
+        """A value; a parameter alone may be a Blob, which no expression takes."""
         if isinstance(value, ast.Var) and self.scope.get(value.name) is None:
-            param = self.context.parameter(
-                value, "a value"
-            )  # a Blob too, which no expression takes
+            param = self.context.parameter(value, "a value")
             return param, param.type
         return self.value(value)
 

@@ -344,7 +344,8 @@ def _value(at: _Fault) -> Advice | None:
     if at.expected == {"COLON"} and at.found in {"=", "!", "<", ">"}:
         return None, "an entry is an equality, written `name: value`"
     compares = at.found in {"=", "!", "<", ">", "is", "not"}
-    if compares and at.expected & _ARITHMETIC == _ARITHMETIC and "COMPARE" not in at.expected:
+    ends = at.expected & {"COMMA", "RBRACE"} and at.before not in {"{", ","}
+    if compares and "COMPARE" not in at.expected and (ends or at.expected >= _ARITHMETIC):
         return None, instead_of(at.found, at.before) if at.found == "!" else _AS_VALUE
     is_condition = at.found == "not" and at.expected >= _EXPRESSIONS and "NOT" not in at.expected
     if is_condition or (at.expected == {"COLON"} and re.search(r":\s*not\s+\w*$", at.text)):

@@ -30,6 +30,10 @@ from omnigraph.types import PropType, Scalar
 _SCALARS = frozenset(map(str, Scalar))
 _ANNOTATIONS = ("description", "instruction")
 _ENTRIES = "at least one `property: value`"
+_NAMED_FIRST = (
+    "find what to change with `match { … }` and name it: `update $x set { … }`, `delete $x`"
+)
+_EDGES_NAMED = "with an edge variable, `$a $e:edge $b`, the block can be a clause of its own"
 _OPERATORS = (*ast.WORD_OPERATORS, "is", "or", "and")
 
 
@@ -374,7 +378,7 @@ class Builder(TermBuilder):
 
     def only(self, made: Any) -> ast.Condition:
         """`[condition]`, which the edges satisfy."""
-        return _plain_condition(made, "the condition of an edge")
+        return _plain_condition(made, "the condition of an edge", _EDGES_NAMED)
 
     def hops(self, open_: Token, low: int, high: int | None, close: Token) -> ast.Hops:
         """`{min,max}`."""
@@ -489,7 +493,7 @@ def _refuse_word(item: ast.Name) -> None:
 
 def _where(made: Any) -> ast.Condition:
     """The condition of a mutation. `true` and `false` left of a value are properties there, as ever."""
-    where = _plain_condition(made, "a `where`")
+    where = _plain_condition(made, "a `where`", _NAMED_FIRST)
     if isinstance(where, ast.Comparison) and isinstance(where.left, ast.Literal):
         written = READING.get().source.text[where.left.span.start : where.left.span.end]
         old = isinstance(where.right, ast.Literal | ast.Var | ast.Now)
@@ -498,16 +502,12 @@ def _where(made: Any) -> ast.Condition:
     return where
 
 
-def _plain_condition(made: Any, place: str) -> ast.Condition:
+def _plain_condition(made: Any, place: str, hint: str) -> ast.Condition:
     """A condition about one thing, so without blocks."""
     condition = condition_of(made, place)
     block = first_of(condition, ast.Not, ast.Exists)
     if block is not None:
-        fail(
-            f"a block cannot stand in {place}",
-            block.span,
-            "find what to change with `match { … }` and name it: `update $x set { … }`, `delete $x`",
-        )
+        fail(f"a block cannot stand in {place}", block.span, hint)
     return condition
 
 

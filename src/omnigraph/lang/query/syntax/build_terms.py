@@ -116,6 +116,8 @@ def clauses_of(parts: tuple[Any, ...]) -> tuple[ast.Clause, ...]:
     clauses: list[ast.Clause] = []
     for part in parts:
         if type(part) in _BINDING or type(part) is ast.Comparison:
+            if type(part) is ast.Comparison and clauses and _is_not(part.left):
+                _refuse_late_not(clauses[-1], part)
             clauses.append(part)
         elif type(part) is Joined:
             clauses += clauses_of(part.parts)
@@ -151,6 +153,20 @@ def _refuse_bare_words(condition: ast.Condition) -> None:
     if isinstance(condition, ast.Or | ast.And):
         for part in condition.parts:
             _refuse_bare_words(part)
+
+
+def _is_not(expr: ast.Expr) -> bool:
+    return isinstance(expr, ast.Name) and expr.name == "not"
+
+
+def _refuse_late_not(before: ast.Clause, clause: ast.Comparison) -> None:
+    """Refuse `$x.p not in $l`, which reads as two clauses."""
+    if isinstance(before, ast.Bare):
+        fail(
+            "`not` stands before the whole test",
+            clause.left.span,
+            f"write `not $x.p {clause.op} …`",
+        )
 
 
 def _for_clause(word: str, span: Span) -> str:

@@ -174,9 +174,11 @@ def _arguments(
     least = max((at + 1 for at, one in enumerate(params) if not one.type.nullable), default=0)
     if not least <= len(clause.args) <= len(params):
         wanted = str(least) if least == len(params) else f"{least} to {len(params)}"
+        many = "argument" if wanted == "1" else "arguments"
+        verb = "is" if len(clause.args) == 1 else "are"
         context.fail(
             "T35",
-            f"query `{clause.name}` takes {wanted} arguments, and {len(clause.args)} are given",
+            f"query `{clause.name}` takes {wanted} {many}, and {len(clause.args)} {verb} given",
             clause.span,
         )
     reader = _Arguments(context, scope, clause)

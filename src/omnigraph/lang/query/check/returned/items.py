@@ -184,9 +184,11 @@ class Arguments(Items):
                 "T8", f"{function.name}() takes {function.takes.words}, not an object", arg.span
             )
         shape = self.shape(arg)
-        kind: ir.ValueType = I64
-        if function.name == "collect":
-            kind = ir.ObjectList(shape.type.as_nullable(False))
+        if function.name == "count":
+            # An object is there, and is another one, where its node or edge is.
+            whole = ir.NodeId(shape.var) if shape.kind == "node" else ir.EdgeId(shape.var)
+            return ir.Aggregate("count", whole, I64, call.distinct)
+        kind = ir.ObjectList(shape.type.as_nullable(False))
         return ir.Aggregate(function.name, shape, kind, call.distinct)
 
 

@@ -101,6 +101,13 @@ def columns_of(
             spread += _spread(context, scope, item, item.expr)
         else:
             spread.append(item)
+    if not spread:
+        context.fail(
+            "T28",
+            "the query returns no column: its types have no property that can be shown",
+            items[0].span,
+            "return the node, or `id($x)`",
+        )
     computed = [at for at, item in enumerate(spread) if has_aggregate(item.expr)]
     grouped = bool(computed)
     reader = Items(context, scope)

@@ -34,7 +34,7 @@ def require_count(
         return
     wanted = f"at least {least}" if most is None else f"{least} to {most}"
     wanted = str(least) if least == most else wanted
-    many = "argument" if wanted == "1" else "arguments"
+    many = "argument" if wanted in ("1", "at least 1") else "arguments"
     given = "is" if len(args) == 1 else "are"
     context.fail("T29", f"{word}() takes {wanted} {many}, and {len(args)} {given} given", span)
 
@@ -58,10 +58,14 @@ def _check_literals(context: Context, function: Function, args: Exprs, kinds: Ki
         units = [one for one in function.units if clock or one not in CLOCK_UNITS]
         if not isinstance(last, ast.Literal) or last.value not in units:
             listed = ", ".join(f'"{one}"' for one in units)
-            given = f'"{last.value}"' if isinstance(last, ast.Literal) else "that is no literal"
+            found = (
+                f'of a {kinds[0].element.display} has no unit "{last.value}"'
+                if isinstance(last, ast.Literal)
+                else "needs its unit as a literal"
+            )
             context.fail(
                 "T29",
-                f"{function.word}() of a {kinds[0].element.display} has no unit {given}",
+                f"{function.word}() {found}",
                 last.span,
                 f"it takes one of {listed}",
             )
