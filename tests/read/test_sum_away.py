@@ -104,3 +104,26 @@ def test_different_tags_are_all_less_the_same(world):
         one != two for r, m in pairs["replyOf"].items() for one in tags[r] for two in tags[m]
     )
     assert rows == [{"n": different}]
+
+
+@pytest.mark.parametrize("few", [1, 4, 60, 200])
+@pytest.mark.parametrize("least", [0, 1])
+def test_messages_that_come_from_searches(world, few, least):
+    # Few of the threads' messages are listed, of many each has its place.
+    graph, tags, ends = world
+    replies = ends["replyOf"]
+    counts = Counter()
+    for at in range(few):
+        one = f"m{at:03d}"
+        seen = [one]
+        while (one := replies.get(one)) is not None and one not in seen:
+            seen.append(one)
+        looped = replies.get(seen[0]) == seen[0] and least
+        for above in seen if looped or not least else seen[1:]:
+            counts.update(tags[above])
+    rows, _ = ask(
+        graph,
+        f"$m: Message  $m.size < {few}  $m replyOf{{{least},}} $top  $top hasTag $t",
+        "$t.name as t, count($m) as n",
+    )
+    assert {row["t"]: row["n"] for row in rows} == {f"t{tag}": n for tag, n in counts.items() if n}

@@ -7,6 +7,7 @@ For example:
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -23,6 +24,8 @@ from omnigraph.read.view.topology import Topology
 
 # Steps an estimate looks ahead; bounds may be any integer.
 _STEPS = 64
+# Codes for each one that is found, where the others are left out.
+_SPARSE = 8
 # Pairs that are searched one by one, from both of their ends.
 _FEW_PAIRS = 4
 
@@ -130,13 +133,25 @@ class HopLink:
             return Message(None, self._sums(parent, at, weights), {})
         if at.count <= child.count:
             return self._merged(at, child, self._pairs(parent, at.listed()))
-        other = self.ends.other(parent)
         sources = child.listed()
-        back = (
-            (_rows_of(at, targets), sources[index])
-            for index, targets in self._pairs(other, sources)
-        )
-        return self._merged(at, child, ((row[row >= 0], code[row >= 0]) for row, code in back))
+        back = self._pairs(self.ends.other(parent), sources)
+        return self._arriving(at, child, ((targets, sources[index]) for index, targets in back))
+
+    def _arriving(
+        self, at: Candidates, child: Candidates, pairs: Iterator[tuple[Codes, Codes]]
+    ) -> Message:
+        """The child summed over searches that end at the parent: a few codes are listed, of many all have a place."""
+        targets, sources = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
+        for found, origins in pairs:
+            look()
+            targets.append(found)
+            sources.append(origins)
+            if sum(map(len, targets)) * _SPARSE > at.size:
+                every = itertools.chain(zip(targets, sources, strict=True), pairs)
+                back = ((_rows_of(at, one), codes) for one, codes in every)
+                return self._merged(at, child, ((r[r >= 0], c[r >= 0]) for r, c in back))
+        codes, index = np.unique(np.concatenate(targets), return_inverse=True)
+        return summed(index, np.concatenate(sources), len(codes), child, codes)
 
     def _joined(self, parent: str, at: Candidates, child: Candidates) -> tuple[Index, Codes]:
         """Of all pairs of a code of the parent and one of the child those that are joined."""
