@@ -146,6 +146,11 @@ class TestRequests:
         assert own.operation_id == "01J00000000000000000000000"
         assert own.headers[IF_COMMIT] == "x"
 
+    def test_so_has_one_that_makes_no_commit_though_nothing_is_found_by_it(self, core):
+        asked = core.prepare("create_branch", wire.NewBranchBody(name="side"))
+        assert is_ulid(asked.headers[OPERATION_ID])
+        assert asked.operation_id is None
+
     @pytest.mark.parametrize("token", ["", "a b", "a\nb", "tökén", "a\x00"])
     def test_what_is_no_token_is_refused_and_not_shown(self, token):
         with pytest.raises(BadRequest) as caught:

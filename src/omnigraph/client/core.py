@@ -70,8 +70,9 @@ class Prepared:
 
     @property
     def operation_id(self) -> str | None:
-        """The id by which what it writes can be found."""
-        return self.headers.get(OPERATION_ID)
+        """The id by which the commit that it makes can be found; None for a write that makes none."""
+        keeps = self.name in OPERATIONS and OPERATIONS[self.name].identified
+        return self.headers.get(OPERATION_ID) if keeps else None
 
     @property
     def writes(self) -> bool:
@@ -125,13 +126,13 @@ class Core:
     ) -> Prepared:
         """Return the request for an operation; ``path`` are the values in its path.
 
-        A write gets an operation id if the caller does not give one.
+        Every write has an operation id, that of the caller or a new one.
         """
         operation = OPERATIONS[name]
         raw = NO_BODY if body is None else body
         given = {"Accept": operation.gives, **raw.headers, **(headers or {})}
         content = raw.pieces
-        if operation.identified:
+        if operation.identified or operation.admitted:
             given[OPERATION_ID] = new_ulid() if operation_id is None else operation_id
         given[IF_COMMIT] = if_commit
         url = f"{self.graph_url}/{_filled(operation, path)}"
