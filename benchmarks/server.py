@@ -18,7 +18,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, sleep
 from typing import Any
 
 from benchmarks.serving import graphs, policies
@@ -32,6 +32,7 @@ from benchmarks.serving.processes import Command, Server, child, serving
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 NO_LIMITS = {"OMNIGRAPH_QUERY_MAX_ROWS": "10000000", "OMNIGRAPH_LOAD_BODY_MAX_MB": "8192"}
 CLIENTS, HEAVY_CLIENTS, ROUNDS, MUTATIONS = 32, 8, 3, 40
+NOW_AND_THEN, PAUSE_SECONDS = 20, 0.5
 
 
 POLICY = """\
@@ -286,6 +287,40 @@ def busy(bench: Bench) -> Iterator[Figure]:
     yield Figure("point queries beside them", shown, ratio, 0.5, at_least=True)
 
 
+def flood(bench: Bench) -> Iterator[Figure]:
+    """What somebody waits who asks now and then, while another token asks without end."""
+    persons, policy = bench.sizes.persons, bench.place / "policy.yaml"
+    policy.write_text(POLICY, "utf-8")
+    tokens = {"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": '{"heavy": "heavy", "light": "light"}'}
+    with serving({"people": bench.people()}, tokens, policy) as server:
+        connection = Connection(server.host, server.port, "light")
+
+        def slowest() -> float:
+            took = []
+            for number in range(NOW_AND_THEN):
+                sleep(PAUSE_SECONDS)
+                began = perf_counter()
+                status, body = connection.ask(_point(connection, number, persons))
+                took.append(perf_counter() - began)
+                assert status == 200, body
+            return max(took)
+
+        slowest()
+        alone = slowest()
+        seconds = str(2 * NOW_AND_THEN * PAUSE_SECONDS)
+        words = [server.host, str(server.port), str(persons), str(CLIENTS), seconds, "heavy"]
+        found: list[dict[str, Any]] = []
+        flooding = threading.Thread(target=lambda: found.append(child("clients", *words)))
+        flooding.start()
+        sleep(NOW_AND_THEN * PAUSE_SECONDS / 2)
+        beside = slowest()
+        flooding.join()
+    shown = (
+        f"{beside * 1000:.1f} ms against {alone * 1000:.1f} ms; the others {found[0]['rate']:.0f}/s"
+    )
+    yield Figure(f"the slowest of {NOW_AND_THEN}, beside a flood", shown, beside / alone, 10)
+
+
 def mutation(bench: Bench) -> Iterator[Figure]:
     """A mutation of one row: the median of single ones, in turns."""
     persons, ours, theirs = bench.sizes.persons, [], []
@@ -348,7 +383,20 @@ def soak(bench: Bench) -> Iterator[Figure]:
 
 PARTS: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     part.__name__: part
-    for part in (ready, point, mutation, rows, export, load, blob, busy, policy, workers, soak)
+    for part in (
+        ready,
+        point,
+        mutation,
+        rows,
+        export,
+        load,
+        blob,
+        busy,
+        flood,
+        policy,
+        workers,
+        soak,
+    )
 }
 ONLY_WHEN_ASKED = ("soak",)
 
