@@ -99,3 +99,12 @@ def test_so_many_branches_are_remembered_and_the_others_read_again(manifest, mon
     for branch in ("main", "side", "main"):
         assert recent.find(manifest, manifest.state(branch), chosen) == first[branch]
     assert len(recent._known) == 1
+
+
+def test_of_commits_that_are_too_old_nothing_is_kept(manifest):
+    recent = RecentOperations()
+    for _ in range(3 * FEW):
+        made(manifest, new_ulid())
+        recent.find(manifest, manifest.state("main"), new_ulid())
+    known = recent._known["main"]
+    assert [len(each) for each in (known._made, known._numbers, known._holding)] == [FEW] * 3
