@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from benchmarks.contest.peers import peers_directory
 from benchmarks.serving.processes import Server, child, serving
+from omnigraph.clock import new_ulid
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
 
@@ -109,8 +110,13 @@ def one_thread(
     return took
 
 
-def many_threads(graph: Graph, threads: int, seconds: float) -> tuple[float, list[float], int]:
-    """Mutations a second by all threads together, what each took, and how many commits they made."""
+def many_threads(
+    graph: Graph, threads: int, seconds: float, prefix: str, *, identified: bool = False
+) -> tuple[float, list[float], int]:
+    """Mutations a second by all threads together, what each took, and how many commits they made.
+
+    ``identified``: each has an operation id, as those over HTTP do.
+    """
     took: list[float] = []
     commits: set[str] = set()
     until = time.perf_counter() + seconds
@@ -119,9 +125,9 @@ def many_threads(graph: Graph, threads: int, seconds: float) -> tuple[float, lis
         for number in count():
             if time.perf_counter() >= until:
                 return
-            given = {"name": f"many {at:03} {number:09}", "n": number}
+            given = {"name": f"{prefix} {at:03} {number:09}", "n": number}
             begun = time.perf_counter()
-            made = graph.mutate(INSERT, given)
+            made = graph.mutate(INSERT, given, operation_id=new_ulid() if identified else None)
             took.append(1000 * (time.perf_counter() - begun))
             assert made.commit is not None
             commits.add(made.commit.graph_commit_id)
@@ -201,7 +207,10 @@ def main() -> None:
                 }
                 one_thread(ways, 1, numbers)
                 took = one_thread(ways, given.turns, numbers)
-                rate, each, commits = many_threads(grouped, given.threads, given.seconds)
+                rate, each, commits = many_threads(grouped, given.threads, given.seconds, "many")
+                identified, _, _ = many_threads(
+                    grouped, given.threads, given.seconds, "identified", identified=True
+                )
                 # Again, so that what the machine did meanwhile disturbs both alike.
                 later = one_thread(ways, given.turns, numbers)
         http, statuses = served(place / "g", given.seconds)
@@ -223,8 +232,9 @@ def main() -> None:
     line("mutations a commit", len(each) / max(1, commits))
     line("p50 / lone", each[len(each) // 2] / lone)
     line("p99 / lone", each[int(0.99 * len(each))] / lone, 4)
+    line("the same under operation ids, mutations a second", identified)
     line("over HTTP, one worker, mutations a second", http[1])
-    line("over HTTP, one worker / threads", http[1] / rate, 0.8, least=True)
+    line("over HTTP, one worker / threads", http[1] / identified, 0.8, least=True)
     line("over HTTP, two workers / one", http[2] / http[1], 1.2, least=True)
     print(f"statuses over HTTP: {statuses}")
     if kuzu is not None:
