@@ -10,6 +10,21 @@ def can_hold_for_nothing(condition: ir.Condition, missing: frozenset[str]) -> bo
     return True in _outcomes(condition, missing)
 
 
+def can_match_for_nothing(steps: tuple[ir.Step, ...], missing: frozenset[str]) -> bool:
+    """Whether a block may have a match although the `missing` variables around it are null."""
+    for step in steps:
+        match step:
+            case ir.NodeScan() if step.var in missing:
+                return False
+            case ir.Expand() if step.src in missing or step.dst in missing:
+                return False
+            case ir.Filter() if not can_hold_for_nothing(step.predicate, missing):
+                return False
+            case ir.SemiJoin() if not can_match_for_nothing(step.inner, missing):
+                return False
+    return True
+
+
 def _outcomes(condition: ir.Condition, missing: frozenset[str]) -> set[bool]:
     match condition:
         case ir.Compare():
@@ -32,7 +47,7 @@ def _outcomes(condition: ir.Condition, missing: frozenset[str]) -> set[bool]:
             found = {True} if any(True in part for part in parts) else set[bool]()
             return found | ({False} if all(False in part for part in parts) else set())
         case ir.Exists():
-            return {True, False}
+            return {True, False} if can_match_for_nothing(condition.inner, missing) else {False}
         case ir.Holds():
             null = condition.var in missing or _is_null(condition.when.start, missing)
             return {False} if null else {True, False}

@@ -8,7 +8,7 @@ from typing import Any, get_args
 from typing import Literal as OneOf
 
 from omnigraph.lang.query import ir
-from omnigraph.lang.query.null_tests import can_hold_for_nothing
+from omnigraph.lang.query.null_tests import can_hold_for_nothing, can_match_for_nothing
 from omnigraph.lang.query.period_findings import (
     END_OF_WHAT_HOLDS,
     WHEN_IN_VAIN,
@@ -213,10 +213,8 @@ def _optional_in_vain(plan: ir.Plan) -> Iterator[Finding]:
                 continue
             missing = frozenset(step.introduced)
             for later in steps[at + 1 :]:
-                if isinstance(later, ir.Filter) and not can_hold_for_nothing(
-                    later.predicate, missing
-                ):
-                    names = sorted(missing & set(ir.mentioned(later.predicate)))
+                names = sorted(missing & set(_needed(later, missing)))
+                if names:
                     variables = ", ".join(f"`${name}`" for name in names)
                     yield Finding(
                         "warning",
@@ -225,6 +223,14 @@ def _optional_in_vain(plan: ir.Plan) -> Iterator[Finding]:
                         "block, which is a plain join then; move the condition into the block",
                         queries=(_name(plan),),
                     )
+
+
+def _needed(step: ir.Step, missing: frozenset[str]) -> Iterator[str]:
+    """The variables of a condition that none of the ``missing`` satisfies; nothing of any other step."""
+    if isinstance(step, ir.Filter) and not can_hold_for_nothing(step.predicate, missing):
+        yield from ir.mentioned(step.predicate)
+    elif isinstance(step, ir.SemiJoin) and not can_match_for_nothing(step.inner, missing):
+        yield from step.outer
 
 
 def _whens_in_vain(catalog: Catalog, query: ast.Query) -> Iterator[Finding]:

@@ -282,7 +282,7 @@ def refuse_weights(weights: Floats, name: str) -> None:
     wrong = np.flatnonzero(~(weights >= 0))
     if len(wrong):
         raise BadRequest(
-            f"a cheapest path needs weights that are not negative, and `{name}` is {weights[wrong[0]]} "
+            f"runtime error: a cheapest path needs weights that are not negative, and `{name}` is {weights[wrong[0]]} "
             "somewhere; leave such edges out with a condition in brackets",
             property=name,
         )
