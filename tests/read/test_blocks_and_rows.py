@@ -276,6 +276,6 @@ def test_a_negative_weight_is_refused_also_where_nothing_starts(graph):
     text = (
         'match { $a: Person { name: "nobody" }  $a $w:rated by stars $b } return { cost($w) as c }'
     )
-    with pytest.raises(BadRequest, match="^runtime error: .* negative"):
+    with pytest.raises(BadRequest, match=r"^runtime error: .* negative"):
         graph.query(text)
     assert not graph.query(text.replace("rated by", "rated[stars > 0] by")).rows
