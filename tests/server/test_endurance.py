@@ -9,8 +9,9 @@ import struct
 import time
 from pathlib import Path
 
+import pytest
+
 from omnigraph.clock import new_ulid
-from tests.sampling import runs_all
 from tests.server.running import LONG
 from tests.server.test_serving import names
 from tests.server.test_workers import ADD, NAMES, TWO, pids_of, send
@@ -66,12 +67,13 @@ def test_a_clock_that_jumps_loses_and_repeats_nothing(own_people, start, tmp_pat
     assert names(own_people) == sorted({"ada", "bob", "eve", *added})
 
 
+@pytest.mark.thorough
 def test_a_worker_in_a_crash_loop_costs_nobody_an_answer(own_people, start):
     """It is killed again as soon as its process is there; the other one serves."""
     server = start("--store", own_people, "--unauthenticated", *TWO, fresh=True)
     steady, doomed = pids_of(server)
     added = []
-    for _ in range(5 if runs_all() else 2):
+    for _ in range(4):
         os.kill(doomed, signal.SIGKILL)
         known = {steady, doomed}
         until = time.monotonic() + LONG
