@@ -29,18 +29,20 @@ class Served:
     def __init__(self, start, root):
         self.start, self.root = start, root
         self.server = self._started()
-        self.killed = 0
-        """How many workers of this server were killed."""
+        self.killed = set()
+        """Those workers of this server that were killed."""
 
     def _started(self):
-        self.killed = 0
+        self.killed = set()
         return self.start("--store", self.root, "--unauthenticated", "--workers", "2", fresh=True)
 
     def kill_worker(self, chance):
         """Kill one of the two, and wait for the next."""
         ready = pids_of(self.server)
-        os.kill(chance.choice(ready[-2:]), signal.SIGKILL)
-        self.killed += 1
+        # Not the last two: whoever was killed may have been ready after the one that lives.
+        doomed = chance.choice([pid for pid in ready if pid not in self.killed])
+        os.kill(doomed, signal.SIGKILL)
+        self.killed.add(doomed)
         until = time.monotonic() + LONG
         while len(pids_of(self.server)) < len(ready) + 1:
             assert time.monotonic() < until, self.server.log.read_text()
@@ -109,7 +111,7 @@ def test_acknowledged_writes_stay_and_nobody_is_left_behind(own_people, start):
         wait_for_writes(writers, 5)
         if kind == "parent":
             served.kill_parent()
-        elif served.killed < 4:  # afterwards the pauses are longer than a test wants
+        elif len(served.killed) < 4:  # afterwards the pauses are longer than a test wants
             served.kill_worker(chance)
         else:
             assert served.server.stop() == 0
