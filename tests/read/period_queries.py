@@ -155,6 +155,37 @@ class _Told:
         return ast.Literal("datetime", to_json(DATETIME, moment))
 
 
+def writes(rng: random.Random, schema: str) -> list[str]:
+    """One to three statements that change when things hold, or what there is."""
+    return [_write(rng, schema) for _ in range(rng.randint(1, 3))]
+
+
+def _write(rng: random.Random, schema: str) -> str:
+    name = rng.choice(["Person", "Knows", "Follows", "LivesIn"])
+    since, until, kind = PERIODS[name]
+    first, last = sorted(rng.choice(MOMENTS) // DAY for _ in range(2))
+    bounds = [f'{kind.value.lower()}("{_spelled(kind, day)}")' for day in (first, last)]
+    one = rng.choice([f"{since} < {bounds[0]}", f"{until} is null", f"{since} is null"])
+    other = f"{since} is null or {since} <= {bounds[1]}"
+    match rng.choice(["end", "end", "until", "since", "delete", "insert"]):
+        case "end" if f"@valid({since}, {until})" in schema:
+            return f"end {name} where {one} at {bounds[1]}"
+        case "since":
+            return f"update {name} set {{ {since}: null }} where {one}"
+        case "delete" if name != "Person":
+            return f"delete {name} where {until} < {bounds[0]}"
+        case "insert" if name in ("Knows", "Follows"):
+            ends = f"from: $a, to: $b, {since}: {bounds[0]}, {until}: {bounds[1]}"
+            return f"match {{ $a: Person  $b: Person }} ever insert {name} {{ {ends} }} "
+        case _:
+            return f"update {name} set {{ {until}: {bounds[1]} }} where {other}"
+
+
+def _spelled(kind: Scalar, day: int) -> object:
+    stored = day if kind is Scalar.DATE else day * DAY
+    return to_json(PropType(kind), stored)
+
+
 # ------------------------------------------------------------------ written out
 
 

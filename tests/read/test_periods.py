@@ -8,21 +8,26 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import islice
 from typing import Any
 
 import pytest
 
 import omnigraph
 from omnigraph.errors import BadRequest, OmniGraphError
+from omnigraph.graph import Graph
+from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query, ir
 from omnigraph.lang.query.ir import ReadPlan
 from omnigraph.lang.query.params import bind
 from omnigraph.lang.schema import compile_schema
 from omnigraph.lang.schema.catalog import Catalog
+from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.read.execute import run_read
 from omnigraph.read.thresholds import MatchThresholds, Thresholds
 from omnigraph.read.view.view import View
 from tests.opened import read_with
+from tests.oracle.graph import Graph as PlainGraph
 from tests.oracle.interpreter import RefusedError
 from tests.oracle.interpreter import run as judge
 from tests.read.period_queries import (
@@ -31,20 +36,23 @@ from tests.read.period_queries import (
     made,
     plain_graph,
     schema,
+    writes,
     written_out,
 )
 from tests.read.test_extended import comparable, stored, view_of
 from tests.sampling import runs_all
-from tests.stored import fill
+from tests.stored import fill, read_back
 
 Params = dict[str, Any]
 Answer = list[tuple[Any, ...]]
 
-QUERIES = 100
-"""Texts for a seed, each asked of two graphs."""
+QUESTIONS = 1_000
+"""For a seed: every text at one moment of a larger graph, and at many of a small one, where that is cheap."""
+MOMENTS_OF_ONE = 20
 SEEDS = range(25 if runs_all() else 5)
-"""1,000 questions in the suite, 5,000 with `./dev faults --all`."""
+"""5,000 questions in the suite, 25,000 with `./dev faults --all`."""
 OTHERWISE = 200 if runs_all() else 40
+WRITES = 6
 FORMS = {
     *("when of a match", "when of a binding", "when of a traversal", "as of", "during", "ever"),
     *("moment of the row", "moment of a parameter", "a path", "alternatives", "optional", "by"),
@@ -52,11 +60,10 @@ FORMS = {
 
 
 def queries(
-    rng: random.Random, catalog: Catalog, count: int, forms: Counter[str]
+    rng: random.Random, catalog: Catalog, forms: Counter[str]
 ) -> Iterator[tuple[str, ReadPlan, Params]]:
-    """Generated queries that compile, with values and the moment of the call."""
-    done = 0
-    while done < count:
+    """Generated queries that compile, with values and the moment of the call; they never end."""
+    while True:
         used: Counter[str] = Counter()
         try:
             text, given = made(rng, used)
@@ -64,11 +71,25 @@ def queries(
         except OmniGraphError:
             continue
         assert isinstance(plan, ReadPlan)
-        done += 1
         forms.update(used)
-        as_of = ir.EVER if rng.random() < 0.1 else rng.choice(MOMENTS)
-        clock = {ir.NOW_PARAM: rng.choice(MOMENTS), ir.AS_OF_PARAM: as_of}
-        yield text, plan, {**bind(plan.params, given), **clock}
+        yield text, plan, {**bind(plan.params, given), **clock(rng)}
+
+
+def clock(rng: random.Random) -> Params:
+    """What time it is, and the moment of the call."""
+    as_of = ir.EVER if rng.random() < 0.1 else rng.choice(MOMENTS)
+    return {ir.NOW_PARAM: rng.choice(MOMENTS), ir.AS_OF_PARAM: as_of}
+
+
+def at_other_moments(rng: random.Random, plan: ReadPlan, params: Params) -> list[Params]:
+    """The same question at as many moments as make a difference to it."""
+    told = repr(plan)
+    named = [name for name in (ir.NOW_PARAM, ir.AS_OF_PARAM) if f"name={name!r}" in told]
+    others = {
+        tuple(others[name] for name in named): {**params, **others}
+        for others in (clock(rng) for _ in range(MOMENTS_OF_ONE))
+    }
+    return list(others.values())
 
 
 def answer_of(view: View, plan: ReadPlan, params: Params) -> Answer:
@@ -82,8 +103,13 @@ def expected_of(plan: ReadPlan, plain: Any, params: Params) -> Answer:
     return [comparable(tuple(row.values())) for row in rows]
 
 
-def check(view: View, plain: Any, text: str, plan: ReadPlan, params: Params) -> None:
-    """Compare as the language promises: rows in order, or as a bag, or any of them."""
+def check(
+    view: View, plain: Any, text: str, plan: ReadPlan, params: Params, *, written: bool = True
+) -> None:
+    """Compare as the language promises: rows in order, or as a bag, or any of them.
+
+    ``written``: also with the same query whose periods are written out as conditions.
+    """
     what = f"{text}\n{params}"
     try:
         expected = expected_of(plan, plain, params)
@@ -99,9 +125,10 @@ def check(view: View, plain: Any, text: str, plan: ReadPlan, params: Params) -> 
         what,
         lambda: expected_of(whole, plain, params),
     )
+    if not written:
+        return
     with contextlib.suppress(CannotBeWritten):
-        written = written_out(plan, params[ir.AS_OF_PARAM])
-        answer = answer_of(view, written, params)
+        answer = answer_of(view, written_out(plan, params[ir.AS_OF_PARAM]), params)
         alike(
             plan,
             answer,
@@ -127,21 +154,26 @@ def test_engine_agrees_with_the_oracle(tmp_path, seed):
     rng = random.Random(f"periods {seed}")
     text = schema(rng)
     catalog = compile_schema(text).catalog
-    plains = [plain_graph(rng), plain_graph(rng, persons=5)]
-    with contextlib.ExitStack() as stack:
-        graphs = [
-            stack.enter_context(omnigraph.init(tmp_path / f"graph{at}", text))
-            for at, _ in enumerate(plains)
-        ]
-        for graph, plain in zip(graphs, plains, strict=True):
-            fill(graph, plain)
-        warm = [view_of(graph) for graph in graphs]
-        for number, (query, plan, params) in enumerate(queries(rng, catalog, QUERIES, forms)):
-            views = [view_of(graphs[0]), warm[1]] if number % 5 == 0 else warm
-            for view, plain in zip(views, plains, strict=True):
-                check(view, plain, query, plan, params)
+    large, small = plain_graph(rng), plain_graph(rng, persons=5)
+    asked = texts = 0
+    with (
+        omnigraph.init(tmp_path / "large", text) as one,
+        omnigraph.init(tmp_path / "small", text) as other,
+    ):
+        fill(one, large)
+        fill(other, small)
+        warm, little = view_of(one), view_of(other)
+        for query, plan, params in queries(rng, catalog, forms):
+            view = view_of(one) if texts % 5 == 0 else warm
+            check(view, large, query, plan, params)
+            moments = at_other_moments(rng, plan, params)
+            for at, given in enumerate(moments):
+                check(little, small, query, plan, given, written=at == 0)
+            texts, asked = texts + 1, asked + 1 + len(moments)
+            if asked >= QUESTIONS:
+                break
     table = "\n".join(f"{count:6d} {form}" for form, count in forms.most_common())
-    sys.stdout.write(f"seed {seed}, {QUERIES} texts:\n{table}\n")
+    sys.stdout.write(f"seed {seed}, {texts} texts, {asked} questions:\n{table}\n")
     assert not FORMS - forms.keys(), "forms that no query had"
 
 
@@ -154,6 +186,33 @@ def test_both_paths_agree_with_the_oracle(tmp_path, monkeypatch, mode, few):
     with omnigraph.init(tmp_path / "graph", text) as graph:
         read_with(graph, Thresholds(match=MatchThresholds(few_rows=few)))
         fill(graph, plain)
-        asked = queries(rng, compile_schema(text).catalog, OTHERWISE, Counter())
-        for query, plan, params in asked:
+        asked = queries(rng, compile_schema(text).catalog, Counter())
+        for query, plan, params in islice(asked, OTHERWISE):
             check(view_of(graph), plain, query, plan, params)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_warm_handle_beside_writers(tmp_path, seed):
+    """What is in memory serves later states by their changes; branches and states before are told apart."""
+    rng = random.Random(f"periods beside writers {seed}")
+    text = schema(rng)
+    with omnigraph.init(tmp_path / "graph", text) as graph:
+        fill(graph, plain_graph(rng))
+        asked = queries(rng, graph.schema.catalog, Counter())
+        states = [_state_of(graph, "main")]
+        for turn in range(WRITES):
+            branch = rng.choice(["main", "side"]) if turn else "main"
+            if turn == 1:
+                graph.branches.create("side")
+            for statement in writes(rng, text):
+                graph.mutate(statement, branch=branch)
+            states.append(_state_of(graph, branch))
+            # Those asked last are warm, and the newest state is near one of them.
+            for snapshot, plain in (states[-1], rng.choice(states)):
+                view = state_of(graph).reader.view(snapshot, graph.schema.catalog)
+                for query, plan, params in islice(asked, 4):
+                    check(view, plain, query, plan, params, written=False)
+
+
+def _state_of(graph: Graph, branch: str) -> tuple[Snapshot, PlainGraph]:
+    return graph.snapshot(branch=branch), read_back(graph, branch)
