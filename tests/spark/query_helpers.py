@@ -10,7 +10,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.lang.query import compile_query
 from omnigraph.lang.query.ir import ReadPlan
 from omnigraph.read.output.query_result import QueryResult
-from omnigraph.spark.queries.refused import REFUSED
+from omnigraph.spark.queries.refused import REFUSED, REFUSED_MOMENTS
 from tests.conformance.case_files import Case, all_cases
 from tests.conformance.executors import NotBuiltError, _shows_the_time, _template
 from tests.conformance.expectations import check_rows
@@ -58,14 +58,16 @@ def is_refused(outcome: Outcome) -> bool:
     """Whether Spark does not answer the question, and says by name why."""
     if not isinstance(outcome, OmniGraphError) or outcome.code != "bad_request":
         return False
-    forms = {one.form.strip("`") for one in REFUSED}
+    forms = {one.form.strip("`") for one in (*REFUSED, *REFUSED_MOMENTS)}
     return outcome.details.get("engine") == "spark" and outcome.details.get("form") in forms
 
 
-def asked(graph: og.Graph, text: str, name: str | None, params: Any, engine: str) -> Outcome:
+def asked(
+    graph: og.Graph, text: str, name: str | None, params: Any, engine: str, **options: Any
+) -> Outcome:
     """The answer of an engine, or its error."""
     try:
-        return graph.query(text, name, params, engine=engine)
+        return graph.query(text, name, params, engine=engine, **options)
     except OmniGraphError as error:
         return error
 
@@ -91,12 +93,14 @@ def _told(outcome: Outcome) -> Any:
     return outcome.rows
 
 
-def judged(graph: og.Graph, text: str, name: str | None = None, params: Any = None) -> str:
+def judged(
+    graph: og.Graph, text: str, name: str | None = None, params: Any = None, **options: Any
+) -> str:
     """Ask both engines; say whether the answers were equal, or the question was refused by name."""
     plan = plan_of(graph, text, name)
     assert plan is not None
-    spark = asked(graph, text, name, params, "spark")
+    spark = asked(graph, text, name, params, "spark", **options)
     if is_refused(spark):
         return "refused"
-    agree(plan, asked(graph, text, name, params, "local"), spark)
+    agree(plan, asked(graph, text, name, params, "local", **options), spark)
     return "equal"

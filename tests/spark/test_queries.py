@@ -13,8 +13,9 @@ import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest
-from omnigraph.spark.queries.refused import REFUSED
+from omnigraph.spark.queries.refused import REFUSED, REFUSED_MOMENTS
 from tests.conformance.executors import environment
+from tests.read import period_queries
 from tests.read.extended_queries import SCHEMA as EXTENDED
 from tests.read.extended_queries import made, plain_graph
 from tests.sampling import runs_all, seed
@@ -98,6 +99,59 @@ def test_random_queries(tmp_path, patterns):
             if plan_of(graph, text, None) is not None:
                 found[judged(graph, text, None, params)] += 1
     assert found["equal"] > found["refused"]
+
+
+def test_random_queries_about_what_holds(tmp_path):
+    rng = random.Random(f"{seed()} periods")
+    forms: Counter[str] = Counter()
+    found: Counter[str] = Counter()
+    with og.init(tmp_path / "g", period_queries.schema(rng)) as graph:
+        fill(graph, period_queries.plain_graph(rng))
+        wanted = 150 if runs_all() else 10
+        while found.total() < wanted:
+            text, params = period_queries.made(rng, forms)
+            if plan_of(graph, text, None) is not None:
+                as_of = rng.choice(["ever", "1970-01-02", "1997-05-19T12:00:00Z", None])
+                found[judged(graph, text, None, params, as_of=as_of)] += 1
+    assert found["equal"] > found["refused"]
+
+
+STOPS = """
+node Stop { code: String @key  opened: Date?  closed: Date?  @valid(opened, closed) }
+edge Next: Stop -> Stop { since: Date?  until: Date?  @valid(since, until) }
+edge Bus: Stop -> Stop { first: DateTime?  last: DateTime?  @valid(first, last) }
+edge Walk: Stop -> Stop
+"""
+LINES = [
+    *({"type": "Stop", "data": {"code": code}} for code in "acde"),
+    {"type": "Stop", "data": {"code": "b", "opened": "2000-01-01", "closed": "2010-01-01"}},
+    *({"edge": "Next", "from": pair[0], "to": pair[1]} for pair in ("ab", "bb", "bc", "ad", "dc")),
+    {"edge": "Next", "from": "c", "to": "e", "data": {"until": "2005-01-01"}},
+    {"edge": "Bus", "from": "a", "to": "e", "data": {"first": "2004-01-01T12:00:00Z"}},
+    {"edge": "Bus", "from": "e", "to": "a", "data": {"last": "2004-01-01T12:00:00Z"}},
+    {"edge": "Walk", "from": "e", "to": "d"},
+]
+
+
+@pytest.mark.parametrize(
+    "match",
+    [
+        "$a: Stop ever  $b: Stop ever  $a next{1,3} $b",
+        "$a: Stop ever  $b: Stop ever  $a $p:next{2,3} $b",
+        "$a: Stop ever  $b: Stop ever  $a next{0,2} $b",
+        "$a next{1,4} $b",
+        "$a next|bus|walk $b",
+        "$a $e:next|bus|walk $b",
+        "$a next|bus{1,3} $b",
+        "$a: Stop  not { $a bus|walk $_ }  $a next $b",
+    ],
+)
+def test_alternatives_and_nodes_between_that_hold(tmp_path_factory, spark, match):
+    with og.init(tmp_path_factory.mktemp("stops") / "g", STOPS) as graph:
+        graph.load(LINES)
+        text = f"match {{ {match} }} return {{ $a.code as a, $b.code as b }}"
+        for as_of in ("2004-01-01", "2006-01-01", "2020-01-01"):
+            assert judged(graph, text, as_of=as_of) == "equal"
 
 
 QUESTIONS = [
@@ -196,8 +250,8 @@ def test_what_has_no_frame(people, text, message):
 
 def test_the_documents_name_every_refused_form():
     table = DOCS.read_text(encoding="utf-8")
-    for one in REFUSED:
-        assert f"`{one.example}`" in table, one
+    for one in (*REFUSED, *REFUSED_MOMENTS):
+        assert f"`{one.example}`".replace("|", "\\|") in table, one
     # Those that the specification names (query-extensions.md, E46), and the path that holds two of them.
     assert {one.form for one in REFUSED} == {
         "an open bound",

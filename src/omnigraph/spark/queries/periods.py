@@ -1,6 +1,9 @@
 """Periods as conditions on their bounds: on Spark they are filters of the scan like any other.
 
 $r holds as of t   ->   t is not null and (since is null or since <= t) and (until is null or until > t)
+
+Where the periods of alternatives have different properties, each is beside a test of the type; ``of_type`` leaves
+what is said of one type, so that a table is asked for no property of another.
 """
 
 from __future__ import annotations
@@ -9,13 +12,19 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
-from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
-from omnigraph.types import PropType, Scalar
+from omnigraph.spark.queries.refused import (
+    ALTERNATIVES_BY_ROW,
+    EDGES_BY_ROW,
+    HOPS_BY_ROW,
+    refusal,
+)
+from omnigraph.spark.queries.values.fields import TYPE
+from omnigraph.types import TEXT, PropType, Scalar
 
 Tree = TypeVar("Tree")
 _INSTANT = PropType(Scalar.DATETIME)
-_EVERYTHING = ir.And(())
+_EVERYTHING, _NOTHING = ir.And(()), ir.Or(())
 
 
 def written_out(plan: ir.ReadPlan, params: Mapping[str, Any]) -> ir.ReadPlan:
@@ -41,27 +50,21 @@ def _written(tree: Tree, params: Mapping[str, Any]) -> Tree:
 
 
 def _check(step: ir.Expand) -> None:
-    """Refuse what needs more than a condition on each edge."""
-    if step.between is not None:
-        raise _refused("hops through nodes with a period", "say `ever` after the traversal")
+    """Refuse what needs more than a condition on each edge, or on each node between."""
+    if step.between is not None and ir.is_per_row(step.between.when):
+        raise refusal(HOPS_BY_ROW)
     edges = () if step.edge_filter is None else _parts(step.edge_filter)
     for one in edges:
-        if isinstance(one, ir.Holds) and one.by_type:
-            raise _refused("alternatives of edges with different periods", "ask for one at a time")
-        if isinstance(one, ir.Holds) and ir.is_per_row(one.when) and step.edge_var is None:
-            raise _refused("edges that hold at a moment of the row", "give the edges a variable")
+        if not isinstance(one, ir.Holds) or not ir.is_per_row(one.when):
+            continue
+        if one.by_type:
+            raise refusal(ALTERNATIVES_BY_ROW)
+        if step.edge_var is None:
+            raise refusal(EDGES_BY_ROW)
 
 
 def _parts(condition: ir.Condition) -> Iterable[ir.Condition]:
     return condition.parts if isinstance(condition, ir.And) else (condition,)
-
-
-def _refused(form: str, instead: str) -> BadRequest:
-    return BadRequest(
-        f"the query uses {form}, which is not answered on Spark; {instead}, or run the query locally",
-        form=form,
-        engine="spark",
-    )
 
 
 def _condition(holds: ir.Holds, params: Mapping[str, Any]) -> ir.Condition:
@@ -74,7 +77,17 @@ def _condition(holds: ir.Holds, params: Mapping[str, Any]) -> ir.Condition:
     else:
         start, *others = map(_instant, ir.moments_of(holds.when))
         end = others[0] if others else None
-    [period] = holds.periods
+    if not holds.by_type:
+        [period] = holds.periods
+        return _in_period(period, start, end)
+    of_types = [
+        ir.And((_is_a(holds.var, one), _in_period(one, start, end))) for one in holds.periods
+    ]
+    others_hold = [ir.Not(_is_a(holds.var, one)) for one in holds.periods]
+    return ir.Or((*of_types, ir.And(tuple(others_hold))))
+
+
+def _in_period(period: ir.Period, start: ir.Expr, end: ir.Expr | None) -> ir.Condition:
     since, until = _instant(period.since), _instant(period.until)
     begun: ir.Condition = ir.Compare(since, "<=", start)
     lasts: tuple[ir.Condition, ...] = (ir.Not(ir.IsNull(start)),)
@@ -83,6 +96,32 @@ def _condition(holds: ir.Holds, params: Mapping[str, Any]) -> ir.Condition:
         lasts = (ir.Compare(start, "<", end), ir.Not(ir.Compare(since, ">=", until)))
     ends = ir.Or((ir.IsNull(until), ir.Compare(until, ">", start)))
     return ir.And((*lasts, ir.Or((ir.IsNull(since), begun)), ends))
+
+
+def _is_a(var: str, period: ir.Period) -> ir.Compare:
+    return ir.Compare(ir.PropertyOf(var, TYPE, TEXT), "=", ir.Const(period.type_name, TEXT))
+
+
+def of_type(condition: ir.Condition, type_name: str) -> ir.Condition:
+    """What a condition says of edges of one type."""
+    match condition:
+        case ir.Compare(ir.PropertyOf(property=name), "=", ir.Const(value)) if name == TYPE:
+            return _EVERYTHING if value == type_name else _NOTHING
+        case ir.Not(part):
+            made = of_type(part, type_name)
+            if made in (_EVERYTHING, _NOTHING):
+                return _NOTHING if made == _EVERYTHING else _EVERYTHING
+            return ir.Not(made)
+        case ir.And(parts):
+            several = [of_type(part, type_name) for part in parts]
+            left = tuple(one for one in several if one != _EVERYTHING)
+            return _NOTHING if _NOTHING in left else ir.And(left)
+        case ir.Or(parts):
+            several = [of_type(part, type_name) for part in parts]
+            left = tuple(one for one in several if one != _NOTHING)
+            return _EVERYTHING if _EVERYTHING in left else ir.Or(left)
+        case _:
+            return condition
 
 
 def _instant(expr: ir.Expr) -> ir.Expr:

@@ -35,19 +35,41 @@ PATH = Refusal(
 )
 
 REFUSED = (OPEN_BOUND, BY, NODES, EDGES, PATH)
-"""All of them; the documentation has the same table."""
+"""Those of every query; the documentation has the same table."""
+
+EDGES_BY_ROW = Refusal(
+    "edges that hold at a moment of the row",
+    "$a knows $b as of $a.seen",
+    "give the edges a variable, or run the query locally",
+)
+HOPS_BY_ROW = Refusal(
+    "hops through nodes that hold at a moment of the row",
+    "$a next{1,3} $b as of $a.seen",
+    "say `ever` after the traversal, or run the query locally",
+)
+ALTERNATIVES_BY_ROW = Refusal(
+    "alternatives with different periods at a moment of the row",
+    "$a $e:knows|follows $b as of $a.seen",
+    "ask for one at a time, or run the query locally",
+)
+REFUSED_MOMENTS = (EDGES_BY_ROW, HOPS_BY_ROW, ALTERNATIVES_BY_ROW)
+"""Those of queries that say when things must hold."""
+
+
+def refusal(one: Refusal, called: str = "the query") -> BadRequest:
+    """What is said of a form that stays local."""
+    return BadRequest(
+        f"{called} uses {one.form} ({one.example}), which is not answered on Spark; {one.instead}",
+        form=one.form.strip("`"),
+        engine="spark",
+    )
 
 
 def refuse(plan: ir.ReadPlan) -> None:
     """Raise for the first form of a plan that Spark does not answer."""
     for one in _in_plan(plan):
         called = "the query" if plan.name is None else f"query `{plan.name}`"
-        raise BadRequest(
-            f"{called} uses {one.form} ({one.example}), which is not answered on Spark; "
-            f"{one.instead}",
-            form=one.form.strip("`"),
-            engine="spark",
-        )
+        raise refusal(one, called)
 
 
 def _in_plan(plan: ir.ReadPlan) -> Iterator[Refusal]:

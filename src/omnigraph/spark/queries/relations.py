@@ -19,8 +19,9 @@ from omnigraph.lang.query.ir import Direction
 from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.read.match.pattern import Traversal
 from omnigraph.read.match.trees import renamed
+from omnigraph.spark.queries.periods import of_type
 from omnigraph.spark.queries.tables import DST, SMALL_ROWS, SRC, Tables
-from omnigraph.spark.queries.values.fields import plain
+from omnigraph.spark.queries.values.fields import ID, plain
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -32,6 +33,7 @@ LEFT, RIGHT, HOPS = "l", "r", "hops"
 _KNOWN = {
     *("left", "right", "left_type", "right_type", "edge_types", "direction"),
     *("min_hops", "max_hops", "edge_var", "edge_filter", "weight"),
+    *("between", "ends_hold"),
 }
 """The fields of a traversal that these frames know how to follow."""
 
@@ -117,6 +119,7 @@ class Relations:
         tests = list(conditions)
         if traversal.edge_filter is not None:
             tests.append(plain(renamed(traversal.edge_filter, ir.EDGE, "#e")))
+        tests = [of_type(one, edge.name) for one in tests]
         return self._tables.read(edge, {SRC: SRC, DST: DST, **columns}, tests)
 
     # -------------------------------------------------------------- several hops
@@ -141,14 +144,25 @@ class Relations:
         (given,) = starts.columns
         state = starts.select(F.col(given).alias(start), F.col(given).alias(node)).distinct()
         state = state.withColumn(HOPS, F.lit(0).cast("bigint"))
+        between = self._between(traversal)
         for hop in range(1, most + 1):
+            if hop == 2 and between is not None:
+                near = near.join(between, F.col("near") == F.col("between"), "left_semi")
             state = self._hop(state, near, start, node, hop, is_small=step.is_small)
         found = state.where(F.col(HOPS) >= least) if least else state
         if traversal.left_type != traversal.right_type:
             found = found.where(F.col(HOPS) > 0) if least else found
         elif least:
-            found = found.unionByName(self._by_loops(state, step, least))
+            found = found.unionByName(self._by_loops(state, step, least, between))
         return Relation(found.select(LEFT, RIGHT, HOPS), False)
+
+    def _between(self, traversal: Traversal) -> DataFrame | None:
+        """The nodes that may stand between the ends of a traversal; None where that is all of them."""
+        if traversal.between is None:
+            return None
+        node = self._tables.view.catalog.nodes[traversal.left_type]
+        test = plain(renamed(traversal.between, ir.BETWEEN, "#n"))
+        return self._tables.read(node, {ID: "between"}, [test])
 
     def _hop(
         self, state: DataFrame, near: DataFrame, start: str, node: str, hop: int, *, is_small: bool
@@ -165,8 +179,13 @@ class Relations:
         spread = joined.select(start, F.explode(both).alias("v")).select(start, "v.*")
         return spread.groupBy(start, node).agg(F.min(HOPS).alias(HOPS))
 
-    def _by_loops(self, state: DataFrame, step: Relation, least: int) -> DataFrame:
-        """The pairs that only a loop on the right end brings to the least number of hops."""
+    def _by_loops(
+        self, state: DataFrame, step: Relation, least: int, between: DataFrame | None
+    ) -> DataFrame:
+        """The pairs that only a loop on the right end brings to the least number of hops.
+
+        The way leads through that end, unless it is the start itself.
+        """
         from pyspark.sql import functions as F  # noqa: N812
 
         loops = step.frame.where(F.col(LEFT) == F.col(RIGHT))
@@ -175,6 +194,8 @@ class Relations:
             loops = F.broadcast(loops)
         short = state.where(F.col(HOPS) == least - 1)
         found = short.join(loops, F.col(RIGHT) == F.col("loop"), "left_semi")
+        if between is not None and least > 1:
+            found = found.join(between, F.col(RIGHT) == F.col("between"), "left_semi")
         return found.withColumn(HOPS, F.lit(least).cast("bigint"))
 
 
