@@ -19,7 +19,7 @@ from omnigraph.lang.query.ir import EVER
 from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
 from omnigraph.read.kernels.csr import Csr, multi_csr_of
 from omnigraph.read.kernels.frontier import expand
-from omnigraph.read.values.periods import KeepsMasks, Moment, TimeWindow
+from omnigraph.read.values.periods import Moment, TimeWindow
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import OR, Topology, holding, union, union_list
 from omnigraph.read.view.view import View
@@ -149,10 +149,10 @@ class NodeGraph:
 def _holding(topology: Topology, moment: Moment) -> Topology:
     """The edges of a type that hold."""
     period = topology.edge.period
-    if period is None or isinstance(moment, str) or not isinstance(topology.edges, KeepsMasks):
+    if period is None or isinstance(moment, str):
         return topology
-    held = topology.edges.holding(*period.names, TimeWindow(moment))
-    return holding(topology, held, period.since)
+    some = topology.holding(*period.names, TimeWindow(moment))
+    return topology if some is None else holding(topology, some)
 
 
 def _chosen(nodes: NodeSpace, chosen: Codes | None, moment: Moment) -> Codes | None:

@@ -7,7 +7,7 @@ For example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -160,14 +160,30 @@ class Csr(_Rows):
 
     def _lower_bounds(self, rows: Codes, columns: Codes) -> Counts:
         """Where in its row each column is, or would have to be: all searched at once."""
-        low, high = self.indptr[rows], self.indptr[rows + 1]
-        while (searching := low < high).any():
-            # Searches that have ended look at place 0, which is always there, and ignore what they see.
-            middle = np.where(searching, (low + high) // 2, 0)
-            smaller = searching & (self.indices[middle] < columns)
-            low = np.where(smaller, middle + 1, low)
-            high = np.where(searching & ~smaller, middle, high)
-        return low
+        return _searched(self.indptr, rows, lambda places: self.indices[places] < columns)
+
+    def changed(self, repeats: Keys, gone: Keys, new: Keys) -> tuple[Csr, Keys]:
+        """The distinct pairs of a list, and its repeats, after few of its pairs went and few came.
+
+        Pairs are keys as in ``pair_keys``. ``repeats`` are those of the list before beyond the first of each, ascending.
+        """
+        keys, which = np.unique(np.concatenate([gone, new]), return_inverse=True)
+        rows, columns = (keys >> np.uint64(32)).astype(np.int32), keys.astype(np.int32)
+        places = self._lower_bounds(rows, columns)
+        there = places < self.indptr[rows + 1]
+        there[there] = self.indices[places[there]] == columns[there]
+        steps = np.repeat([-1, 1], [len(gone), len(new)])
+        first, last = (np.searchsorted(repeats, keys, side) for side in ("left", "right"))
+        counts = there + last - first + np.bincount(which, steps, len(keys)).astype(np.int64)
+        lost = there & (counts == 0)
+        removed = np.bincount(rows[lost] + 1, minlength=self.shape[0] + 1)
+        indices = np.delete(self.indices, places[lost])
+        left = Csr(self.indptr - np.cumsum(removed), indices, self.shape)
+        came = ~there & (counts > 0)
+        made = left.with_pairs(rows[came], columns[came]) if came.any() else left
+        others = repeats[~np.isin(repeats, keys)]
+        again = np.repeat(keys, np.maximum(counts - 1, 0))
+        return made, np.sort(np.concatenate([others, again]))
 
 
 @dataclass(frozen=True)
@@ -191,19 +207,77 @@ class MultiCsr(_Rows):
         more: int = sum(one.nbytes for one in made if one is not None)
         return self.indptr.nbytes + self.indices.nbytes + self.positions.nbytes + more
 
+    def changed(self, gone: Entries, new: Entries) -> MultiCsr:
+        """The same without few entries and with few others, whose positions are in no other entry of their rows."""
+        places = self._lower_bounds(*gone)
+        left = MultiCsr(
+            self.indptr - np.cumsum(np.bincount(gone[0] + 1, minlength=self.shape[0] + 1)),
+            np.delete(self.indices, places),
+            np.delete(self.positions, places),
+            self.shape,
+        )
+        order = np.lexsort(new[::-1])
+        rows, columns, positions = (part[order] for part in new)
+        places = left._lower_bounds(rows, columns, positions)
+        return MultiCsr(
+            left.indptr + np.cumsum(np.bincount(rows + 1, minlength=self.shape[0] + 1)),
+            np.insert(left.indices, places, columns),
+            np.insert(left.positions, places, positions),
+            self.shape,
+        )
+
+    def _lower_bounds(self, rows: Codes, columns: Codes, positions: Codes) -> Counts:
+        def is_before(places: Counts) -> Mask:
+            near = self.indices[places]
+            found: Mask = near < columns
+            found |= (near == columns) & (self.positions[places] < positions)
+            return found
+
+        return _searched(self.indptr, rows, is_before)
+
+
+Entries = tuple[Codes, Codes, Codes]
+"""Rows, columns and positions."""
+
+
+def _searched(
+    indptr: npt.NDArray[np.int64], rows: Codes, is_before: Callable[[Counts], Mask]
+) -> Counts:
+    """For each of some searches the first place of its row that is not before what it looks for."""
+    low, high = indptr[rows], indptr[rows + 1]
+    while (searching := low < high).any():
+        # Searches that have ended look at place 0, which is always there, and ignore what they see.
+        middle = np.where(searching, (low + high) // 2, 0)
+        smaller = searching & is_before(middle)
+        low = np.where(smaller, middle + 1, low)
+        high = np.where(searching & ~smaller, middle, high)
+    return low
+
+
+def pair_keys(rows: Codes, columns: Codes) -> Keys:
+    """Pairs of a row and a column, each as one integer that sorts as they do."""
+    return _packed(rows, columns, 32)
+
 
 def csr_of(rows: Codes, columns: Codes, shape: tuple[int, int]) -> Csr:
     """The distinct pairs of a row and a column."""
+    return csr_and_repeats(rows, columns, shape)[0]
+
+
+def csr_and_repeats(rows: Codes, columns: Codes, shape: tuple[int, int]) -> tuple[Csr, Keys]:
+    """The distinct pairs of a row and a column, and ascending those that came again."""
     # Row and column in one integer each: sorting those is faster than any sort of pairs.
-    keys = _packed(rows, columns, 32)
+    keys = pair_keys(rows, columns)
     keys.sort()
+    repeats = keys[:0]
     if keys.size > 1:
         fresh = np.empty(keys.size, np.bool_)
         fresh[0] = True
         np.not_equal(keys[1:], keys[:-1], out=fresh[1:])
         if not fresh.all():
+            repeats = keys[~fresh]
             keys = keys[fresh]
-    return Csr(_starts(keys, shape[0], 32), keys.astype(np.int32), shape)
+    return Csr(_starts(keys, shape[0], 32), keys.astype(np.int32), shape), repeats
 
 
 def multi_csr_of(rows: Codes, columns: Codes, positions: Codes, shape: tuple[int, int]) -> MultiCsr:

@@ -26,7 +26,7 @@ from omnigraph.read.values.column import Space
 from omnigraph.read.values.expressions import holds, mask_of, value_of, variables_of
 from omnigraph.read.values.operands import Judge, OperandRows
 from omnigraph.read.values.other_spaces import ElementSpace, OptionalSpace
-from omnigraph.read.values.periods import KeepsMasks, window_of
+from omnigraph.read.values.periods import window_of
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import Topology, element_edges, holding, only
 from omnigraph.read.view.view import View
@@ -114,17 +114,19 @@ class MatchData:
         """The edges that satisfy what a traversal asks of them, and of their ends if these hold as it does."""
         tests = () if traversal.edge_filter is None else tuple(conjuncts(traversal.edge_filter))
         chosen, tests = self._holding(whole, tests)
-        mask = np.ones(chosen.size, np.bool_)
+        masks: list[Mask] = []
         if tests:
-            mask &= mask_of(tests, chosen.edges, self.params)
+            masks.append(mask_of(tests, chosen.edges, self.params))
         if traversal.weight is not None:
             column = chosen.edges.column(traversal.weight)
-            mask &= True if column.valid is None else column.valid
-            refuse_weights(column.numbers[mask], traversal.weight)
+            masks += [] if column.valid is None else [column.valid]
+            weights = column.numbers[np.logical_and.reduce(masks)] if masks else column.numbers
+            refuse_weights(weights, traversal.weight)
         if traversal.between is not None and traversal.ends_hold:
             through = self.through(traversal)
-            mask &= through.take(chosen.src) & through.take(chosen.dst)
-        return chosen if mask.all() else only(chosen, mask)
+            masks.append(through.take(chosen.src) & through.take(chosen.dst))
+        mask = np.logical_and.reduce(masks) if masks else None
+        return chosen if mask is None or mask.all() else only(chosen, mask)
 
     def _holding(
         self, whole: Topology, tests: tuple[ir.Condition, ...], *, in_whole: bool = False
@@ -134,13 +136,13 @@ class MatchData:
             if not isinstance(test, ir.Holds) or test.by_type or ir.is_per_row(test.when):
                 continue
             window = window_of(test.when, self.params, lambda one: value_of(one, self.params))
-            space = whole.edges
             [period] = test.periods
-            if window is not None and not window.is_empty and isinstance(space, KeepsMasks):
-                since = period.since.property
-                held = space.holding(since, period.until.property, window)
+            if window is None or window.is_empty:
+                continue
+            some = whole.holding(period.since.property, period.until.property, window)
+            if some is not None:
                 rest = tuple(one for one in tests if one is not test)
-                return holding(whole, held, since, in_whole=in_whole), rest
+                return holding(whole, some, in_whole=in_whole), rest
         return whole, tests
 
     def through(self, traversal: Traversal) -> Mask:

@@ -23,7 +23,7 @@ import pyarrow as pa
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.read.kernels.arrays import Mask
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.values.column import Column, Space, one_array
 from omnigraph.read.values.operands import Given, Operand, OperandRows, Read
 from omnigraph.types import PropType
@@ -32,6 +32,9 @@ from omnigraph.types.temporal import format_datetime
 
 _MASKS_KEPT = 4
 """How many masks of one table stay in memory: for now, for the time before, and for some other moments."""
+
+_FEW = 8
+"""Which entities a later bound can change is kept where they are at most one in this number."""
 
 Times = npt.NDArray[np.int64]
 Moment = int | str
@@ -57,11 +60,15 @@ class TimeWindow(NamedTuple):
 class Held:
     """Which entities of a table hold in a window, and in which moments it is the same.
 
-    ``key`` tells it from the masks of other windows of the table.
+    ``key`` tells it from the masks of other windows of the table. ``upcoming`` are the entities with a bound after
+    these moments, where they are few: only these can change. ``before`` is the key of an earlier mask, with the
+    entities that are different there.
     """
 
     mask: Mask
     key: tuple[Any, ...]
+    upcoming: Codes | None = None
+    before: tuple[tuple[Any, ...], Codes] | None = None
 
     def serves(self, window: TimeWindow, *, is_date: bool) -> bool:
         """Whether the mask is that of this window, too."""
@@ -71,6 +78,14 @@ class Held:
             _, low, high = self.key
             return (low is None or low <= moment) and (high is None or moment < high)
         return self.key == ("during", window.start, window.end)
+
+    def is_before(self, window: TimeWindow, *, is_date: bool) -> bool:
+        """Whether the mask is that of earlier moments, after which few entities change."""
+        if not window.is_moment or self.upcoming is None or self.key[2] is None:
+            return False
+        assert window.start is not None
+        high: int = self.key[2]
+        return high <= (window.start // DAY_MS if is_date else window.start)
 
 
 class HeldMasks:
@@ -95,7 +110,13 @@ class HeldMasks:
                     self._kept.remove(one)
                     self._kept.append(one)
                     return one
-        found = _held(window, *bounds(), is_date=is_date)
+            earlier = [one for one in self._kept if one.is_before(window, is_date=is_date)]
+        since, until = map(_bound, bounds())
+        if earlier:
+            last = max(earlier, key=lambda one: one.key[2])
+            found = _held_after(last, window, since, until, is_date=is_date)
+        else:
+            found = _held(window, since, until, is_date=is_date)
         with self._lock:
             self._kept = [*self._kept[1 - _MASKS_KEPT :], found]
         return found
@@ -205,24 +226,59 @@ def _bound(column: Read | Column) -> _Bound:
     return column.numbers, column.valid
 
 
-def _held(window: TimeWindow, since: Column, until: Column, *, is_date: bool) -> Held:
-    bounds = _bound(since), _bound(until)
-    mask = _mask(window, *bounds, is_date=is_date)
+def _held(window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool) -> Held:
+    mask = _mask(window, since, until, is_date=is_date)
     mask.flags.writeable = False
     if not window.is_moment:
         return Held(mask, ("during", window.start, window.end))
+    moment = _moment_of(window, is_date=is_date)
+    low, high, later = _around(moment, since, until)
+    few = np.count_nonzero(later) * _FEW <= len(later)
+    upcoming = np.flatnonzero(later).astype(np.int32) if few else None
+    return Held(mask, ("as of", low, high), upcoming)
+
+
+def _held_after(
+    before: Held, window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool
+) -> Held:
+    """The mask of a later moment: only entities with a bound after the one before are looked at."""
+    rows = before.upcoming
+    assert rows is not None
+    some = [_taken(bound, rows) for bound in (since, until)]
+    held = _mask(window, *some, is_date=is_date)
+    mask = before.mask.copy()
+    mask[rows] = held
+    mask.flags.writeable = False
+    changed = rows[before.mask[rows] != held]
+    low, high, later = _around(_moment_of(window, is_date=is_date), *some)
+    return Held(mask, ("as of", low, high), rows[later], (before.key, changed))
+
+
+def _moment_of(window: TimeWindow, *, is_date: bool) -> int:
+    """The moment of a window as bounds are stored."""
     assert window.start is not None
-    moment = window.start // DAY_MS if is_date else window.start
-    lows, highs = zip(*(_around(numbers, valid, moment) for numbers, valid in bounds), strict=True)
-    low = max((one for one in lows if one is not None), default=None)
-    high = min((one for one in highs if one is not None), default=None)
-    return Held(mask, ("as of", low, high))
+    return window.start // DAY_MS if is_date else window.start
 
 
-def _around(
+def _taken(bound: _Bound, rows: Codes) -> _Bound:
+    numbers, valid = bound
+    return numbers[rows], None if valid is None else valid[rows]
+
+
+def _around(moment: int, *bounds: _Bound) -> tuple[int | None, int | None, Mask]:
+    """The last bound up to a moment, the first one after it, and which entities have one after it."""
+    lows, highs, later = [], [], np.zeros(len(bounds[0][0]), np.bool_)
+    for numbers, valid in bounds:
+        low, high, after = _around_one(numbers, valid, moment)
+        lows += [] if low is None else [low]
+        highs += [] if high is None else [high]
+        later |= after
+    return max(lows, default=None), min(highs, default=None), later
+
+
+def _around_one(
     numbers: npt.NDArray[Any], valid: Mask | None, moment: int
-) -> tuple[int | None, int | None]:
-    """The last bound up to a moment, and the first one after it."""
+) -> tuple[int | None, int | None, Mask]:
     before = numbers <= moment
     after = ~before
     if valid is not None:
@@ -230,7 +286,7 @@ def _around(
         after &= valid
     low = int(numbers.max(where=before, initial=np.iinfo(numbers.dtype).min))
     high = int(numbers.min(where=after, initial=np.iinfo(numbers.dtype).max))
-    return low if before.any() else None, high if after.any() else None
+    return low if before.any() else None, high if after.any() else None, after
 
 
 def _mask(window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool) -> Mask:

@@ -31,8 +31,6 @@ from omnigraph.read.view.pinned_table import PinnedTable
 T = TypeVar("T")
 
 ENDS: Final = "ends"
-_SOME_KEPT: Final = 2
-"""How many parts of a list are kept: of those that hold now, and those that held before a bound passed."""
 # What is kept on disk beside them, by its name. Rows are targets in those that are reversed.
 _KINDS: Final[dict[str, type[Csr | MultiCsr]]] = {
     "out": Csr,
@@ -79,6 +77,15 @@ class KeptParts(Protocol):
         ...
 
 
+class Sized(Protocol):
+    """What takes memory."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of everything made so far."""
+        ...
+
+
 class EdgeList:
     """Stored edges as ordinals of their ends, in the order of their row ids: what is cached.
 
@@ -94,8 +101,9 @@ class EdgeList:
         self.kept: KeptParts | None = None
         self._ends: tuple[Ends, RowIds] | None = ends, RowIds(ends.row_ids)
         self._made: dict[str, Any] = {}
-        self._some: OrderedDict[Hashable, SomeEdges] = OrderedDict()
-        self._lock = threading.RLock()
+        self.parts: OrderedDict[Hashable, Sized] = OrderedDict()
+        """Parts of the list that are kept with it (``held_edges``)."""
+        self.lock = threading.RLock()
 
     @staticmethod
     def later(size: int, shape: tuple[int, int], kept: KeptParts, *, complete: bool) -> EdgeList:
@@ -127,7 +135,7 @@ class EdgeList:
 
     def keep(self, kept: KeptParts) -> None:
         """Keep the ends and the adjacency on disk, that made so far and that to come."""
-        with holding(self._lock):
+        with holding(self.lock):
             ends, _ = self._content()
             arrays = ends._asdict()
             written = kept.write(ENDS, arrays)
@@ -142,7 +150,7 @@ class EdgeList:
     def _content(self) -> tuple[Ends, RowIds]:
         ends = self._ends
         if ends is None:
-            with holding(self._lock):
+            with holding(self.lock):
                 if self._ends is None:
                     assert self.kept is not None
                     found = self.kept.ends()
@@ -185,17 +193,6 @@ class EdgeList:
                 made = made.renumbered(*moves, shape)
                 self._made[name] = made.with_pairs(*pairs) if pairs[0].size else made
 
-    def some(self, key: Hashable, mask: Mask) -> SomeEdges:
-        """Those of the edges that a mask selects; kept under the key while few others are asked for."""
-        with holding(self._lock):
-            found = self._some.pop(key, None)
-            if found is None:
-                found = aside(lambda: SomeEdges(self, mask), items=self.size)
-            self._some[key] = found
-            while len(self._some) > _SOME_KEPT:
-                self._some.popitem(last=False)
-            return found
-
     def out(self) -> Csr:
         """Sources to targets."""
         return self._once("out", lambda: csr_of(self.src, self.dst, self.shape))
@@ -236,7 +233,7 @@ class EdgeList:
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
         made: int = sum(_held(part) for part in list(self._made.values()))
-        made += sum(one.nbytes for one in list(self._some.values()))
+        made += sum(one.nbytes for one in list(self.parts.values()))
         if self._ends is None:
             return made
         ends, rows = self._ends
@@ -260,7 +257,7 @@ class EdgeList:
     def _once(self, name: str, build: Callable[[], T]) -> T:
         made: T | None = self._made.get(name)
         if made is None:
-            with holding(self._lock):
+            with holding(self.lock):
                 made = self._made.get(name)
                 if made is None:
                     made = self._read(name)
@@ -325,33 +322,6 @@ class EdgeList:
         arrays = {part: getattr(made, part) for part in kind.ARRAYS}
         written = self.kept.write(name, arrays)
         return made if written is None or written is arrays else kind(**written, shape=made.shape)
-
-
-class SomeEdges:
-    """Some edges of a list: as a list of their own, and by their positions in the whole."""
-
-    def __init__(self, whole: EdgeList, mask: Mask) -> None:
-        self.positions: Codes = np.flatnonzero(mask).astype(np.int32)
-        src, dst = whole.src.take(self.positions), whole.dst.take(self.positions)
-        numbers = np.arange(len(src), dtype=np.uint64)
-        self.edges = EdgeList.of(Ends(src, dst, numbers), whole.shape)
-        self._in_whole: dict[Direction, MultiCsr] = {}
-
-    def multi(self, direction: Direction) -> MultiCsr:
-        """Adjacency by stored edge, with the positions of the whole list."""
-        found = self._in_whole.get(direction)
-        if found is None:
-            own = self.edges.multi(direction)
-            positions = self.positions.take(own.positions)
-            found = MultiCsr(own.indptr, own.indices, positions, own.shape)
-            self._in_whole[direction] = found
-        return found
-
-    @property
-    def nbytes(self) -> int:
-        """The bytes of everything made so far."""
-        multis = sum(one.positions.nbytes for one in list(self._in_whole.values()))
-        return self.positions.nbytes + self.edges.nbytes + multis
 
 
 def _fits(kind: type[Csr | MultiCsr], arrays: dict[str, npt.NDArray[Any]], row_count: int) -> bool:

@@ -25,8 +25,9 @@ from omnigraph.read.values.column import Column, Space, one_array
 from omnigraph.read.values.other_spaces import ElementSpace
 from omnigraph.read.values.periods import Held, TimeWindow
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.edges import EdgeList, SomeEdges
+from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.ends import Ends
+from omnigraph.read.view.held_edges import HeldEdges, held_edges
 from omnigraph.read.view.pinned_table import PinnedTable
 from omnigraph.read.view.properties import ID, Properties
 from omnigraph.types import TEXT
@@ -84,6 +85,10 @@ class EdgeSpace:
     def holding(self, since: str, until: str, window: TimeWindow) -> Held:
         """Which edges hold."""
         return self._properties.holding(since, until, window)
+
+    def column_keys(self, *names: str) -> tuple[Hashable, ...]:
+        """What identifies these properties whatever they are called."""
+        return tuple(map(self.pinned.column_key, names))
 
     def ids(self, codes: Codes) -> pa.StringArray:
         """The ids of these edges."""
@@ -168,9 +173,12 @@ class Topology:
         assert direction is not Direction.BOTH or self.edge.from_type == self.edge.to_type
         return self._list.multi(direction)
 
-    def some(self, key: Hashable, mask: Mask) -> SomeEdges:
-        """Those of the stored edges that a mask selects, kept under the key."""
-        return self._list.some(key, mask)
+    def holding(self, since: str, until: str, window: TimeWindow) -> HeldEdges | None:
+        """The edges that hold, which are kept; None where edges keep no masks."""
+        if not isinstance(self.edges, EdgeSpace):
+            return None
+        held = self.edges.holding(since, until, window)
+        return held_edges(self._list, self.edges.column_keys(since, until), held)
 
     def loops(self) -> Mask:
         """Which sources have a stored edge to themselves; none when the two types differ."""
@@ -245,14 +253,15 @@ class UnionSpace:
 class SubSpace:
     """Some entities of a space, numbered anew in their order."""
 
-    def __init__(self, whole: Space, codes: Codes) -> None:
+    def __init__(self, whole: Space, size: int, codes: Callable[[], Codes]) -> None:
         self._whole = whole
-        self._codes = codes
-
-    @property
-    def size(self) -> int:
+        self.size = size
         """How many entities there are."""
-        return len(self._codes)
+        self._find = codes
+
+    @cached_property
+    def _codes(self) -> Codes:
+        return self._find()
 
     def column(self, name: str) -> Column:
         """A property of all of them."""
@@ -298,7 +307,7 @@ def union(parts: Sequence[Topology], edges: EdgeList) -> Topology:
 class HoldingEdges(Topology):
     """The edges of a topology that hold, numbered as all are."""
 
-    def __init__(self, whole: Topology, some: SomeEdges) -> None:
+    def __init__(self, whole: Topology, some: HeldEdges) -> None:
         super().__init__(whole.edge, whole.sources, whole.targets, some.edges, whole.edges)
         self._some = some
 
@@ -307,12 +316,11 @@ class HoldingEdges(Topology):
         return self._some.multi(direction)
 
 
-def holding(topology: Topology, held: Held, since: str, *, in_whole: bool = False) -> Topology:
-    """The edges that hold, which are kept; ``in_whole``: numbered as all are, otherwise anew."""
-    some = topology.some((since, *held.key), held.mask)
+def holding(topology: Topology, some: HeldEdges, *, in_whole: bool = False) -> Topology:
+    """The edges that hold; ``in_whole``: numbered as all are, otherwise anew."""
     if in_whole:
         return HoldingEdges(topology, some)
-    space = SubSpace(topology.edges, some.positions)
+    space = SubSpace(topology.edges, some.edges.size, lambda: some.positions)
     return Topology(topology.edge, topology.sources, topology.targets, some.edges, space)
 
 
@@ -323,7 +331,7 @@ def only(topology: Topology, mask: Mask) -> Topology:
         topology.src.take(codes), topology.dst.take(codes), np.arange(len(codes), dtype=np.uint64)
     )
     edges = EdgeList.of(ends, (topology.sources.size, topology.targets.size))
-    space = SubSpace(topology.edges, codes)
+    space = SubSpace(topology.edges, len(codes), lambda: codes)
     return Topology(topology.edge, topology.sources, topology.targets, edges, space)
 
 

@@ -1,0 +1,94 @@
+"""What holds is kept in memory: adjacency follows when bounds pass, and is never that of another period."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import omnigraph
+from omnigraph import cancel
+from omnigraph.lang.query.ir import Direction
+from omnigraph.read.values.column import Column
+from omnigraph.read.values.periods import HeldMasks, TimeWindow
+from omnigraph.read.view.edges import EdgeList
+from omnigraph.read.view.ends import Ends
+from omnigraph.read.view.held_edges import HeldEdges, held_edges
+from omnigraph.types import PropType, Scalar, to_arrow
+
+DATE = PropType(Scalar.DATE, nullable=True)
+NODES, EDGES = 6, 160
+
+
+def bounds(rng: random.Random, days: int) -> tuple[Column, Column]:
+    """Periods of which few have a bound that is to come."""
+    pairs = []
+    for _ in range(EDGES):
+        since, until = sorted(rng.randrange(-40, 0) for _ in range(2))
+        if rng.random() < 0.1:
+            since, until = sorted(rng.randrange(days) for _ in range(2))
+        pairs.append((rng.choice([None, since]), rng.choice([None, until])))
+    since, until = (Column(DATE, to_arrow(DATE, list(one))) for one in zip(*pairs, strict=True))
+    return since, until
+
+
+@pytest.fixture(params=["here", "aside"], autouse=True)
+def _where(request, monkeypatch):
+    """Much work is done in a thread beside the one that waits, which must not wait for what that one holds."""
+    if request.param == "aside":
+        monkeypatch.setattr(cancel, "LONG_ITEMS", 1)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_adjacency_follows_when_bounds_pass(seed):
+    rng = random.Random(seed)
+    ends = np.array([[rng.randrange(NODES) for _ in range(EDGES)] for _ in range(2)], np.int32)
+    whole = EdgeList.of(Ends(*ends, np.arange(EDGES, dtype=np.uint64)), (NODES, NODES))
+    since, until = bounds(rng, 30)
+    masks, followed, moment = HeldMasks(), 0, 0
+    while moment < 30:
+        window = TimeWindow(moment * 86_400_000)
+        held = masks.of(window, lambda: (since, until), is_date=True)
+        expected = HeldMasks().of(window, lambda: (since, until), is_date=True)
+        assert np.array_equal(held.mask, expected.mask)
+        assert held.key == expected.key
+        followed += held.before is not None
+        found = held_edges(whole, "period", held)
+        fresh = HeldEdges(whole, expected.mask, int(expected.mask.sum()))
+        for one, other in (
+            *(
+                (getattr(found.edges, way)(), getattr(fresh.edges, way)())
+                for way in ("out", "into")
+            ),
+            *((found.multi(way), fresh.multi(way)) for way in Direction),
+        ):
+            for name in one.ARRAYS:
+                assert np.array_equal(getattr(one, name), getattr(other, name)), name
+        assert found.edges.size == len(found.positions)
+        assert np.array_equal(found.positions, fresh.positions)
+        moment += rng.choice([0, 1, 1, 1, 3])
+    assert followed > 3
+
+
+SCHEMA = """
+node P { slug: String @key }
+edge L: P -> P { s: Date?  u: Date?  v: Date?  @valid(s, u) }
+"""
+
+
+def test_another_period_of_the_same_rows_is_another_answer(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+    text = "match { $p l $q } return { $p.slug as p }"
+    with omnigraph.init(tmp_path / "g", SCHEMA) as graph:
+        rows = [{"type": "P", "data": {"slug": slug}} for slug in "abcd"]
+        rows += [
+            {"edge": "L", "from": "a", "to": "b", "data": {"u": "2020-01-01"}},
+            {"edge": "L", "from": "c", "to": "d", "data": {"v": "2020-01-01"}},
+        ]
+        graph.load(rows)
+        assert graph.query(text).rows == [{"p": "c"}]
+        graph.schema.apply(SCHEMA.replace("@valid(s, u)", ""))
+        assert len(graph.query(text).rows) == 2
+        graph.schema.apply(SCHEMA.replace("@valid(s, u)", "@valid(s, v)"))
+        assert graph.query(text).rows == [{"p": "a"}]
