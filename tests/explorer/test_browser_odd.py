@@ -1,6 +1,8 @@
 """The explorer in a browser: odd graphs, hostile values, and pictures as large as they get."""
 
 import json
+import signal
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +11,7 @@ import omnigraph as og
 from tests.explorer.conftest import MARKUP
 from tests.explorer.looking import DRAWN, ask, find, go, link, places, run, shown, write
 from tests.server.running import start_server
+from tests.server.small import CROSS, make_graph
 
 BIDI = "\u202eabc\u2066\u200f"
 LONG = "x" * 1_000_000
@@ -45,7 +48,7 @@ def odd_records():
     }
     yield {"type": "Thing", "data": {"name": MARKUP, **values, "file": "base64:QUJD"}}
     yield {"type": "Thing", "data": {"name": BIDI, "text": LONG}}
-    yield {"type": "Thing", "data": {"name": "alone"}}
+    yield {"type": "Thing", "data": {"name": "alone", "number": 1.0}}
     yield {"edge": "Loops", "from": MARKUP, "to": MARKUP}
     for _ in range(50):
         yield {"edge": "Beside", "from": MARKUP, "to": BIDI}
@@ -148,12 +151,20 @@ def test_odd_values_are_shown_as_they_are(visits, odd):
     page.get_by_text(MARKUP).wait_for()
 
     go(page, "#/query?graph=odd")
-    everything = "query q() { match { $t: Thing } return { $t, $t.text as text, $t.big as big, $t.list as list } }"
+    everything = "query q() { match { $t: Thing } return { $t, $t.text as text, $t.big as big, $t.list as list, $t.number * 10.0 - $t.number * 10.0 as odd } }"
     run(page, everything)
     assert shown(page) == (3, 51)
     page.keyboard.press("Alt+2")
     assert page.locator(".all .tr").count() == 3
     assert page.evaluate("() => document.querySelector('.table').textContent.length") < 5_000
+    # What is no number is the greatest one, and null is the last value whichever way they are sorted.
+    for way, numbers in (
+        ("ascending", ["0", "NaN", "null"]),
+        ("descending", ["NaN", "0", "null"]),
+    ):
+        page.locator(".th").get_by_role("button", name="odd").click()
+        page.locator(f".th [aria-sort={way}]").wait_for()
+        assert page.locator(".all .tr > span:last-child").all_inner_texts() == numbers
     page.locator(".all span", has_text="xxxx").first.dblclick()
     assert len(page.locator("dialog pre").inner_text()) == len(LONG)
     page.keyboard.press("Escape")
@@ -243,3 +254,44 @@ def find_colour(page, variable, around):
     )
     assert found is not None, f"there is no {variable} in the picture"
     return found
+
+
+def half_a_load(server):
+    """Send the head of a load and a part of its body: until the connection ends, the load is under way."""
+    connection = socket.create_connection((server.host, server.port))
+    head = [
+        "POST /graphs/default/load/ndjson HTTP/1.1",
+        f"Host: {server.host}:{server.port}",
+        "Content-Type: application/x-ndjson",
+        "Content-Length: 500",
+    ]
+    connection.sendall("\r\n".join([*head, "", '{"type": ']).encode())
+    return connection
+
+
+def test_a_server_that_is_busy_or_about_to_end_is_asked_again(visits, tmp_path):
+    make_graph(tmp_path / "g.omni").close()
+    flags = "--store", tmp_path / "g.omni", "--unauthenticated", "--drain-timeout", "0"
+    environ = {"OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": "1"}
+    visits.expected = "429 (Too Many Requests)", "503 (Service Unavailable)", "ERR_CONNECTION"
+    visits.expected = *visits.expected, "503 of "
+    with start_server(*flags, log=tmp_path / "log", environ=environ) as server:
+        page = open_page(visits, server, link('query w() { insert Person { name: "eve" } }'))
+        refused = []
+        page.on("response", lambda answer: refused.append(answer.status))
+        write_it = page.locator("dialog").get_by_role("button", name="Write to main")
+        with half_a_load(server):
+            page.get_by_role("button", name="Write to main").click()
+            write_it.click()
+            page.locator(".failure", has_text="The server is busy; try again in 1 s.").wait_for()
+            assert refused.count(429) == 3  # twice more by itself
+        page.get_by_role("button", name="Try again").click()
+        write_it.click()
+        page.get_by_text("1 node and 0 edges written to main.").wait_for()
+
+        write(page, CROSS)
+        page.keyboard.press("Control+Enter")
+        page.get_by_role("button", name="Stop").wait_for()
+        server.process.send_signal(signal.SIGTERM)
+        page.locator(".failure", has_text="The server takes no requests now").wait_for()
+        page.locator(".cm-content", has_text=CROSS.split()[1].partition("(")[0]).wait_for()

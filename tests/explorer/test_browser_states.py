@@ -69,13 +69,13 @@ def test_a_past_state_is_read_only_wherever_it_is_chosen(visits):
         "`Bearer ${JSON.parse(sessionStorage['omnigraph:session']).token}`}})).json()).tags[0]"
     )
     for typed, words in (
-        (tagged["graph_commit_id"], f"the commit {tagged['graph_commit_id'][:10]}"),
-        ("2100-01-01T00:00:00Z", "2100-01-01T00:00:00Z"),
+        (tagged["graph_commit_id"], "the commit of "),
+        ("2100-01-01T00:00:00Z", "1 Jan 2100, 00:00:00, read only."),
     ):
         page.locator(".target").click()
         page.get_by_label("A branch, commit or time").fill(typed)
         page.keyboard.press("Enter")
-        page.get_by_text(f"You are looking at {words}, read only.").wait_for()
+        page.locator(f".past-note[title='{typed}']", has_text=f"You are looking at {words}").wait_for()
     page.locator(".target").click()
     page.get_by_label("A branch, commit or time").fill("2026-13-45")
     page.keyboard.press("Enter")
@@ -107,8 +107,7 @@ def test_a_panel_tells_how_a_node_came_to_be_so_and_who_set_what(visits, place):
     assert "bea" not in name.inner_text()
 
     listed.nth(1).locator("a").click()
-    commit = changes[1].graph_commit_id[:10]
-    page.get_by_text(f"You are looking at the commit {commit}, read only.").wait_for()
+    page.get_by_title(changes[1].graph_commit_id, exact=True).wait_for()
     page.keyboard.press("Control+Enter")
     page.locator(".inspect").wait_for(state="detached")
     page.wait_for_selector(f".result {DRAWN}")

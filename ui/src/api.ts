@@ -265,19 +265,19 @@ export async function send<T>(
   const headers: Record<string, string> = { ...options.headers };
   if (access.token !== null) headers["Authorization"] = `Bearer ${access.token}`;
   if (body !== undefined) headers["Content-Type"] ??= "application/json";
-  let answer: Response;
-  try {
-    answer = await fetch(BASE + path, {
-      method,
-      headers,
-      signal: options.signal ?? null,
-      body: body === undefined ? null : body instanceof Blob ? body : JSON.stringify(body),
-      credentials: "omit",
-      cache: "no-store",
-    });
-  } catch (error) {
-    if ((error as Error).name === "AbortError") throw error;
-    throw new ApiError(0, "unreachable", "The server does not answer.");
+  const request: RequestInit = {
+    method,
+    headers,
+    signal: options.signal ?? null,
+    body: body === undefined ? null : body instanceof Blob ? body : JSON.stringify(body),
+    credentials: "omit",
+    cache: "no-store",
+  };
+  let answer = await reached(path, request);
+  for (let turn = 0; turn < TURNS && answer.status === 429; turn++) {
+    // A busy server has done nothing yet, so anything may be asked again.
+    await pause(Math.min(waitOf(answer), MOST_WAIT), options.signal);
+    answer = await reached(path, request);
   }
   if (answer.ok) {
     try {
@@ -291,6 +291,28 @@ export async function send<T>(
   if (failure.status === 401 && access.token !== null) refused();
   throw failure;
 }
+
+/** How often a busy server is asked again before the reader is told, and how many seconds at most it is waited for. */
+const TURNS = 2, MOST_WAIT = 5;
+const waitOf = (answer: Response): number => Number(answer.headers.get("retry-after")) || 1;
+
+async function reached(path: string, request: RequestInit): Promise<Response> {
+  try {
+    return await fetch(BASE + path, request);
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw error;
+    throw new ApiError(0, "unreachable", "The server does not answer.");
+  }
+}
+
+const pause = (seconds: number, signal?: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const timer = setTimeout(resolve, 1000 * seconds);
+    signal?.addEventListener("abort", () => {
+      clearTimeout(timer);
+      reject(new DOMException("stopped", "AbortError"));
+    });
+  });
 
 /** Read JSON whose whole numbers may have 64 bits: those that a number here would change become texts. */
 function readExactly(text: string): unknown {

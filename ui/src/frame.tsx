@@ -4,7 +4,7 @@ import { useEffect } from "preact/hooks";
 import type { Target } from "./api";
 import { finding, FindDialog, helping } from "./find";
 import { forgetAll, keep } from "./keep";
-import { Dialog, Failure, Icon, Key, Menu, tell, Time, Toast } from "./parts";
+import { Dialog, Failure, Icon, initials, Key, CommitWords, madeAt, Menu, tell, Time, Toast, when } from "./parts";
 import { begin, enter, enterWith, graphs, leave, namedGraph, session, signInReason, way } from "./session";
 import {
   actor, branches, catalog, commits, failure, fragment, go, isDark, isPartial, isPast, letterKeys, lookAt, moved, refresh, said, setTheme, snapshot, stored, tags, target, theme, unknownView, view,
@@ -33,12 +33,14 @@ export function Bar() {
       {now !== null && graphs.value.length > 1 && <GraphMenu />}
       {now !== null && <TargetMenu />}
       {isPast.value && (
-        <p class="past-note">
-          You are looking at {pastText(target.value)}, read only.{" "}
+        <>
+          <p class="past-note" title={target.value.snapshot ?? target.value.time}>
+            You are looking at {pastText(target.value)}, read only.
+          </p>
           <button class="button small" onClick={() => lookAt({})}>
             Back to now
           </button>
-        </p>
+        </>
       )}
       {moved.value && !isPast.value && (
         <button class="button small" onClick={refresh}>
@@ -54,7 +56,7 @@ export function Bar() {
       <ThemeMenu />
       {now !== null && (
         <span class="who" title={name ?? "nobody in particular"}>
-          <span class="face" aria-hidden="true">{[...(name ?? "–")].slice(0, 2).join("").toUpperCase()}</span>
+          <span class="face" aria-hidden="true">{initials(name ?? "–")}</span>
           <span>{name ?? (way === "open" ? "everybody" : "you")}</span>
         </span>
       )}
@@ -64,8 +66,9 @@ export function Bar() {
 
 function pastText(at: Target): string {
   if (at.tag !== undefined) return `the tag ${at.tag}`;
-  if (at.time !== undefined) return at.time;
-  return `the commit ${at.snapshot?.slice(0, 10) ?? ""}`;
+  if (at.time !== undefined) return when(Date.parse(at.time));
+  const id = at.snapshot ?? "";
+  return id.length < 10 ? `the commit ${id}` : `the commit of ${when(madeAt(id))}`;
 }
 
 const GraphMenu = () => (
@@ -91,7 +94,7 @@ function TargetMenu() {
       button={
         <span class="pick target" title="Choose the branch, tag, commit or time to look at">
           <span class="hidden">Looking at </span>
-          <Icon name="branch" /> <b>{at.tag ?? at.branch ?? (at.snapshot === undefined ? "main" : at.snapshot.slice(0, 10))}</b>{" "}
+          <Icon name="branch" /> <b>{at.tag ?? at.branch ?? (at.snapshot === undefined ? "main" : "commit")}</b>{" "}
           <span>{isPast.value ? "past" : head === undefined ? "" : <>head · <Time micros={head.created_at} /></>}</span> <Icon name="down" />
         </span>
       }
@@ -117,8 +120,8 @@ function TargetMenu() {
             ))}
             <p>Commits</p>
             {commits.value.slice(0, 8).map((commit) => (
-              <button key={commit.graph_commit_id} onClick={() => look({ snapshot: commit.graph_commit_id })}>
-                <span class="mono">{commit.graph_commit_id.slice(0, 10)}</span> {commit.operation} <span class="r"><Time micros={commit.created_at} /></span>
+              <button key={commit.graph_commit_id} title={commit.graph_commit_id} aria-current={at.snapshot === commit.graph_commit_id} onClick={() => look({ snapshot: commit.graph_commit_id })}>
+                <CommitWords commit={commit} /> <span class="r"><Time micros={commit.created_at} /></span>
               </button>
             ))}
             <form onSubmit={(event) => {
@@ -154,7 +157,7 @@ const ThemeMenu = () => (
         <p>Theme</p>
         {(["light", "dark", "system"] as const).map((name) => (
           <button key={name} aria-current={theme.value === name} onClick={() => { close(); setTheme(name); }}>
-            {name}
+            {name.charAt(0).toUpperCase() + name.slice(1)}
           </button>
         ))}
         <p>More</p>

@@ -2,7 +2,7 @@
 import { signal } from "@preact/signals";
 import type { ComponentChildren, TargetedKeyboardEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError } from "./api";
+import { ApiError, type Commit } from "./api";
 import { kindsOf, type Kind } from "./kinds";
 import { catalog, refresh, said } from "./state";
 
@@ -53,6 +53,9 @@ export function Mark({ type, large }: { type: string; large?: boolean }) {
   );
 }
 
+/** The first two letters of a name, for a face. */
+export const initials = (name: string): string => [...name].slice(0, 2).join("").toUpperCase();
+
 export const number = (value: number): string => value.toLocaleString("en");
 export const counted = (value: number, one: string, many = `${one}s`): string => `${number(value)} ${value === 1 ? one : many}`;
 
@@ -65,6 +68,22 @@ export function ago(micros: number): string {
   if (seconds < 30 * 86_400) return `${Math.floor(seconds / 86_400)} days ago`;
   return new Date(micros / 1000).toLocaleDateString();
 }
+
+/** A moment in the words of the reader's place and zone. */
+export const when = (millis: number): string => new Date(millis).toLocaleString(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+const BASE_32 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/** When a commit was made, in milliseconds: its id begins with that. */
+export const madeAt = (commit: string): number => [...commit.slice(0, 10)].reduce((sum, letter) => 32 * sum + Math.max(0, BASE_32.indexOf(letter)), 0);
+
+/** What a commit did, and who made it. */
+export const CommitWords = ({ commit }: { commit: Commit }) => (
+  <span class="cut-off">
+    {commit.operation.replaceAll("_", " ")}
+    {commit.actor_id !== null && <> by <span dir="auto">{commit.actor_id}</span></>}
+  </span>
+);
 
 export const Time = ({ micros }: { micros: number }) => (
   <time dateTime={new Date(micros / 1000).toISOString()} title={new Date(micros / 1000).toISOString()}>

@@ -327,6 +327,7 @@ def _rows(
         commit=commit,
         tables=tables,
         purges=purges,
+        purged=state.head.purged or changes.audit is not None,
         ir_hash=changes.schema.ir_hash if changes.schema is not None else state.head.ir_hash,
     )
     # A table that stays and loses columns for good: its row says below which version nothing may stay.
@@ -409,7 +410,7 @@ def record_purges(manifest: Manifest, owed: Iterable[Purge], audit: Mapping[str,
 
     def recorded(state: BranchState) -> _Rewrite:
         purges = tuple(dict.fromkeys((*state.head.purges, *new)))
-        return replace(state.head, purges=purges), [rows.purge_row(audit)]
+        return replace(state.head, purges=purges, purged=True), [rows.purge_row(audit)]
 
     _rewrite_head(manifest, recorded)
 

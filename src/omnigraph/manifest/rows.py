@@ -278,6 +278,8 @@ class Head:
     former_ids: tuple[str, ...] = ()
     is_copy: bool = False
     """Whether it got its id where it lies now, as a copy of the last one of ``former_ids``."""
+    purged: bool = False
+    """Whether entities were ever purged, as far as this branch knows: states in the middle may be gone."""
     unsettled: bool = False
     """Whether some forks may already look for their files elsewhere: the graph is being moved."""
 
@@ -448,7 +450,7 @@ def head_row(head: Head) -> Row:
         document["purges"] = [_values(purge) for purge in head.purges]
     if head.former_ids:
         document["former_ids"] = list(head.former_ids)
-    for flag in ("is_copy", "unsettled"):
+    for flag in ("is_copy", "purged", "unsettled"):
         if getattr(head, flag):
             document[flag] = True
     commit_id = f"commit:{head.commit.graph_commit_id}"
@@ -539,6 +541,7 @@ def _head(document: Mapping[str, Any]) -> Head:
         purges=tuple(Purge(*fields) for fields in document.get("purges", ())),
         former_ids=tuple(document.get("former_ids", ())),
         is_copy=document.get("is_copy", False),
+        purged=document.get("purged", False),
         unsettled=document.get("unsettled", False),
     )
 

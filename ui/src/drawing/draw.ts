@@ -171,6 +171,7 @@ class Picture {
     const order = this.seen.map((i) => [rank(i), i] as const).sort((a, b) => b[0] - a[0]);
     // What is seen ends here; a caption lies inside it, or outside with its node.
     const left = paint.margin[0] + 4, edge = paint.width - paint.margin[0], right = edge - paint.covered - 4;
+    const crossed = this.sides();
     const isCut = (box: Box) => (box[0] < left && box[2] > left) || (box[2] > right && box[0] < edge);
     let shown: { word: string; x: number; y: number }[] | null = this.labels.length === 0 ? [] : null;
     c.lineJoin = "round";
@@ -191,11 +192,12 @@ class Picture {
         [x, y - r - gap - 13],
       ];
       const box = ([px, py]: [number, number]): Box => [px - half - 2, py - 1, px + half + 2, py + 14];
-      const place =
-        places.find((at) => {
-          const wanted = box(at);
-          return !isCut(wanted) && !taken.hits(wanted);
-        }) ?? (chosen ? places[0] : undefined);
+      const free = places.filter((at) => {
+        const wanted = box(at);
+        return !isCut(wanted) && !taken.hits(wanted);
+      });
+      // Rather where none of its edges leaves the node: a caption hides the arrow there.
+      const place = free.find((at) => !(crossed[i]! & (1 << places.indexOf(at)))) ?? free[0] ?? (chosen ? places[0] : undefined);
       if (place === undefined) continue;
       taken.add(box(place));
       this.write(text, place[0], place[1], chosen || selected < 0 || this.near.has(i) ? colours.text : colours.soft);
@@ -205,6 +207,21 @@ class Picture {
       c.font = `600 11px ${colours.mono}`;
       this.write(word, x, y, colours.strong);
     }
+  }
+
+  /** Below, right, left and above, as bits: the sides of each node at which it has edges. */
+  private sides(): Uint8Array {
+    const { scene } = this;
+    const found = new Uint8Array(scene.x.length);
+    for (let i = 0; i < scene.from.length; i++) {
+      const a = scene.from[i]!, b = scene.to[i]!;
+      const dx = this.x[b]! - this.x[a]!, dy = this.y[b]! - this.y[a]!;
+      const steep = 0.7 * Math.hypot(dx, dy);
+      const [out, back] = dy > steep ? [1, 8] : dy < -steep ? [8, 1] : dx > 0 ? [2, 4] : [4, 2];
+      found[a]! |= out!;
+      found[b]! |= back!;
+    }
+    return found;
   }
 
   private edgeWords(taken: Taken): { word: string; x: number; y: number }[] {

@@ -26,6 +26,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
   const asList = useSignal(false);
   const marks = useSignal<readonly string[]>(marked);
   marks.value = marked;
+  const waiting = useSignal(false);
   const described = useComputed(() => describe(model));
 
   useEffect(() => {
@@ -35,6 +36,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
     surface.current = shown;
     let before = new Map<string, number>();
     shown.onPlaces = (done) => {
+      waiting.value = false;
       const { nodes } = model.shown.peek();
       if (shown.scene !== null && shown.scene.x.length === nodes.length)
         nodes.forEach((node, i) => model.places.set(keyOf(node), [shown.scene!.x[i]!, shown.scene!.y[i]!]));
@@ -52,6 +54,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
         const pinned = [...model.pinned].flatMap((key) => index.get(key) ?? []);
         before = index;
         here.dataset["settled"] = "false";
+        waiting.value = calm.matches && known === 0 && scene.x.length > 0;
         shown.show(scene, way.value === "layers" && scene.x.length <= 300 ? "layers" : "force", pinned, !calm.matches, known > 0);
       }),
       effect(() => {
@@ -89,6 +92,7 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
           <canvas ref={canvas} aria-hidden="true" />
         </div>
         {model.isEmpty.value && <p class="nothing">{empty}</p>}
+        {waiting.value && <p class="nothing">Finding places …</p>}
         {asList.value && <NodeList model={model} />}
         <Legend model={model} />
         {note && !asList.value && <p class="note small">{note}</p>}

@@ -17,10 +17,13 @@ export function captionOf(type: NodeType): string | null {
   return named?.name ?? type.key[0] ?? texts[0]?.name ?? null;
 }
 
-const shown = (variable: string, type: NodeType | undefined, as: string): string => {
+const shown = (variable: string, type: NodeType | undefined): string => {
   const property = type === undefined ? null : captionOf(type);
-  return property === null ? `$${variable} as ${as}` : `$${variable}.${property} as ${as}`;
+  return `$${variable}${property === null ? "" : `.${property}`} as ${variable}`;
 };
+
+/** A clause with its parts on lines of their own. */
+const clause = (word: string, parts: readonly string[], between = ""): string => `  ${word} {\n${parts.map((part) => `    ${part}`).join(`${between}\n`)}\n  }\n`;
 
 /** A word that can stand as a variable: small letters, without anything else. */
 const variable = (name: string): string => {
@@ -94,23 +97,26 @@ function find(types: NodeType[], fits: (property: Property) => boolean): [NodeTy
   return undefined;
 }
 
+const matched = (a: string, edge: EdgeType, b: string): string => clause("match", [`$${a}: ${edge.from}`, `$${a} ${edge.word} $${b}`]);
+
 function along(edge: EdgeType, nodes: ReadonlyMap<string, NodeType>): Made {
   const [a, b] = ends(edge);
   return {
     name: `who_${variable(edge.word)}`,
     title: `Which ${edge.from} ${edge.word} which ${edge.to}`,
     about: `$${a} ${edge.word} $${b}`,
-    text: `query who_${variable(edge.word)}() {\n  match {\n    $${a}: ${edge.from}\n    $${a} ${edge.word} $${b}\n  }\n  return { ${shown(a, nodes.get(edge.from), "from_node")}, ${shown(b, nodes.get(edge.to), "to_node")} }\n  limit 100\n}\n`,
+    text: `query who_${variable(edge.word)}() {\n${matched(a, edge, b)}${clause("return", [shown(a, nodes.get(edge.from)), shown(b, nodes.get(edge.to))], ",")}  limit 100\n}\n`,
   };
 }
 
 function mostFrequent(edge: EdgeType, nodes: ReadonlyMap<string, NodeType>): Made {
   const [a, b] = ends(edge);
+  const many = b === "edges" ? "number" : "edges";
   return {
     name: `most_${variable(edge.word)}`,
-    title: `Where most ${edge.word} edges lead`,
+    title: `Which ${edge.to} has most “${edge.word}” edges`,
     about: `$${a} ${edge.word} $${b}, counted`,
-    text: `query most_${variable(edge.word)}() {\n  match {\n    $${a}: ${edge.from}\n    $${a} ${edge.word} $${b}\n  }\n  return { ${shown(b, nodes.get(edge.to), "to_node")}, count($${a}) as edges }\n  order { edges desc }\n  limit 10\n}\n`,
+    text: `query most_${variable(edge.word)}() {\n${matched(a, edge, b)}${clause("return", [shown(b, nodes.get(edge.to)), `count($${a}) as ${many}`], ",")}  order { ${many} desc }\n  limit 10\n}\n`,
   };
 }
 

@@ -49,7 +49,7 @@ export function valueOf(field: Field, typed: string | undefined): unknown {
   }
   if (type === "F64" || type === "F32") {
     const number = Number(text);
-    if (text.trim() === "" || Number.isNaN(number)) throw new NoValue(`${field.name} is a number`);
+    if (text.trim() === "" || !Number.isFinite(number)) throw new NoValue(`${field.name} is a number`);
     return number;
   }
   if (type === "Bool") {

@@ -40,7 +40,7 @@ function Tree({ name, value, open = false }: { name: string; value: unknown; ope
     <div class="branch-of">
       <button class="bare" aria-expanded={unfolded} onClick={() => unfold(!unfolded)}>
         <span class="fold">{unfolded ? "▾" : "▸"}</span>
-        <span class="name">{name}</span> <span class="faint">{Array.isArray(value) ? `[${number(entries.length)}]` : `{${number(entries.length)}}`}</span>
+        <span class="name">{name}</span> <span class="faint">{unfolded || name === "rows" ? sizeOf(value) : glance(value)}</span>
       </button>
       {unfolded && (
         <div class="inner">
@@ -56,6 +56,23 @@ function Tree({ name, value, open = false }: { name: string; value: unknown; ope
       )}
     </div>
   );
+}
+
+const sizeOf = (value: object): string => {
+  const count = number(Object.keys(value).length);
+  return Array.isArray(value) ? `[${count}]` : `{${count}}`;
+};
+
+/** The beginning of what is folded, without looking at all of it. */
+function glance(value: object): string {
+  const few = Object.entries(value).slice(0, 8);
+  const parts = few.map(([key, each]) => {
+    const shown = typeof each === "object" && each !== null ? sizeOf(each) : typeof each === "string" ? JSON.stringify(each.slice(0, 60)) : String(each);
+    return Array.isArray(value) ? shown : `${key}: ${shown}`;
+  });
+  const more = Object.keys(value).length > few.length ? ", …" : "";
+  const text = `${parts.join(", ")}${more}`;
+  return Array.isArray(value) ? `[${text}]` : `{ ${text} }`;
 }
 
 const leaf = (value: unknown): string => {

@@ -147,17 +147,25 @@ function arranged(answer: QueryAnswer, order: { column: string; down: boolean } 
   if (order === null) return found;
   const type = answer.schema.find((each) => each.name === order.column)?.type ?? "";
   const sign = order.down ? -1 : 1;
-  return found.sort((a, b) => sign * compared(a.row[order.column], b.row[order.column], type) || a.at - b.at);
+  const value = ({ row }: { row: Row }) => row[order.column];
+  return found.sort((a, b) => last(value(a)) - last(value(b)) || sign * compared(value(a), value(b), type) || a.at - b.at);
 }
 
-/** Null comes last; whole numbers beyond 2⁵³ are texts in an answer, and numbers all the same. */
+/** Null comes last, whichever way a column is sorted. */
+const last = (value: unknown): number => (value === null || value === undefined ? 1 : 0);
+
+/** Numbers that JSON does not have, and whole ones beyond 2⁵³, are texts in an answer, and numbers all the same. */
 function compared(a: unknown, b: unknown, type: string): number {
-  if (a === null || b === null || a === undefined || b === undefined) return (a == null ? 1 : 0) - (b == null ? 1 : 0);
   if (type === "bigint") {
     const [x, y] = [BigInt(a as string), BigInt(b as string)];
     return x < y ? -1 : x > y ? 1 : 0;
   }
   if (typeof a === "number" && typeof b === "number") return a - b;
+  if (type === "float") {
+    const [x, y] = [Number(a), Number(b)];
+    if (Number.isNaN(x) || Number.isNaN(y)) return (Number.isNaN(x) ? 1 : 0) - (Number.isNaN(y) ? 1 : 0);
+    return x < y ? -1 : x > y ? 1 : 0;
+  }
   const [x, y] = [textOf(a), textOf(b)];
   return x < y ? -1 : x > y ? 1 : 0;
 }

@@ -1,13 +1,13 @@
 // The first view: a picture of a sample, what there is, and what could be asked.
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
-import { api, type GraphEdge, type GraphNode, type NodeType } from "../api";
+import { api, type Commit, type GraphEdge, type GraphNode, type NodeType } from "../api";
 import { GraphView } from "../drawing/graph-view";
 import { GraphModel, keyOf } from "../drawing/model";
-import { copy, counted, Failure, Icon, Mark, number, Time } from "../parts";
+import { copy, counted, Failure, CommitWords, Icon, initials, Mark, number, Time } from "../parts";
 import { lookAtType, questions, sampleNodes, sampleOf, type Made } from "../query/made";
 import { openText, runSoon } from "../query/tabs";
-import { branch, branches, catalog, commits, failure, go, lookAt, noWriting, refresh, round, rows, snapshot, stored, target } from "../state";
+import { branch, branches, catalog, commits, failure, go, isPast, lookAt, noWriting, refresh, round, rows, snapshot, stored, target } from "../state";
 import { session } from "../session";
 import { openStored } from "./stored";
 
@@ -87,13 +87,7 @@ export function OverviewView() {
           <h2>Lately</h2>
           <ul class="lately">
             {commits.value.slice(0, 5).map((commit) => (
-              <li key={commit.graph_commit_id}>
-                <span class="face">{(commit.actor_id ?? "–").slice(0, 2).toUpperCase()}</span>
-                <span>{commit.operation.replaceAll("_", " ")}</span>
-                <span class="r">
-                  <Time micros={commit.created_at} />
-                </span>
-              </li>
+              <Latest key={commit.graph_commit_id} commit={commit} />
             ))}
           </ul>
           <h2>Branches</h2>
@@ -104,12 +98,31 @@ export function OverviewView() {
                 <button class="bare" onClick={() => lookAt(name === "main" ? {} : { branch: name })}>
                   {name}
                 </button>
+                {name === branch.value && !isPast.value && <span class="r">you look at it</span>}
               </li>
             ))}
           </ul>
         </aside>
       </div>
     </main>
+  );
+}
+
+const OPERATIONS: Record<string, string> = { init: "plus", load: "folder", mutation: "pencil", branch_merge: "branch", schema_apply: "schema" };
+
+/** One of the newest commits: a click looks at the state that it left. */
+function Latest({ commit }: { commit: Commit }) {
+  const { actor_id, operation, graph_commit_id } = commit;
+  return (
+    <li>
+      <span class="face" aria-hidden="true">{actor_id === null ? <Icon name={OPERATIONS[operation] ?? "check"} /> : initials(actor_id)}</span>
+      <button class="bare cut-off" title={`Look at the graph as ${operation} ${graph_commit_id} left it`} onClick={() => lookAt({ snapshot: graph_commit_id })}>
+        <CommitWords commit={commit} />
+      </button>
+      <span class="r">
+        <Time micros={commit.created_at} />
+      </span>
+    </li>
   );
 }
 
@@ -120,7 +133,9 @@ const newText = (types: readonly NodeType[]): string => {
 
 function Ask() {
   const types = catalog.value!;
-  const known = stored.value.filter((each) => !each.mutation).slice(0, 3);
+  // Those that say what they tell come first.
+  const reads = stored.value.filter((each) => !each.mutation);
+  const known = [...reads.filter((each) => each.description), ...reads.filter((each) => !each.description)].slice(0, 3);
   const made = questions(types, rows.value).slice(0, 6 - known.length);
   if (known.length + made.length === 0) return null;
   return (
@@ -132,7 +147,7 @@ function Ask() {
             <button class="bare" onClick={() => openStored(each)}>
               <Icon name="bookmark" />
               <span>
-                {each.description ?? each.name}
+                {each.description || titled(each.name)}
                 <code>{`${each.name}(${each.params.map((param) => `$${param.name}`).join(", ")})`}</code>
               </span>
             </button>
@@ -153,6 +168,9 @@ function Ask() {
     </>
   );
 }
+
+/** What a name says, as words: `by_year` is "By year". */
+const titled = (name: string): string => name.charAt(0).toUpperCase() + name.slice(1).replaceAll("_", " ");
 
 const Cards = ({ types, captions }: { types: readonly NodeType[]; captions: ReadonlyMap<string, string[]> }) => (
   <ul class="cards" aria-label="Types">

@@ -31,12 +31,16 @@ interface Arrow {
 
 const short = (property: Property, key: readonly string[]): Line => {
   const word = property.vector_dim === undefined ? property.type : `${property.type}(${property.vector_dim})`;
-  const marks = [key.includes(property.name) ? "key" : property.unique ? "unique" : "", property.index === undefined ? "" : "index"];
-  return { name: cut(property.name, 14), marks: marks.filter((mark) => mark !== "").join(" "), type: cut(`${property.list ? `[${word}]` : word}${property.nullable ? "?" : ""}`, 14) };
+  const marks = [key.includes(property.name) ? "key" : property.unique ? "unique" : "", property.embed !== undefined ? "embed" : property.index !== undefined ? "index" : ""];
+  const type = cut(`${property.list ? `[${word}]` : word}${property.nullable ? "?" : ""}`, 14), words = marks.filter((mark) => mark !== "").join(" ");
+  // What is left of the line when the type and the marks stand in it.
+  const room = Math.floor((WIDE - 36 - 7.3 * type.length - 6 * words.length) / 7.3);
+  return { name: cut(property.name, Math.max(room, 6)), marks: words, type };
 };
 const cut = (text: string, most: number): string => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
 
-export async function diagramOf(catalog: Catalog): Promise<Diagram> {
+/** Return where everything stands: from left to right, or from top to bottom where the page is narrow. */
+export async function diagramOf(catalog: Catalog, narrow: boolean): Promise<Diagram> {
   const boxes = [
     ...catalog.nodes.map((type) => ({ name: type.name, dashed: false, count: 0 as number | null, lines: type.properties.slice(0, MOST_LINES).map((each) => short(each, type.key)) })),
     ...catalog.interfaces.map((type) => ({ name: type.name, dashed: true, count: null, lines: type.properties.slice(0, MOST_LINES).map((each) => short(each, [])) })),
@@ -45,9 +49,10 @@ export async function diagramOf(catalog: Catalog): Promise<Diagram> {
   try {
     const { Graph, layout } = await import("@dagrejs/dagre");
     const graph = new Graph();
-    graph.setGraph({ rankdir: "LR", nodesep: 36, ranksep: 60, marginx: 10, marginy: 10 });
+    graph.setGraph({ rankdir: narrow ? "TB" : "LR", nodesep: 36, ranksep: 60, marginx: 10, marginy: 10 });
     const loops = new Map(arrows.filter((arrow) => arrow.from === arrow.to).map((arrow) => [arrow.from, LOOP + 15 * arrow.words.length]));
-    for (const box of boxes) graph.setNode(box.name, { width: WIDE, height: box.height + 2 * (loops.get(box.name) ?? 0) });
+    const room = (name: string) => 2 * (loops.get(name) ?? 0);
+    for (const box of boxes) graph.setNode(box.name, { width: WIDE + (narrow ? room(box.name) : 0), height: box.height + (narrow ? 0 : room(box.name)) });
     for (const arrow of arrows)
       if (arrow.from !== arrow.to)
       graph.setEdge(arrow.from, arrow.to, { width: Math.max(10, ...arrow.words.map((word) => word.text.length * 7.2)), height: Math.max(1, arrow.words.length) * 15 + 6, labelpos: "c" });
@@ -55,9 +60,11 @@ export async function diagramOf(catalog: Catalog): Promise<Diagram> {
     const size = graph.graph() as { width: number; height: number };
     for (const box of boxes) Object.assign(box, pick(graph.node(box.name) as Place));
     const edges = arrows.map((arrow) => {
-      if (arrow.from === arrow.to) return loopOf(boxes.find((box) => box.name === arrow.from)!, arrow);
+      const [from, to] = [arrow.from, arrow.to].map((name) => boxes.find((box) => box.name === name)!) as [Box, Box];
+      if (from === to) return loopOf(from, arrow, narrow);
       const found = graph.edge(arrow.from, arrow.to) as unknown as { points: Place[]; x?: number; y?: number };
-      return { path: curve(found.points), x: found.x ?? 0, y: found.y ?? 0, dashed: arrow.dashed, words: arrow.words };
+      const points = found.points.map((point, i) => (i === 0 ? onto(from, point) : i === found.points.length - 1 ? onto(to, point) : point));
+      return { path: curve(points), x: found.x ?? 0, y: found.y ?? 0, dashed: arrow.dashed, words: arrow.words };
     });
     return { width: size.width, height: size.height, boxes, edges };
   } catch {
@@ -65,7 +72,20 @@ export async function diagramOf(catalog: Catalog): Promise<Diagram> {
   }
 }
 
-function loopOf(box: Diagram["boxes"][number], arrow: Arrow): Diagram["edges"][number] {
+type Box = Diagram["boxes"][number];
+
+/** The point of a box that is nearest: dagre keeps edges away from where its loop is. */
+const onto = (box: Box, { x, y }: Place): Place => ({
+  x: Math.min(box.x + WIDE / 2, Math.max(box.x - WIDE / 2, x)),
+  y: Math.min(box.y + box.height / 2, Math.max(box.y - box.height / 2, y)),
+});
+
+function loopOf(box: Box, arrow: Arrow, narrow = false): Diagram["edges"][number] {
+  if (narrow) {
+    const x = box.x + WIDE / 2, far = x + LOOP + 15 * arrow.words.length, high = Math.min(18, box.height / 2 - 6);
+    const path = `M${x} ${box.y + high}C${far} ${box.y + high + 14} ${far} ${box.y - high - 14} ${x} ${box.y - high}`;
+    return { path, x: x + 0.75 * (far - x), y: box.y, dashed: arrow.dashed, words: arrow.words };
+  }
   const y = box.y + box.height / 2, deep = y + LOOP + 15 * arrow.words.length;
   const path = `M${box.x + 60} ${y}C${box.x + 70} ${deep} ${box.x - 70} ${deep} ${box.x - 60} ${y}`;
   return { path, x: box.x, y: y + 0.75 * (deep - y), dashed: arrow.dashed, words: arrow.words };

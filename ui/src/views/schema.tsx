@@ -2,12 +2,16 @@
 import { useSignal } from "@preact/signals";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api, type Catalog, type EdgeType, type Interface, type NodeType, type Property } from "../api";
-import { allKinds, Failure, Icon, Mark, number, Tabs } from "../parts";
+import { allKinds, counted, Failure, Icon, Mark, number, Tabs } from "../parts";
 import { lookAtType } from "../query/made";
 import { catalog, chosenType, rows, target } from "../state";
 import { diagramOf, type Diagram, WIDE } from "./schema-diagram";
 import { ask } from "./overview";
 
+/** Below this width a diagram goes from top to bottom. */
+const NARROW = 560;
+/** What the tools at the foot of the diagram cover. */
+const BELOW = 60;
 const WAYS = [["diagram", "Diagram"], ["source", "Source"]] as const;
 
 export function SchemaView() {
@@ -23,7 +27,7 @@ export function SchemaView() {
       <div class="head">
         <h1>Schema</h1>
         <p class="soft">
-          {number(types?.nodes.length ?? 0)} node types, {number(types?.edges.length ?? 0)} edge types
+          {counted(types?.nodes.length ?? 0, "node type")}, {counted(types?.edges.length ?? 0, "edge type")}
         </p>
         <span class="gap" />
         <Tabs label="Schema" all={WAYS} chosen={way.value} choose={(next) => (way.value = next)} />
@@ -202,11 +206,11 @@ function DiagramOf({ types, chosen }: { types: Catalog; chosen: { value: string 
   const fit = () => {
     const made = diagram.value, element = box.current;
     if (made === null || element === null) return;
-    const k = Math.min(1.2, (element.clientWidth - 40) / made.width, (element.clientHeight - 40) / made.height);
-    view.value = { k, x: (element.clientWidth - k * made.width) / 2, y: (element.clientHeight - k * made.height) / 2 };
+    const k = Math.min(1.2, (element.clientWidth - 40) / made.width, (element.clientHeight - BELOW - 20) / made.height);
+    view.value = { k, x: (element.clientWidth - k * made.width) / 2, y: (element.clientHeight + 20 - BELOW - k * made.height) / 2 };
   };
   useEffect(() => {
-    void diagramOf(types).then((made) => {
+    void diagramOf(types, box.current!.clientWidth < NARROW).then((made) => {
       diagram.value = made;
       fit();
     });
@@ -277,7 +281,7 @@ function DiagramOf({ types, chosen }: { types: Catalog; chosen: { value: string 
                   </text>
                 )}
                 {each.lines.map((line, i) => (
-                  <g key={line.name}>
+                  <g key={i}>
                     <text class="prop" x="12" y={48 + i * 18}>
                       {line.name} <tspan class="mark">{line.marks}</tspan>
                     </text>

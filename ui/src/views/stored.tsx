@@ -24,8 +24,8 @@ export function StoredView() {
   const chosen = all.find((each) => each.name === chosenStored.value) ?? all[0];
   return (
     <main id="main" class="query stored">
-      <h1 class="hidden">Stored queries</h1>
       <div class="write">
+        <h1 class="pad">Stored queries</h1>
         <ul class="names" aria-label="Stored queries">
           {all.map((each) => (
             <li key={each.name}>
@@ -116,6 +116,9 @@ function Invoke({ query }: { query: StoredQuery }) {
         </p>
       )}
       {result.value !== null && <Results result={result.value} />}
+      {result.value === null && written.value === null && error.value === null && (
+        <p class="nothing">{busy.value ? "Running …" : query.mutation ? "What it writes is told here." : "Run it to see its picture and its rows."}</p>
+      )}
       {asking.value && (
         <Dialog title="Write" close={() => (asking.value = false)}>
           <h2>Write to {branch.value}?</h2>

@@ -64,17 +64,22 @@ class TableLine:
     def first(self, state: BranchState, table: TableState, version: int) -> Published | None:
         """Return the first published version from one version on up to a state, on its branch of the table."""
         versions = max(version, self.lowest(table)), table.table_version
-        if state.name == MAIN and table.table_branch is None:
-            # Only `main` publishes versions of its own tables, one after the other.
-            key = (state.table.version, table.incarnation)
-            if key not in self._rows:
-                self._rows[key] = VersionRows(self.manifest, state, table.incarnation)
-            found = self._rows[key].first(*versions)
-            if found is not None:
-                return found
+        places = self._places(state, table)
+        found = None if places is None else places.first(*versions)
+        if found is not None:
+            return found
         return first_published(
             self.manifest, state, table.incarnation, table.table_branch, versions
         )
+
+    def _places(self, state: BranchState, table: TableState) -> VersionRows | None:
+        """Return where the versions of the table stand in the manifest, where they are in order."""
+        if state.name != MAIN or table.table_branch is not None:
+            return None  # only `main` publishes versions of its own tables, one after the other
+        key = (state.table.version, table.incarnation)
+        if key not in self._rows:
+            self._rows[key] = VersionRows(self.manifest, state, table.incarnation)
+        return self._rows[key]
 
     def published(self, state: BranchState, table: TableState, version: int) -> list[Published]:
         """Return all published versions from one version on up to a state, oldest first."""
@@ -86,9 +91,13 @@ class TableLine:
     def left(self, state: BranchState, table: TableState, id: str) -> Left:
         """Return where a row that a state of the table lacks may have left it, on its branch of the table."""
         low, high = self.lowest(table), table.table_version
+        places = self._places(state, table)
+        found = None if places is None else places.it_left(id, high)
+        if found is None:
+            found = versions_it_left(self.manifest, state, table.incarnation, id)
         rows = [
             row
-            for row in versions_it_left(self.manifest, state, table.incarnation, id)
+            for row in found
             if row.table_branch == table.table_branch and low <= row.version <= high
         ]
         marked = [row for row in rows if row.graph_commit_id is not None]

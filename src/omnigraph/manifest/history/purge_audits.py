@@ -29,8 +29,7 @@ def find_audit(state: BranchState, operation_id: str) -> dict[str, Any] | None:
 
 def knows_purges(manifest: Manifest, branch: BranchState) -> bool:
     """Return whether something was ever purged on a branch, or from the whole graph."""
-    states = {state.name: state for state in (manifest.state(MAIN), branch)}
-    return any(read_metadata(state.table, "object_type", PURGE) for state in states.values())
+    return branch.head.purged or manifest.state(MAIN).head.purged
 
 
 def with_audit(manifest: Manifest, commit: GraphCommit) -> GraphCommit:

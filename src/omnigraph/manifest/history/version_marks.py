@@ -37,6 +37,8 @@ _WINDOW: Final = 48
 """How many rows are read around the place where a version is expected."""
 _TURNS, _GUESSES = 16, 5
 """How often a version is looked for by its place; after some guesses the rows between are halved."""
+_FEW: Final = 1024
+"""So many rows are read one by one rather than that the marks of all rows are searched."""
 _COLUMNS: Final = ("object_id", "base_objects", "table_version", "table_branch")
 
 
@@ -120,6 +122,21 @@ class VersionRows:
             else:
                 size *= 4  # many rows of other tables lie here
         return None
+
+    def it_left(self, id: str, high: int) -> list[Published] | None:
+        """Return ``versions_it_left`` up to a version, if few rows are older than that; else None."""
+        above = min((row.row_id for row in self._rows() if row.version > high), default=None)
+        if above is None or above > _FEW:
+            return None
+        marks = {gone_mark(id), *ANY_GONE}
+        read = self._manifest.rows_at(self._state, range(above), _COLUMNS)
+        found = [
+            _read(row)
+            for row in read
+            if row["object_id"].startswith(self._prefix)
+            and (len(row["base_objects"]) < 2 or marks.intersection(row["base_objects"]))
+        ]
+        return sorted(found, key=lambda one: one.version)
 
     def _rows(self) -> list[_Row]:
         """Return what is known of the places of versions, ascending: at first only the two ends."""
