@@ -75,7 +75,9 @@ def test_a_past_state_is_read_only_wherever_it_is_chosen(visits):
         page.locator(".target").click()
         page.get_by_label("A branch, commit or time").fill(typed)
         page.keyboard.press("Enter")
-        page.locator(f".past-note[title='{typed}']", has_text=f"You are looking at {words}").wait_for()
+        page.locator(
+            f".past-note[title='{typed}']", has_text=f"You are looking at {words}"
+        ).wait_for()
     page.locator(".target").click()
     page.get_by_label("A branch, commit or time").fill("2026-13-45")
     page.keyboard.press("Enter")
