@@ -3,7 +3,11 @@
 import hashlib
 import json
 import re
+import shutil
+import subprocess
 from pathlib import Path
+
+import pytest
 
 from ui.build import SOURCES, STATIC, UI, described, sources_digest
 
@@ -73,3 +77,16 @@ def test_the_digest_does_not_depend_on_where_the_sources_lie():
     assert re.fullmatch(r"[0-9a-f]{64}", sources_digest())
     assert hashlib.sha256(b"").hexdigest() != sources_digest()
     assert Path(UI).name == "ui"
+
+
+@pytest.mark.skipif(not (UI / "node_modules").is_dir(), reason="./dev ui was never run here")
+def test_building_again_makes_the_same_files(tmp_path):
+    node = shutil.which("node")
+    assert node is not None
+    vite = UI / "node_modules" / "vite" / "bin" / "vite.js"
+    build = [node, vite, "build", "--logLevel", "error", "--outDir", tmp_path]
+    subprocess.run(build, cwd=UI, check=True, capture_output=True)
+    made = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()}
+    assert {*FILES} - made == {"THIRD-PARTY.txt"}
+    for name in made:
+        assert (tmp_path / name).read_bytes() == (STATIC / name).read_bytes(), name

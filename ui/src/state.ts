@@ -104,11 +104,8 @@ export async function readGraph(): Promise<void> {
   const now = ++reading;
   const at = target.value;
   try {
-    // First, because everybody may ask this: who one is, is known then also where nothing else may be read.
-    const may = await api.permissions([{ action: "change", branch: at.branch ?? "main" }]);
-    if (now !== reading) return;
-    actor.value = may.actor_id;
-    const [types, tables, names, marks, newest, queries] = await Promise.all([
+    const permitted = api.permissions([{ action: "change", branch: at.branch ?? "main" }]);
+    const all = Promise.all([
       api.catalog().catch(none(null)),
       api.snapshot(at),
       api.branches().catch(none({ branches: [at.branch ?? "main"] })),
@@ -116,6 +113,11 @@ export async function readGraph(): Promise<void> {
       api.commits(at.branch ?? "main", 8).catch(none({ commits: [] as Commit[] })),
       api.queries().catch(none({ queries: [] as StoredQuery[] })),
     ]);
+    // Everybody may ask this: who one is, is known also where nothing else may be read.
+    all.catch(() => undefined);
+    const may = await permitted;
+    if (now === reading) actor.value = may.actor_id;
+    const [types, tables, names, marks, newest, queries] = await all;
     if (now !== reading) return;
     batch(() => {
       catalog.value = types ?? typesOf(tables);

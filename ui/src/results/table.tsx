@@ -1,5 +1,6 @@
 // A table of rows of one height, of which only those in sight are in the page.
 import { useSignal } from "@preact/signals";
+import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef } from "preact/hooks";
 import type { TargetedPointerEvent } from "preact";
 import type { QueryAnswer, Row } from "../api";
@@ -82,23 +83,17 @@ export function ResultTable({ answer, chosen, naming, choose }: Props) {
         </div>
         <div class="all" style={{ height: `${rows.length * HIGH}px` }} role="rowgroup">
           {rows.slice(first, last).map(({ row, at }, i) => (
-            <div
+            <Line
               key={at}
-              class={`tr${chosen === at ? " chosen" : ""}${naming.has(at) ? " named" : ""}`}
-              role="row"
-              aria-rowindex={first + i + 2}
-              style={{ gridTemplateColumns: width, transform: `translateY(${(first + i) * HIGH}px)` }}
-              onClick={() => choose(at)}
-            >
-              <span role="cell" class="faint">
-                {number(at + 1)}
-              </span>
-              {answer.columns.map((name) => (
-                <span role="cell" key={name} onDblClick={() => (opened.value = { title: name, value: row[name] })} title={preview(row[name])}>
-                  <Value value={row[name]} limit={160} />
-                </span>
-              ))}
-            </div>
+              row={row}
+              at={at}
+              place={first + i}
+              columns={answer.columns}
+              width={width}
+              look={`tr${chosen === at ? " chosen" : ""}${naming.has(at) ? " named" : ""}`}
+              choose={choose}
+              open={(title, value) => (opened.value = { title, value })}
+            />
           ))}
         </div>
       </div>
@@ -121,6 +116,37 @@ export function ResultTable({ answer, chosen, naming, choose }: Props) {
     </div>
   );
 }
+
+interface LineProps {
+  row: Row;
+  at: number;
+  /** Where it stands among the rows that are shown. */
+  place: number;
+  columns: readonly string[];
+  width: string;
+  look: string;
+  choose: (row: number) => void;
+  open: (title: string, value: unknown) => void;
+}
+
+const LOOKS = ["row", "at", "place", "columns", "width", "look"] as const;
+
+/** One row. While the table scrolls, those that stay in sight are not made again. */
+const Line = memo(
+  ({ row, at, place, columns, width, look, choose, open }: LineProps) => (
+    <div class={look} role="row" aria-rowindex={place + 2} style={{ gridTemplateColumns: width, transform: `translateY(${place * HIGH}px)` }} onClick={() => choose(at)}>
+      <span role="cell" class="faint">
+        {number(at + 1)}
+      </span>
+      {columns.map((name) => (
+        <span role="cell" key={name} onDblClick={() => open(name, row[name])} title={preview(row[name])}>
+          <Value value={row[name]} limit={160} />
+        </span>
+      ))}
+    </div>
+  ),
+  (before, now) => LOOKS.every((name) => before[name] === now[name]),
+);
 
 /** Follow a drag of the line beside a column's name, and tell how wide the column is to be. */
 function pull(event: TargetedPointerEvent<HTMLElement>, tell: (wide: number) => void): void {
