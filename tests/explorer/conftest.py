@@ -153,7 +153,7 @@ class Visits:
             text = json.dumps(json.dumps(session))
             made.add_init_script(f"sessionStorage.setItem('omnigraph:session', {text})")
         made.route(lambda url: not url.startswith(self.explorer.base), self._refuse)
-        made.set_default_timeout(60_000)
+        made.set_default_timeout(120_000)
         self.contexts.append(made)
         return made
 

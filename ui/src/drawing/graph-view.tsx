@@ -34,7 +34,6 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
     const here = box.current!;
     const shown = new Surface(here, canvas.current!, coloursOf(document.documentElement));
     surface.current = shown;
-    let before = new Map<string, number>();
     shown.onPlaces = (done) => {
       waiting.value = false;
       const { nodes } = model.shown.peek();
@@ -50,9 +49,8 @@ export function GraphView({ model, marked = [], note, empty }: GraphViewProps) {
         if (types === null) return;
         const words = new Map(types.edges.map((edge) => [edge.name, edge.word]));
         const scene = model.scene(words, types.nodes.map((each) => each.name));
-        const known = [...index.keys()].filter((key) => before.has(key) || model.places.has(key)).length;
+        const known = [...index.keys()].filter((key) => model.places.has(key)).length;
         const pinned = [...model.pinned].flatMap((key) => index.get(key) ?? []);
-        before = index;
         here.dataset["settled"] = "false";
         waiting.value = calm.matches && known === 0 && scene.x.length > 0;
         shown.show(scene, way.value === "layers" && scene.x.length <= 300 ? "layers" : "force", pinned, !calm.matches, known > 0);

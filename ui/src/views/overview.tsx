@@ -240,18 +240,32 @@ function Empty() {
   );
 }
 
+/** So many reads of one page a server runs at once; more would wait there, and be refused if it is busy. */
+const AT_ONCE = 4;
+
+/** Begin a few at once, and the others as those end; return what all of them found. */
+async function inTurns<T>(asked: readonly (() => Promise<T>)[]): Promise<T[]> {
+  const found: T[] = [];
+  let next = 0;
+  const work = async () => {
+    for (let at = next++; at < asked.length; at = next++) found[at] = await asked[at]!();
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, work));
+  return found;
+}
+
 /** The first edges of every type with their ends; without edges the first nodes. */
 async function sample(): Promise<{ nodes: Map<string, GraphNode>; edges: Map<string, GraphEdge> }> {
   const types = catalog.peek()!, at = target.peek(), counts = rows.peek();
   const edgeTypes = types.edges.filter((edge) => (counts.get(`edge:${edge.name}`) ?? 0) > 0 && types.nodes.some((node) => node.name === edge.from)).slice(0, EDGE_TYPES);
   const asked =
     edgeTypes.length > 0
-      ? edgeTypes.map((edge) => api.subgraph({ query: sampleOf(edge, SAMPLE), edges: [edge.name], limit: SAMPLE }, at))
+      ? edgeTypes.map((edge) => () => api.subgraph({ query: sampleOf(edge, SAMPLE), edges: [edge.name], limit: SAMPLE }, at))
       : types.nodes
           .filter((node) => (counts.get(`node:${node.name}`) ?? 0) > 0)
           .slice(0, EDGE_TYPES)
-          .map((node) => api.subgraph({ query: sampleNodes(node.name, 12) }, at));
-  const found = await Promise.all(asked);
+          .map((node) => () => api.subgraph({ query: sampleNodes(node.name, 12) }, at));
+  const found = await inTurns(asked);
   const nodes = new Map(found.flatMap((each) => each.nodes).map((node) => [keyOf(node), node]));
   const edges = new Map(found.flatMap((each) => each.edges).map((edge) => [`${edge.type} ${edge.id}`, edge]));
   return { nodes, edges };
