@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.read.view.id_index import IdIndex
+from omnigraph.read.kernels.id_index import IdIndex
 
 # Few letters, so that ids are beginnings of each other; NUL is what short words are filled with.
 LETTERS = st.sampled_from(["a", "b", "\0", "é", "7"])

@@ -19,11 +19,11 @@ from omnigraph.cancel import aside, holding
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kept.kept_file import held_bytes, is_mapped
 from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.kernels.id_index import IdIndex
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.values.periods import Held, TimeWindow
 from omnigraph.read.view.byte_cache import ByteCache
-from omnigraph.read.view.id_index import IdIndex
 from omnigraph.read.view.pinned_table import ColumnKey, Identity, PinnedTable
 from omnigraph.read.view.properties import Origin, Properties
 from omnigraph.read.view.row_changes import TableChanges
