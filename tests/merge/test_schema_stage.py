@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 import omnigraph as og
 from omnigraph.write.merge import schemas
 
@@ -31,3 +33,47 @@ def test_rows_are_compared_once_although_schemas_are_merged_twice(tmp_path, monk
         merged = graph.branches.merge("side")
         assert merged.outcome == "merged"
         assert (asked.count("schemas"), asked.count("rows")) == (2, 1)
+
+
+def test_words_are_read_where_there_is_nothing_to_merge(tmp_path):
+    with og.init(tmp_path / "g", BASE) as graph:
+        graph.branches.create("side")
+        for wrong in ("mine", ["ours"], {"node:Ship.flag": "mine"}, {"node:Ship.flag": "ours"}):
+            for dry_run in (False, True):
+                with pytest.raises(og.errors.BadRequest):
+                    graph.branches.merge("side", resolve_schema=wrong, dry_run=dry_run)
+        for idle in ("ours", "theirs", {}, None):
+            merged = graph.branches.merge("side", resolve_schema=idle)
+            assert merged.outcome == "already_up_to_date"
+
+
+def test_what_both_sides_added_alike_is_no_change_of_the_target(tmp_path):
+    """The merged schema says which ids are one; the merge, its commit and its changes show no step."""
+    with og.init(tmp_path / "g", BASE) as graph:
+        graph.branches.create("side")
+        wider = BASE.replace("flag: String?", "flag: String?  built: I32?")
+        for branch in ("main", "side"):
+            graph.schema.apply(wider, branch=branch)
+        merged = graph.branches.merge("side")
+        assert merged.schema is None
+        assert "schema" not in merged.to_json()
+        assert "schema" not in merged.commit.facts
+        assert graph.commits.changes(merged.commit.graph_commit_id).schema is None
+        assert graph.schema.diff("side", "main").steps == ()
+        again = graph.branches.merge("main", "side")
+        assert (again.outcome, again.schema) == ("fast_forward", None)
+
+
+def test_each_schema_conflict_says_itself_what_decides_it(tmp_path):
+    """The line that names the conflicts does not repeat it, and refers to the others."""
+    names = ["a", "b", "c", "d"]
+    with og.init(tmp_path / "g", BASE) as graph:
+        graph.branches.create("side")
+        for branch, kind in (("main", "I32?"), ("side", "I64?")):
+            added = "".join(f"  {name}: {kind}" for name in names)
+            graph.schema.apply(BASE.replace("  log:", f"{added}  log:"), branch=branch)
+        with pytest.raises(og.errors.MergeConflicts) as refused:
+            graph.branches.merge("side")
+        way = "rename it on one side, and merge again"
+        assert str(refused.value).endswith(f"{way}; and 1 more; each of them says what decides it")
+        assert all(one["message"].endswith(way) for one in refused.value.details["conflicts"])

@@ -25,6 +25,7 @@ from omnigraph.storage.columns.without_columns import CHANGED, CREATED
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.fragment_groups import scan_windows
 from omnigraph.storage.tables.table import Table
+from omnigraph.types import cast_what_fits
 from omnigraph.validate.committed import KEY_LIMIT
 
 ROW_ADDRESS: Final = "_rowaddr"
@@ -67,7 +68,8 @@ class TableSide:
     table and columns are found by their ids. A property without a column is null in every row; with
     ``defaults``, one that is required has its default. Those of ``without`` are null as well: what is stored
     has another meaning there. With ``stamps`` rows have the versions of the table in which they were made and last
-    changed, too. Every read raises ``HistoryReclaimed`` when the version or its branch is gone.
+    changed, too. Two branches may have widened a `U32` to `U64` and to `I64`: values that the type of ``entity`` does
+    not hold are null, and ``misfits`` has the ids of their rows by property. Every read raises ``HistoryReclaimed`` when the version or its branch is gone.
     """
 
     def __init__(
@@ -86,6 +88,7 @@ class TableSide:
         self.entity = entity
         self._defaults = defaults
         self._without = without
+        self.misfits: dict[str, set[str]] = {}
         self.schema = rows_schema(entity)
         if stamps:
             for name in STAMPS:
@@ -240,8 +243,20 @@ class TableSide:
                 columns.append(self._missing(field, rows.num_rows))
             else:
                 column = rows.column(name)
-                columns.append(column if column.type == field.type else column.cast(field.type))
+                if column.type != field.type:
+                    column = self._cast(column, field, rows.column("id"))
+                columns.append(column)
         return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def _cast(self, column: Ids, field: pa.Field, ids: Ids) -> Ids:
+        """A column in the type of today, which may be larger than that of a past state."""
+        try:
+            return column.cast(field.type)
+        except pa.ArrowInvalid:
+            fitting, fits = cast_what_fits(column, field.type)
+            misfits = self.misfits.setdefault(field.name, set())
+            misfits.update(ids.filter(pc.invert(fits)).to_pylist())
+            return fitting
 
     def _missing(self, field: pa.Field, rows: int) -> pa.Array:
         """The values of a property that the table does not have."""

@@ -29,6 +29,7 @@ from omnigraph.types.arrow import (
     stored_items,
 )
 from omnigraph.types.columns import (
+    cast_what_fits,
     column_to_json,
     columns_equal,
     derive_id_column,
@@ -74,6 +75,7 @@ __all__ = [
     "as_integers",
     "blob_from_text",
     "blob_to_text",
+    "cast_what_fits",
     "column_to_json",
     "column_to_json_text",
     "columns_equal",

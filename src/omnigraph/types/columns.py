@@ -228,6 +228,32 @@ def widened_columns_equal(
     return _equal(left, a, b)
 
 
+def cast_what_fits(
+    values: pa.Array | pa.ChunkedArray, wanted: pa.DataType
+) -> tuple[pa.Array, pa.BooleanArray]:
+    """Cast 64-bit integers with a sign to those without, or the other way round, in lists too.
+
+    A value that the wanted type does not hold becomes null. The second tells for every row whether it fits.
+    """
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    if pa.types.is_list(wanted):
+        _, fitting = cast_what_fits(values.flatten(), wanted.value_type)
+        fits = np.ones(len(values), np.bool_)
+        fits[pc.list_parent_indices(values).filter(pc.invert(fitting)).to_numpy()] = False
+        told = pa.array(fits)
+        return pc.if_else(told, values, None).cast(wanted), told
+    signed = (
+        values if pa.types.is_signed_integer(values.type) else values.cast(pa.int64(), safe=False)
+    )
+    told = pc.fill_null(pc.greater_equal(signed, 0), True)
+    return pc.if_else(told, values, None).cast(wanted), told
+
+
 def _common(a: pa.DataType, b: pa.DataType) -> pa.DataType:
     """The narrowest type that holds the values of two numeric types, or of lists of them."""
     import pyarrow as pa

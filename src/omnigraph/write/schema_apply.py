@@ -14,7 +14,7 @@ is forked first, without copying a row; other branches keep their columns and th
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,13 +32,14 @@ from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir
+from omnigraph.lang.schema.joins import Joins
 from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
 from omnigraph.lang.schema.migrate.read_steps import read_step
 from omnigraph.lang.schema.migrate.schema_change import SchemaChange
 from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.identity_counter import take_ids
-from omnigraph.manifest.history.resolve import named_branch
+from omnigraph.manifest.history.resolve import named_branch, schema_at
 from omnigraph.manifest.history.tags import list_tags
 from omnigraph.manifest.lost_races import schema_changed
 from omnigraph.manifest.manifest import BranchState
@@ -50,6 +51,7 @@ from omnigraph.manifest.schema_row import (
     read_accepted,
     settle_mirrors,
 )
+from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.write.purges import finish_purges
@@ -246,7 +248,7 @@ class _Apply:
             found = accepted.plan(self.request, self.numbering)
         target = catalog_of(found.target_ir)
         expected = table_changes(self.workspace, before, accepted.catalog, target)
-        self._refuse_hard_drop(expected)
+        self._refuse_hard_drop(expected, accepted.ir)
         # Planning took a while. Only what happens from here on counts as a change while waiting.
         newest = self.workspace.manifest.state(self.request.branch)
         if newest.head.ir_hash != before.head.ir_hash:
@@ -269,7 +271,7 @@ class _Apply:
         slow = writes or (self.request.allow_data_loss and drops)
         return Purpose("schema_apply", slow=slow)
 
-    def _refuse_hard_drop(self, changes: TableChanges) -> None:
+    def _refuse_hard_drop(self, changes: TableChanges, accepted: Ir) -> None:
         """Refuse a hard drop on a named branch, or from a table that another branch or a tag pins.
 
         They keep what the drop would destroy.
@@ -285,7 +287,7 @@ class _Apply:
                 branches=[branch],
                 tags=[],
             )
-        branches, tags = self._keeping(purged)
+        branches, tags = self._keeping(purged, accepted)
         if branches or tags:
             named = [
                 *(f"branch `{name}`" for name in branches),
@@ -298,19 +300,25 @@ class _Apply:
                 tags=tags,
             )
 
-    def _keeping(self, incarnations: set[int]) -> tuple[list[str], list[str]]:
-        """Return the other live branches and the tags that pin one of these tables."""
+    def _keeping(self, incarnations: set[int], accepted: Ir) -> tuple[list[str], list[str]]:
+        """Return the other live branches and the tags that pin one of these tables.
+
+        A branch may have the type in a table of its own, which a merge joined with this one: merges with it go on
+        from states of this one.
+        """
         manifest = self.workspace.manifest
 
-        def keeps(tables: Iterable[TableState]) -> bool:
-            return any(table.incarnation in incarnations for table in tables)
+        def keeps(tables: Iterable[TableState], kept: Collection[int]) -> bool:
+            return any(table.incarnation in kept for table in tables)
 
-        branches = [
-            name
-            for name in manifest.branch_names()
-            if keeps(manifest.state(name).head.tables.values())
-        ]
-        return branches, [tag.name for tag in list_tags(manifest) if keeps(tag.tables)]
+        def is_kept(name: str) -> bool:
+            head = manifest.state(name).head
+            joins = Joins(accepted, schema_at(manifest, Snapshot.of(name, head)).ir)
+            kept = {each for number in incarnations for each in joins.all(number)}
+            return keeps(head.tables.values(), kept)
+
+        tags = [tag.name for tag in list_tags(manifest) if keeps(tag.tables, incarnations)]
+        return [name for name in manifest.branch_names() if is_kept(name)], tags
 
     def _purged(self, changes: TableChanges) -> set[int]:
         """Return the incarnations of which a hard drop removes something from disk."""
@@ -333,7 +341,7 @@ class _Apply:
         found.require_supported()
         target = catalog_of(found.target_ir)
         changes = table_changes(self.workspace, state, accepted.catalog, target)
-        self._refuse_hard_drop(changes)
+        self._refuse_hard_drop(changes, accepted.ir)
         self.checks.run(state, found, accepted.catalog, target)
         ir = found.target_ir
         row = SchemaRow(self.request.source, ir.to_json(), ir.shape.shape_hash, ir.ir_hash)

@@ -12,6 +12,7 @@ removed its tables, one of these may stand in for it:
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from omnigraph.errors import BranchNotFound, HistoryReclaimed
@@ -110,14 +111,20 @@ def equal_parent(commit: GraphCommit) -> str | None:
 
 
 class CommitReader:
-    """Reads the snapshots of commits and finds out whether they are still there, once for each."""
+    """Reads the snapshots of commits and finds out whether they are still there, once for each.
+
+    A table that a hard drop removed need not be there: nothing of it can be merged any more, because at most
+    one of the branches still has its type.
+    """
 
     def __init__(self, workspace: Workspace, graph: CommitGraph) -> None:
         self._workspace = workspace
+        tables = [table for state in graph.states for table in state.head.tables.values()]
         # What a live head pins is there: no need to open it.
-        self._pinned = frozenset(
-            table.identity for state in graph.states for table in state.head.tables.values()
-        )
+        self._pinned = frozenset(table.identity for table in tables)
+        counted = Counter(table.incarnation for table in tables)
+        most = min(2, len(graph.states))
+        self._needed = frozenset(number for number, heads in counted.items() if heads >= most)
         self._known: dict[str, Snapshot | HistoryReclaimed] = {}
 
     def read(self, commit: GraphCommit) -> Snapshot:
@@ -126,7 +133,7 @@ class CommitReader:
         found = self._known.get(name)
         if found is None:
             try:
-                found = read_commit(self._workspace, commit, self._pinned)
+                found = read_commit(self._workspace, commit, self._pinned, self._needed)
             except HistoryReclaimed as refusal:
                 found = refusal
             self._known[name] = found
@@ -186,15 +193,19 @@ def is_readable(workspace: Workspace, commit: GraphCommit) -> bool:
 
 
 def read_commit(
-    workspace: Workspace, commit: GraphCommit, pinned: Collection[TableIdentity] = ()
+    workspace: Workspace,
+    commit: GraphCommit,
+    pinned: Collection[TableIdentity] = (),
+    needed: Collection[int] | None = None,
 ) -> Snapshot:
     """Return the snapshot of a commit; raise ``HistoryReclaimed`` unless all its tables can be opened.
 
-    ``pinned`` are states of tables that are known to be there.
+    ``pinned`` are states of tables that are known to be there, ``needed`` the only tables that matter, by
+    default all.
     """
     _, snapshot = resolve_commit(workspace.manifest, commit)
     for table in snapshot.tables.values():
-        if table.identity in pinned:
+        if table.identity in pinned or (needed is not None and table.incarnation not in needed):
             continue
         try:
             open_table(workspace.pinned(table))

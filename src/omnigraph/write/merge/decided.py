@@ -95,20 +95,23 @@ def conflicts_error(what: str, conflicts: Sequence[MergeConflict]) -> MergeConfl
     rest = len(conflicts) - NAMED
     more = f"; and {rest} more" if rest > 0 else ""
     number = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
+    ways = _ways_on(conflicts)
     return MergeConflicts(
-        f"{what} has {number}: {named}{more}; {_ways_on(conflicts)}",
+        f"{what} has {number}: {named}{more}{f'; {ways}' if ways else ''}",
         conflicts=[one.to_json() for one in conflicts],
     )
 
 
 def _ways_on(conflicts: Sequence[MergeConflict]) -> str:
-    """What can be done; rules of the whole graph are never resolved away."""
+    """What can be done; rules of the whole graph are never resolved away, and each conflict of schemas says
+    itself what decides it.
+    """
     ways = "change one of the sides and try again"
     kinds = {one.kind for one in conflicts}
     if kinds & set(get_args(EntityConflictKind)):
         return f"{ways}, or decide with `resolve`"
     if kinds & set(get_args(SchemaConflictKind)):
-        return "decide with `resolve_schema` where a word is named, or change one of the sides and try again"
+        return "" if len(conflicts) <= NAMED else "each of them says what decides it"
     if "value_constraint_violation" in kinds:
         return f"{ways}, or let `resolve` give values that keep the rule"
     return ways

@@ -6,7 +6,7 @@ violation of each of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
@@ -39,6 +39,29 @@ def value_conflicts(entity: Entity, rows: pa.Table) -> list[MergeConflict]:
     """
     judged = [name for name in rows.column_names if name not in entity.blob_properties]
     return list(_conflicts(row_violations(entity, rows.select(judged), None)))
+
+
+def misfit_conflicts(
+    entity: Entity, misfits: Mapping[str, Collection[str]], rows: pa.Table
+) -> Iterator[MergeConflict]:
+    """Yield the rows of one chunk that had, by property, a value on the source which the merged type cannot hold."""
+    if not misfits:
+        return
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name, ids in misfits.items():
+        there = pc.is_in(rows.column("id"), pa.array(sorted(ids), pa.string()))
+        lost = pc.and_(there, pc.is_null(rows.column(name)))
+        for row_id in rows.column("id").filter(lost).to_pylist():
+            yield MergeConflict(
+                "value_constraint_violation",
+                entity.table_key,
+                row_id,
+                f"{entity.name}.{name} has a value in the source that {entity.properties[name].type.display} "
+                "cannot hold",
+                {"property": name},
+            )
 
 
 def graph_conflicts(changes: ChangeSet, committed: Committed) -> list[MergeConflict]:

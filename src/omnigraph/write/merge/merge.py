@@ -19,6 +19,7 @@ from dataclasses import replace
 from omnigraph.commit.heal import refuse_rollbacks
 from omnigraph.commit.replays import run_once
 from omnigraph.errors import BadRequest, NoParent, OmniGraphError
+from omnigraph.lang.schema.merge.words import Words
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
 from omnigraph.manifest.history.ancestry import (
     CommitGraph,
@@ -120,7 +121,9 @@ class _Merge(MergeRun):
             base = merge_bases(graph, theirs, ours)[0]
             outcome = self._outcome(graph, base)
             self._refuse_idle_resolutions(outcome)
-            if outcome != "already_up_to_date":
+            if outcome == "already_up_to_date":
+                Words(self.options.resolve_schema).refuse_unused()
+            else:
                 before = readable_snapshot(self.workspace, graph, base, [theirs, ours])
                 after = Snapshot.of(self.source.name, self.source.head)
                 # The result of a fast-forward is the source, which keeps all rules.

@@ -256,7 +256,7 @@ class MergeRun:
             return told
         if plan.conflicts:
             raise conflicts_error(what, plan.conflicts)
-        if plan.schemas is not None and plan.schemas.row is not None:
+        if plan.schemas is not None and plan.schemas.row is not None and plan.schemas.change:
             self.options.check_schema(plan.schemas.row.source)
         asked = self.options.asked("merge" if writer == "branch_merge" else "revert")
         intent = Intent(

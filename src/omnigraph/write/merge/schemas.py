@@ -7,7 +7,7 @@ takes ids for what is new, and answers questions about the merged types.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from omnigraph.changes.compare_tables import compare
 from omnigraph.changes.images import equal_column
 from omnigraph.changes.stats import Meter
 from omnigraph.changes.table_side import TableSide, state_of
+from omnigraph.errors import HistoryReclaimed
 from omnigraph.lang.schema.catalog import Catalog, Entity, Property
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.identities import Numbering
@@ -40,7 +41,8 @@ from omnigraph.write.merge.decided import MergeConflict, Side
 class MergedSchemas:
     """The types of the base, of the source, of the target and of the merged schema.
 
-    ``row`` is the schema that the target gets, with the ``change`` that leads to it; None where it keeps its own.
+    ``row`` is the schema that the target gets; None where it keeps its own. ``change`` are the steps to it; None
+    where it only learns what the ids of the source mean.
     """
 
     base: Catalog
@@ -201,7 +203,10 @@ class SchemaMerging:
             SchemaRow(
                 merged.text, merged.ir.to_json(), merged.ir.shape.shape_hash, merged.ir.ir_hash
             ),
-            SchemaChange(ours.ir.ir_hash, merged.ir.ir_hash, merged.steps),
+            # Which ids are one, and which were dropped, is written down as well; alone it is no change.
+            SchemaChange(ours.ir.ir_hash, merged.ir.ir_hash, merged.steps)
+            if merged.steps
+            else None,
             resolved=found.resolved,
             gone=frozenset(self.sides["base"].ir.dropped),
         )
@@ -226,31 +231,41 @@ class SchemaMerging:
         if type_.kind == "interface":
             return DataChange()
         entity = self.catalogs[side].entity(type_.shape.entity)
-        before, after = (
-            TableSide(
-                self.workspace,
-                self.states[which],
-                entity,
-                self.meter,
-                defaults=True,
-                without=other_vectors(entity, self.catalogs[which]),
-            )
-            for which in ("base", side)
-        )
+        before, after = (self._table("base", entity), self._table(side, entity))
         if before.state is not None and before.state == after.state:
             return DataChange()
-        rows, first = 0, list[str]()
-        for changes in compare(before, after):
-            written: npt.NDArray[np.bool_] = changes.after.present.to_numpy(zero_copy_only=False)
-            if name is not None:
-                values = changes.after.table.column(name).combine_chunks()
-                same = equal_column(entity, name, changes.before, changes.after, (before, after))
-                written = (
-                    written
-                    & values.is_valid().to_numpy(zero_copy_only=False)
-                    & ~same.to_numpy(zero_copy_only=False)
-                )
-            rows += int(written.sum())
-            if len(first) < SHOWN_ROWS:
-                first += changes.ids.filter(pa.array(written)).to_pylist()
-        return DataChange(rows, tuple(first[:SHOWN_ROWS]))
+        try:
+            return _written(entity, before, after, name)
+        except HistoryReclaimed:
+            # A hard drop removed what the base had: every row may have been written since.
+            return _written(entity, self._table("base", entity, is_gone=True), after, name)
+
+    def _table(self, which: str, entity: Entity, *, is_gone: bool = False) -> TableSide:
+        snapshot = self.states[which]
+        return TableSide(
+            self.workspace,
+            replace(snapshot, tables={}) if is_gone else snapshot,
+            entity,
+            self.meter,
+            defaults=True,
+            without=other_vectors(entity, self.catalogs[which]),
+        )
+
+
+def _written(entity: Entity, before: TableSide, after: TableSide, name: str | None) -> DataChange:
+    """Compare two states of a table: the rows that were written, or of which one property was."""
+    rows, first = 0, list[str]()
+    for changes in compare(before, after):
+        written: npt.NDArray[np.bool_] = changes.after.present.to_numpy(zero_copy_only=False)
+        if name is not None:
+            values = changes.after.table.column(name).combine_chunks()
+            same = equal_column(entity, name, changes.before, changes.after, (before, after))
+            written = (
+                written
+                & values.is_valid().to_numpy(zero_copy_only=False)
+                & ~same.to_numpy(zero_copy_only=False)
+            )
+        rows += int(written.sum())
+        if len(first) < SHOWN_ROWS:
+            first += changes.ids.filter(pa.array(written)).to_pylist()
+    return DataChange(rows, tuple(first[:SHOWN_ROWS]))

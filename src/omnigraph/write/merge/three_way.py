@@ -39,7 +39,12 @@ from omnigraph.validate.new_rules import new_rules
 from omnigraph.write.merge.cells import compare_cells, show_cells
 from omnigraph.write.merge.decide import decide
 from omnigraph.write.merge.decided import Decided, DecideOptions, MergeConflict, in_order
-from omnigraph.write.merge.graph_checks import cascaded_edges, graph_conflicts, value_conflicts
+from omnigraph.write.merge.graph_checks import (
+    cascaded_edges,
+    graph_conflicts,
+    misfit_conflicts,
+    value_conflicts,
+)
 from omnigraph.write.merge.merged_table import MergedTable, Sides, checked_columns
 from omnigraph.write.merge.schemas import MergedSchemas, other_vectors
 from omnigraph.write.merge.spool import Scratch
@@ -167,6 +172,8 @@ class ThreeWay:
                 plan.embeddings_pending += vectors_pending(merged.entity, decided.rows)
                 named += [(key, one) for one in decided.named]
                 if checks:
+                    misfits = merged.sides.source.misfits
+                    plan.broken_values += misfit_conflicts(merged.entity, misfits, decided.rows)
                     plan.broken_values += value_conflicts(merged.entity, decided.rows)
                 if len(decided.cut_off) and isinstance(merged.entity, NodeType):
                     plan.cut_off.setdefault(type_name, []).extend(decided.cut_off.to_pylist())

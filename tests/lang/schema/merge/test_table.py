@@ -128,3 +128,16 @@ def test_what_no_step_leads_to_is_invalid():
     kept = merge(base, feature, main, "ours")
     assert kept.schema.ir == main.ir
     assert kept.resolved == ("node:Ship.calls",)
+
+
+def test_an_enum_that_lost_every_value_is_named_beside_other_faults():
+    old = "node A { k: String @key  e: enum(x, y)? }\nnode B { k: String @key  n: I32? }"
+    base = graph(old)
+    main = base.branch("main").apply(edited(old, [("(x, y)", "(x)"), ("I32?", "I32? @default(9)")]))
+    feature = base.branch("feature").apply(
+        edited(old, [("(x, y)", "(y)"), ("I32?", "I32? @range(n, 0..5)")])
+    )
+    empty, default = merge(base, feature, main).conflicts
+    assert {empty.kind, default.kind} == {"schema_invalid"}
+    assert (empty.element, default.element) == ("node:A.e", "node:B.n")
+    assert "no value is left in its enum" in empty.message

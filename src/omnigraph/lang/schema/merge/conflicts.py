@@ -38,6 +38,8 @@ class SchemaConflict:
     element: str
     message: str
     detail: Mapping[str, Any] = field(default_factory=dict)
+    way: str = ""
+    """What decides it, where that does not follow from its kind."""
 
     @property
     def table_key(self) -> str:
@@ -46,6 +48,8 @@ class SchemaConflict:
 
     def remedy(self, option: str = "resolve_schema") -> str:
         """What decides the conflict; ``option`` is how the caller spells `resolve_schema`."""
+        if self.way:
+            return self.way
         if self.kind == "schema_name_clash":
             return "rename it on one side, and merge again"
         if self.kind == "schema_invalid":

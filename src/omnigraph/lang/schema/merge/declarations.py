@@ -193,34 +193,37 @@ class BrokenRules(Exception):
 def compile_declarations(trees: Iterable[ast.Declaration]) -> Shape:
     """The shape of declarations, or BrokenRules. Their order, and that of properties, has no effect."""
     ordered = sorted(map(_sorted, trees), key=element_of)
-    tree = ast.Schema(tuple(ordered))
+    empty = tuple(_empty_enums(ordered))
     try:
         # Of what the parser refuses, a merge can only make an enum without values.
-        return (
-            compile_schema(render(tree)).shape
-            if _has_empty_enum(tree)
-            else resolve(Source(""), tree)
-        )
+        if not empty:
+            return resolve(Source(""), ast.Schema(tuple(ordered)))
+        found = dict.fromkeys(empty)
     except (CatalogError, ParseError) as error:
-        # The compiler stops at the first fault: look at each declaration by itself for the others.
-        found = dict.fromkeys(_broken_alone(ordered))
-        if not found:
-            found = dict.fromkeys(_broken_names(ordered))
-        if not found:
-            found = {BrokenRule("schema", error.code, error.message): None}
-        raise BrokenRules(tuple(found)) from None
+        found = {BrokenRule("schema", error.code, error.message): None}
+    # The compiler stops at the first fault: look at each declaration by itself for the others.
+    alone = dict.fromkeys([*empty, *_broken_alone(ordered, {rule.element for rule in empty})])
+    raise BrokenRules(tuple(alone or dict.fromkeys(_broken_names(ordered)) or found))
 
 
-def _has_empty_enum(tree: ast.Schema) -> bool:
-    return any(
-        prop.type.enum_values == () for each in tree.declarations for prop in each.properties
-    )
+def _empty_enums(trees: Iterable[ast.Declaration]) -> Iterator[BrokenRule]:
+    """The properties whose enum lost every value, because each side removed others."""
+    for tree in trees:
+        for prop in tree.properties:
+            if prop.type.enum_values == ():
+                yield BrokenRule(
+                    f"{element_of(tree)}.{prop.name.text}",
+                    ParseError.code,
+                    "no value is left in its enum, because each side removed others",
+                )
 
 
-def _broken_alone(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:
-    """The faults of each declaration among the interfaces and node types that it names."""
+def _broken_alone(
+    trees: Sequence[ast.Declaration], known_faults: Iterable[str]
+) -> Iterator[BrokenRule]:
+    """The faults of each declaration among the interfaces and node types that it names, less the faulty ones."""
     known = {element_of(tree): tree for tree in trees}
-    faulty: set[str] = set()
+    faulty = {element.partition(".")[0] for element in known_faults}
     for tree in trees:
         named: list[ast.Declaration] = []
         if isinstance(tree, ast.Node):
@@ -228,7 +231,7 @@ def _broken_alone(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:
         elif isinstance(tree, ast.Edge):
             ends = sorted({tree.from_type.text, tree.to_type.text})
             named = [ast.Node(ast.Name(name)) for name in ends if f"node:{name}" in known]
-        if faulty.isdisjoint(map(element_of, named)):
+        if faulty.isdisjoint(map(element_of, [tree, *named])):
             found = list(_faults(named, tree))
             faulty |= {element_of(tree) for _ in found}
             yield from found

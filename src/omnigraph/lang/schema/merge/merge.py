@@ -98,11 +98,7 @@ def merge_schemas(
     steps = merge_steps(target.ir, ir)
     unreachable = [step for step in steps if isinstance(step, UnsupportedChange)]
     if unreachable:
-        found = [
-            invalid(step.entity, step.code or "unsupported_change", step.reason)
-            for step in unreachable
-        ]
-        return _refused(found, words)
+        return _refused([_out_of_reach(step, words) for step in unreachable], words)
     words.refuse_unused()
     return SchemaMerge(MergedSchema(ir, text, steps), resolved=words.resolved)
 
@@ -135,6 +131,14 @@ def _added_as_required(after: Ir, element: str) -> Iterator[SchemaStep]:
     assert prop is not None
     yield AddProperty(type_.kind, type_.name, name, prop.type.as_nullable().display)
     yield RequireProperty(type_.kind, type_.name, name)
+
+
+def _out_of_reach(step: UnsupportedChange, words: Words) -> SchemaConflict:
+    """The conflict over what the target cannot get, such as a `U64` column in place of its `I64`."""
+    found = invalid(step.entity, step.code or "unsupported_change", step.reason)
+    if step.entity not in words.resolved:
+        return found
+    return replace(found, way='decide "ours", or let one side have a new property instead')
 
 
 def _no_table(_type: TypeIr) -> bool:

@@ -203,7 +203,7 @@ class UpdatePropertyMetadata(SchemaStep):
         name = f"{self.type_name}.{self.property_name}"
         values = {one["name"]: one.get("value", "") for one in self.annotations}
         if not values:
-            return f"remove the description and the default of {name}"
+            return f"leave {name} without a description and a default"
         shown = [f"{word} {escape(values[word])}" for word in sorted(values)]
         return f"give {name} the {' and the '.join(shown)}"
 
