@@ -148,3 +148,30 @@ def test_wrong_calls(omnigraph, graph, argv, code):
     result = omnigraph(*argv, "--uri", graph)
     assert result.exit == code
     assert result.stdout == ""
+
+
+def test_a_conflict_of_schemas_says_which_option_decides_it(omnigraph, forked, place):
+    """A person reads the option as it is typed; a program reads the name that the API has."""
+    with og.open(place / forked) as opened:
+        wider = opened.schema.source.replace("age: I32?", "age: I32?  rank: I32?")
+        opened.schema.apply(wider)
+        opened.branches.create("less")
+        opened.schema.apply(wider.replace("  rank: I32?", ""), branch="less")
+        opened.mutate('query q() { update Person set { rank: 1 } where name = "ada" }')
+    argv = ("branch", "merge", "less", "--uri", forked)
+    typed = "keep it with --resolve-schema node:Person.rank=ours, or drop it with =theirs"
+    failed = omnigraph(*argv)
+    assert failed.exit == 1
+    note, error = failed.stderr.splitlines()[-2:]
+    assert note.startswith("schema_drop_vs_change  node:Person.rank was dropped in less")
+    assert note.endswith(typed)
+    assert error.endswith(typed)
+    assert typed in omnigraph(*argv, "--dry-run").stdout
+    planned = omnigraph(*argv, "--dry-run", "--json").json["conflicts"][0]["message"]
+    assert planned.endswith(typed.replace("--resolve-schema", "resolve_schema"))
+    kept = omnigraph(*argv, "--resolve-schema", "node:Person.rank=ours", "--json").json
+    assert kept["commit"]["facts"]["merge"]["resolved_schema"] == ["node:Person.rank"]
+    assert "schema" not in kept
+    again = omnigraph(*argv, "--resolve-schema", "node:Person.rank=ours")
+    assert again.exit == 1
+    assert "not in conflict" in again.stderr

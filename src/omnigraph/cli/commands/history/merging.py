@@ -147,10 +147,16 @@ def _run(
         with call.reach(address, read_only=flags.dry_run) as side:
             return work(side)
     except MergeConflicts as error:
-        if not call.flags.json:
-            for conflict in error.details["conflicts"]:
-                note(f"{conflict['kind']}  {conflict['message']}")
-        raise
+        if call.flags.json:
+            raise
+        for conflict in error.details["conflicts"]:
+            note(f"{conflict['kind']}  {_as_typed(conflict['message'])}")
+        raise MergeConflicts(_as_typed(error.message), **error.details) from None
+
+
+def _as_typed(message: str) -> str:
+    """Spell the option that decides a conflict of schemas as the command line has it."""
+    return message.replace(" resolve_schema ", " --resolve-schema ")
 
 
 def _answer(call: Invocation, document: Document, text: str) -> None:
@@ -183,7 +189,12 @@ def _put_conflicts(conflicts: Sequence[Document]) -> None:
     put_table(
         ("conflict", "table", "id", "what"),
         [
-            (conflict["kind"], conflict["table_key"], conflict["row_id"], conflict["message"])
+            (
+                conflict["kind"],
+                conflict["table_key"],
+                conflict["row_id"],
+                _as_typed(conflict["message"]),
+            )
             for conflict in conflicts
         ],
     )
