@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pyarrow as pa
 import pytest
 
@@ -49,6 +51,7 @@ UNKNOWN = {
         "Ship", pa.table({"imo": ["S2"], "built": pa.array([1], pa.int32())}), branch=b
     ),
     "the type of a frame": lambda g, b: g.load_nodes("Port", pa.table({"code": ["O"]}), branch=b),
+    "a type of an export": lambda g, b: g.export(io.StringIO(), types=["Port"], branch=b),
     "the edge type of a frame": lambda g, b: g.load_edges(
         "CallsAt", pa.table({"from": ["S1"], "to": ["O"]}), branch=b
     ),

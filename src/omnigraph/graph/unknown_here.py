@@ -48,6 +48,13 @@ def names_what_main_has(error: OmniGraphError, here: Catalog, main: Catalog) -> 
     return any(_has(main, element) and not _has(here, element) for element in unknown)
 
 
+def names_a_type_of_main(error: OmniGraphError, here: Catalog, main: Catalog) -> bool:
+    """Return whether an error names a type, of nodes or of edges, that only `main` has."""
+    name = error.details.get("type")
+    kinds = ("node", "edge")
+    return any(_has(main, f"{kind}:{name}") and not _has(here, f"{kind}:{name}") for kind in kinds)
+
+
 def _has(catalog: Catalog, element: str) -> bool:
     """Whether a schema has a type (`node:Ship`) or a property (`node:Ship.built`)."""
     kind, _, name = element.partition(":")
