@@ -28,7 +28,7 @@ def test_every_pair_reads_what_it_would_alone(drawn, data):
     workspace: Any = SimpleNamespace(manifest=Recorded(held))
     asked: list[str] = []
 
-    def read(_workspace: Any, one: Any, _pinned: Any) -> Any:
+    def read(_workspace: Any, one: Any, _pinned: Any, _needed: Any) -> Any:
         asked.append(one.graph_commit_id)
         if one.graph_commit_id in unreadable:
             raise HistoryReclaimed("gone", table_key=one.graph_commit_id, version=1)

@@ -98,7 +98,7 @@ def test_stand_ins_are_those_of_the_naive_model(drawn, data):
     candidates = history.equals(base.graph_commit_id) & live - unreadable
     common = candidates & history.ancestors(a) & history.ancestors(b)
 
-    def read(_workspace: Any, one: Any, _pinned: Any) -> str:
+    def read(_workspace: Any, one: Any, _pinned: Any, _needed: Any) -> str:
         if one.graph_commit_id in unreadable:
             raise HistoryReclaimed("gone", table_key=one.graph_commit_id, version=1)
         return str(one.graph_commit_id)
