@@ -93,11 +93,11 @@ def explore(wanted: Wanted, told: Told) -> int:
                 options,
                 data,
                 listener,
-                bound,
-                signals,
-                lambda: links.begin(opens=wanted.opens),
-                Figures(),
-                Personal(sign_in, checker),
+                bound=bound,
+                asking=signals,
+                ready=lambda: links.begin(opens=wanted.opens),
+                figures=Figures(),
+                personal=Personal(sign_in, checker),
             )
         finally:
             links.forget()

@@ -64,7 +64,15 @@ def query(
         return retry_if_remade(
             target,
             lambda: _query(
-                access, source, chosen, given, target, profile, limits, as_of, on_spark=on_spark
+                access,
+                source,
+                chosen,
+                params=given,
+                target=target,
+                profile=profile,
+                limits=limits,
+                as_of=as_of,
+                on_spark=on_spark,
             ),
         )
 

@@ -190,7 +190,17 @@ def explain(
             order, summed = _order(view, plan, params)
     commit = view.snapshot.graph_commit_id
     as_of = as_of if plan.has_periods else None
-    return Explanation(plan.name, target, commit, steps, path, order, why, summed, as_of=as_of)
+    return Explanation(
+        plan.name,
+        target,
+        commit,
+        steps=steps,
+        path=path,
+        order=order,
+        order_unknown=why,
+        summed_away=summed,
+        as_of=as_of,
+    )
 
 
 def _unknown(

@@ -73,13 +73,13 @@ def new_communities(level: Level) -> Communities:
         own.copy(),
         level.degrees.copy(),
         own.copy(),
-        none.copy(),
-        none.copy(),
-        own.copy(),
-        np.zeros(size),
-        np.empty(size, np.int32),
-        np.zeros(size),
-        np.zeros(1),
+        after=none.copy(),
+        before=none.copy(),
+        least=own.copy(),
+        towards=np.zeros(size),
+        touched=np.empty(size, np.int32),
+        until=np.zeros(size),
+        drift=np.zeros(1),
     )
 
 

@@ -250,11 +250,11 @@ class _Resources:
                         picked.node,
                         picked.file,
                         content,
-                        content.decode(),
-                        query,
-                        declared,
-                        picked.expose,
-                        picked.tool_name,
+                        text=content.decode(),
+                        declared=query,
+                        beside=declared,
+                        expose=picked.expose,
+                        tool_name=picked.tool_name,
                     )
                     break
             else:

@@ -299,11 +299,11 @@ class Algorithms(Facet):
             definition.name,
             found.rows,
             found.ran.iterations,
-            found.ran.converged,
-            found.engine,
-            snapshot.graph_commit_id,
-            found.modularity,
-            lambda *given: self._write(found.stored, *given),
+            converged=found.ran.converged,
+            engine=found.engine,
+            graph_commit_id=snapshot.graph_commit_id,
+            modularity=found.modularity,
+            write_back=lambda *given: self._write(found.stored, *given),
         )
 
     def _chosen(

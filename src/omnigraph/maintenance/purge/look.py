@@ -73,11 +73,11 @@ class TableLook:
                     table.table_key,
                     table.incarnation,
                     table.location,
-                    below,
-                    first,
-                    branch,
-                    identifier,
-                    at,
+                    below=below,
+                    first=first,
+                    table_branch=branch,
+                    table_branch_id=identifier,
+                    at=at,
                 )
 
 

@@ -120,11 +120,13 @@ def read_options(options: Mapping[str, str], *, table: bool = False) -> ReadOpti
             given.get("tag"),
             given.get("time"),
         ),
-        ends_of(given),
-        names_in("columns", given["columns"]) if "columns" in given else None,
-        given.get("filter"),
-        whole_number("partition_rows", given.get("partition_rows", str(PARTITION_ROWS)), least=1),
-        check_as_of(given.get("as_of", EVER)),
+        ends=ends_of(given),
+        columns=names_in("columns", given["columns"]) if "columns" in given else None,
+        filter=given.get("filter"),
+        partition_rows=whole_number(
+            "partition_rows", given.get("partition_rows", str(PARTITION_ROWS)), least=1
+        ),
+        as_of=check_as_of(given.get("as_of", EVER)),
     )
 
 

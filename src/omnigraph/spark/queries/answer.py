@@ -72,7 +72,14 @@ class Compiled:
         tables = Tables(session, view, params)
         names = Names("c")
         self._job = Job(
-            session, view, params, names, tables, Relations(tables), _source_frame, embedder
+            session,
+            view,
+            params,
+            names=names,
+            tables=tables,
+            relations=Relations(tables),
+            answer=_source_frame,
+            embedder=embedder,
         )
         with spark_errors(), view.reading():
             self._output = _output(self._job, plan)

@@ -98,11 +98,11 @@ def _decide_type(deciding: Deciding, versions: Versions) -> DecidedType:
             there.number,
             shape.kind,
             shape.name,
-            shape.annotations,
-            there.implements,
-            there.ends,
-            shape.cardinality,
-            shape.endpoints or (),
+            annotations=shape.annotations,
+            implements=there.implements,
+            ends=there.ends,
+            cardinality=shape.cardinality,
+            end_names=shape.endpoints or (),
         )
     element = deciding.element(there.number)
     names = (None if base is None else base.name, source.name, target.name)
@@ -120,18 +120,18 @@ def _decide_type(deciding: Deciding, versions: Versions) -> DecidedType:
         there.number,
         shape.kind,
         name,
-        merged_notes(
+        annotations=merged_notes(
             deciding,
             element,
             METADATA,
             *(() if each is None else each.ir.shape.annotations for each in (base, source, target)),
         ),
-        merge_set(
+        implements=merge_set(
             frozenset() if base is None else base.implements, source.implements, target.implements
         ),
-        chosen or (),
-        _cardinality(deciding, element, versions),
-        shape.endpoints or (),
+        ends=chosen or (),
+        cardinality=_cardinality(deciding, element, versions),
+        end_names=shape.endpoints or (),
     )
 
 
