@@ -8,7 +8,7 @@ import pytest
 
 from omnigraph.cluster.changes import fail, find_changes
 from omnigraph.cluster.declared.resources import Desired, Resource
-from omnigraph.cluster.outcomes import Outcome, Seen, decide
+from omnigraph.cluster.outcomes import Outcome, RootContents, decide
 from omnigraph.cluster.stored.ledger import BadLedger, Entry, Ledger, parse_ledger
 from omnigraph.cluster.stored.records import Approval, Recovery
 
@@ -176,16 +176,26 @@ def record(operation):
 @pytest.mark.parametrize(
     ("operation", "seen", "step", "code"),
     [
-        ("graph_create", Seen("absent"), "drop", None),
-        ("graph_create", Seen("complete", "new"), "forward", "cluster_recovery_rolled_forward"),
-        ("graph_create", Seen("partial"), "keep", "graph_create_incomplete"),
-        ("schema_apply", Seen("complete", "old"), "drop", None),
-        ("schema_apply", Seen("complete", "new"), "forward", "cluster_recovery_rolled_forward"),
-        ("schema_apply", Seen("complete", "third"), "keep", "actual_applied_state_pending"),
-        ("schema_apply", Seen("partial"), "keep", "actual_applied_state_pending"),
-        ("graph_delete", Seen("absent"), "forward", "cluster_recovery_rolled_forward"),
-        ("graph_delete", Seen("tombstone"), "finish", "cluster_recovery_rolled_forward"),
-        ("graph_delete", Seen("complete", "old"), "retire", "graph_delete_incomplete"),
+        ("graph_create", RootContents("absent"), "drop", None),
+        (
+            "graph_create",
+            RootContents("complete", "new"),
+            "forward",
+            "cluster_recovery_rolled_forward",
+        ),
+        ("graph_create", RootContents("partial"), "keep", "graph_create_incomplete"),
+        ("schema_apply", RootContents("complete", "old"), "drop", None),
+        (
+            "schema_apply",
+            RootContents("complete", "new"),
+            "forward",
+            "cluster_recovery_rolled_forward",
+        ),
+        ("schema_apply", RootContents("complete", "third"), "keep", "actual_applied_state_pending"),
+        ("schema_apply", RootContents("partial"), "keep", "actual_applied_state_pending"),
+        ("graph_delete", RootContents("absent"), "forward", "cluster_recovery_rolled_forward"),
+        ("graph_delete", RootContents("tombstone"), "finish", "cluster_recovery_rolled_forward"),
+        ("graph_delete", RootContents("complete", "old"), "retire", "graph_delete_incomplete"),
     ],
 )
 def test_what_becomes_of_a_move_that_was_begun(operation, seen, step, code):
@@ -193,7 +203,7 @@ def test_what_becomes_of_a_move_that_was_begun(operation, seen, step, code):
 
 
 def test_a_delete_that_used_its_approval_was_done_whatever_lies_there_now():
-    seen = Seen("complete", "old")
+    seen = RootContents("complete", "old")
     assert decide(record("graph_delete"), "old", seen, is_used=True) == Outcome("drop")
 
 

@@ -23,7 +23,7 @@ from omnigraph.read.kernels.frontier import pull
 _PARTS = 100
 
 
-class Found(NamedTuple):
+class NodeValues(NamedTuple):
     """What an algorithm found: a value for every node, or the number of the node whose id it is."""
 
     values: npt.NDArray[Any]
@@ -49,14 +49,14 @@ def pagerank(
     tolerance: float,
     most: int,
     on_round: OnRound,
-) -> Found:
+) -> NodeValues:
     """The share of time that a walk spends at each node.
 
     It follows an edge with the probability ``damping``, and else, or where there is no edge, begins anew.
     """
     size = graph.size
     if not size:
-        return Found(np.zeros(0), Ran(0, True))
+        return NodeValues(np.zeros(0), Ran(0, True))
     begin = np.zeros(size)
     chosen = slice(None) if sources is None else sources
     begin[chosen] = 1.0 / (size if sources is None else len(sources))
@@ -81,7 +81,7 @@ def pagerank(
         return change < tolerance
 
     ran = run_rounds(most, run_round, on_round)
-    return Found(rank, ran)
+    return NodeValues(rank, ran)
 
 
 def connected_components(graph: NodeGraph, *, is_strong: bool) -> Codes:
@@ -107,13 +107,15 @@ def clustering(graph: NodeGraph, *, directed: bool) -> Floats:
     return shares
 
 
-def label_propagation(graph: NodeGraph, most: int, on_round: OnRound, *, directed: bool) -> Found:
+def label_propagation(
+    graph: NodeGraph, most: int, on_round: OnRound, *, directed: bool
+) -> NodeValues:
     """The label that each node has taken over from its neighbours, as the number of the node it comes from."""
     near = graph.out.without_loops() if directed else graph.neighbours
     more = graph.into.without_loops() if directed else None
     labels: Codes = np.arange(graph.size, dtype=np.int32)
     if not graph.size:
-        return Found(labels, Ran(0, True))
+        return NodeValues(labels, Ran(0, True))
 
     def run_round() -> bool:
         nonlocal labels
@@ -121,7 +123,7 @@ def label_propagation(graph: NodeGraph, most: int, on_round: OnRound, *, directe
         return bool(np.array_equal(before, labels))
 
     ran = run_rounds(most, run_round, on_round)
-    return Found(labels, ran)
+    return NodeValues(labels, ran)
 
 
 def kcore(graph: NodeGraph) -> Counts:

@@ -10,21 +10,23 @@ from __future__ import annotations
 import numpy as np
 
 from omnigraph.algorithms.kernels.moves import Level, new_communities, sweep
-from omnigraph.algorithms.local import Found
+from omnigraph.algorithms.local import NodeValues
 from omnigraph.algorithms.node_graph import NodeGraph, Weighted
 from omnigraph.algorithms.rounds import OnRound, Ran
 from omnigraph.cancel import look
 from omnigraph.read.kernels.arrays import Codes, Floats, Index
 
 
-def louvain(graph: NodeGraph, weight: str | None, resolution: float, on_round: OnRound) -> Found:
+def louvain(
+    graph: NodeGraph, weight: str | None, resolution: float, on_round: OnRound
+) -> NodeValues:
     """The community of each node, as the number of its least member. The rounds are sweeps."""
     edges = graph.weighted_neighbours(weight)
     level = _first_level(edges)
     whole = float(edges.weights.sum()) / 2
     of: Codes = np.arange(graph.size, dtype=np.int32)
     if whole == 0:
-        return Found(of, Ran(0, True), 0.0)
+        return NodeValues(of, Ran(0, True), 0.0)
     sweeps, improves = 0, True
     while improves:
         improves = False
@@ -41,7 +43,7 @@ def louvain(graph: NodeGraph, weight: str | None, resolution: float, on_round: O
     least = np.full(graph.size, graph.size, np.int32)
     np.minimum.at(least, of, np.arange(graph.size, dtype=np.int32))
     found = least.take(of)
-    return Found(found, Ran(sweeps, True), modularity(edges, found, resolution))
+    return NodeValues(found, Ran(sweeps, True), modularity(edges, found, resolution))
 
 
 def modularity(edges: Weighted, of: Codes, resolution: float) -> float:

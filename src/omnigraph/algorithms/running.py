@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from omnigraph.algorithms.definitions import Definition, check_engine, session_for
-from omnigraph.algorithms.local import Found
+from omnigraph.algorithms.local import NodeValues
 from omnigraph.algorithms.node_graph import NodeGraph
 from omnigraph.algorithms.result import FoundRows, TableRows
 from omnigraph.algorithms.rounds import OnRound, Ran
@@ -35,13 +35,13 @@ class Run:
     ``only_here`` is an option that was given, with which it runs in this process only.
     """
 
-    here: Callable[[NodeGraph, OnRound], Found]
+    here: Callable[[NodeGraph, OnRound], NodeValues]
     on_spark: Callable[[SparkGraph, OnRound], SparkFound] | None = None
     only_here: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AlgorithmRequest:
     """What to run an algorithm on: edge types that join nodes of one type, their weights, and which nodes.
 
     ``chosen`` are the distinct ids of the nodes; None: all of the type.
@@ -65,7 +65,7 @@ class Asked:
         return [view.table(one).state for one in tables]
 
 
-class Outcome(NamedTuple):
+class AlgorithmOutcome(NamedTuple):
     """The result of an algorithm, how it was computed, and its values in the form that a write needs."""
 
     rows: FoundRows
@@ -75,7 +75,9 @@ class Outcome(NamedTuple):
     modularity: float | None = None
 
 
-def run_asked(asked: Asked, view: View, engine: str, run: Run, on_round: OnRound) -> Outcome:
+def run_asked(
+    asked: AlgorithmRequest, view: View, engine: str, run: Run, on_round: OnRound
+) -> AlgorithmOutcome:
     """Run an algorithm with the engine that is asked for; ``auto`` chooses one by the size of the graph."""
     *edges, nodes = (one.row_count for one in asked.read(view))
     only_here = run.only_here
@@ -91,7 +93,7 @@ def run_asked(asked: Asked, view: View, engine: str, run: Run, on_round: OnRound
         return _run_on_spark(asked, session, view, run, on_round)
 
 
-def _run_here(asked: Asked, view: View, run: Run, on_round: OnRound) -> Outcome:
+def _run_here(asked: AlgorithmRequest, view: View, run: Run, on_round: OnRound) -> AlgorithmOutcome:
     definition, chosen = asked.definition, None
     if asked.chosen is not None:
         chosen = np.sort(view.nodes(asked.type_name).ordinals_of(asked.chosen))
@@ -102,12 +104,12 @@ def _run_here(asked: Asked, view: View, run: Run, on_round: OnRound) -> Outcome:
         values = graph.ids.take(values)
     rows = TableRows(pa.table({"id": graph.ids, definition.column: values}))
     stored = Values(definition, asked.type_name, graph.ordinals, values, asked.read(view))
-    return Outcome(rows, found.ran, stored, "local", found.modularity)
+    return AlgorithmOutcome(rows, found.ran, stored, "local", found.modularity)
 
 
 def _run_on_spark(
-    asked: Asked, session: SparkSession, view: View, run: Run, on_round: OnRound
-) -> Outcome:
+    asked: AlgorithmRequest, session: SparkSession, view: View, run: Run, on_round: OnRound
+) -> AlgorithmOutcome:
     from omnigraph.algorithms.spark.frame_rows import FrameRows, FrameValues
     from omnigraph.algorithms.spark.spark_graph import SparkGraph
     from omnigraph.runner.spark_errors import spark_errors
@@ -120,4 +122,4 @@ def _run_on_spark(
         found = run.on_spark(graph, on_round)
         rows = FrameRows.of(graph, found, asked.definition, session)
     stored = FrameValues(asked.definition, asked.type_name, rows, asked.read(view))
-    return Outcome(rows, found.ran, stored, "spark")
+    return AlgorithmOutcome(rows, found.ran, stored, "spark")

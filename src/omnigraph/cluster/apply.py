@@ -30,7 +30,7 @@ from omnigraph.cluster.declared.resources import (
 from omnigraph.cluster.declared.sources import Declared, require_declared
 from omnigraph.cluster.graphs import graph_uri, look_at
 from omnigraph.cluster.moves import Mover
-from omnigraph.cluster.outcomes import Seen
+from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.planning import hold_needed, planned
 from omnigraph.cluster.stored.catalogue import has_blob, write_blob
 from omnigraph.cluster.stored.ledger import Entry, Ledger, swap_ledger
@@ -137,7 +137,7 @@ class _Applying:
         assert schema.content is not None
         failed = self.mover.create(graph, schema.content, schema.digest)
         if failed is None:
-            seen = Seen("complete", schema.digest)
+            seen = RootContents("complete", schema.digest)
             self.ledger = brought_up(self.ledger, self.mover.made[-1], seen)
         return failed
 
@@ -160,7 +160,7 @@ class _Applying:
             return failed
         record = self.mover.made[-1]
         self.ledger = replace(
-            brought_up(self.ledger, record, Seen("absent")),
+            brought_up(self.ledger, record, RootContents("absent")),
             approvals={
                 **self.ledger.approvals,
                 change.approval.approval_id: {

@@ -17,7 +17,7 @@ from omnigraph.cluster.declared.resources import (
 )
 from omnigraph.cluster.declared.sources import Declared, read_declared, require_declared
 from omnigraph.cluster.graphs import graph_uri, look_at, observation
-from omnigraph.cluster.outcomes import Seen
+from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.planning import dependencies
 from omnigraph.cluster.stored.catalogue import has_blob, read_blob, unreferenced
 from omnigraph.cluster.stored.ledger import STATE_PATH, Entry, Ledger, Status, swap_ledger
@@ -132,7 +132,7 @@ def _observed(work: Work, desired: Desired, ledger: Ledger, *, is_import: bool) 
 
 
 def _with_graph(
-    ledger: Ledger, graph: str, seen: Seen, declared: str | None, *, is_import: bool
+    ledger: Ledger, graph: str, seen: RootContents, declared: str | None, *, is_import: bool
 ) -> Ledger:
     address, schema = graph_address(graph), schema_address(graph)
     assert seen.digest is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.cluster.declared.resources import digest_bytes
-from omnigraph.cluster.outcomes import Seen
+from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.stored.times import now_text
 from omnigraph.errors import NotAGraph, OmniGraphError
 from omnigraph.graph import open as open_graph
@@ -26,11 +26,11 @@ def graph_uri(root: Root, graph: str) -> str:
     return f"{root.canonical.rstrip('/')}/{GRAPHS}/{graph}.omni"
 
 
-def look_at(uri: str) -> Seen:
+def look_at(uri: str) -> RootContents:
     """Return what lies at the root of a graph; `main` alone counts. Nothing is written."""
     try:
         with open_graph(uri, mode="r") as graph:
-            return Seen(
+            return RootContents(
                 "complete",
                 digest_bytes(graph.schema.source.encode()),
                 graph.snapshot().manifest_version,
@@ -38,23 +38,23 @@ def look_at(uri: str) -> Seen:
     except NotAGraph as error:
         return _without_graph(uri, error)
     except OmniGraphError as error:
-        return Seen("partial", message=error.message)
+        return RootContents("partial", message=error.message)
 
 
-def _without_graph(uri: str, error: OmniGraphError) -> Seen:
+def _without_graph(uri: str, error: OmniGraphError) -> RootContents:
     root = Root.parse(uri)
     if root.is_local and os.path.lexists(root.path) and not Path(root.path).is_dir():
-        return Seen("partial", message=f"{root.path} is a file; move it away")
+        return RootContents("partial", message=f"{root.path} is a file; move it away")
     store = open_store(root)
     try:
         if is_deleted_half(store):
-            return Seen("tombstone", message="its delete was begun and not finished")
+            return RootContents("tombstone", message="its delete was begun and not finished")
         # Files that an interrupted init left before it made the manifest do no harm.
         if has_manifest(store) or any(map(store.exists, SCHEMA_MIRRORS)):
-            return Seen("partial", message=error.message)
+            return RootContents("partial", message=error.message)
     except OmniGraphError as unreadable:
-        return Seen("partial", message=unreadable.message)
-    return Seen("absent")
+        return RootContents("partial", message=unreadable.message)
+    return RootContents("absent")
 
 
 def delete_at(uri: str) -> None:
@@ -78,7 +78,7 @@ def take_back_delete(uri: str) -> bool:
         return False
 
 
-def observation(seen: Seen, desired_digest: str | None) -> dict[str, Any]:
+def observation(seen: RootContents, desired_digest: str | None) -> dict[str, Any]:
     """Return what the ledger keeps of a look at a graph."""
     return {
         "exists": seen.place == "complete",

@@ -15,7 +15,7 @@ from omnigraph.clock import new_ulid
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, schema_address
 from omnigraph.cluster.graphs import delete_at, graph_uri, look_at, take_back_delete
-from omnigraph.cluster.outcomes import Place, Seen
+from omnigraph.cluster.outcomes import Place, RootContents
 from omnigraph.cluster.stored.records import (
     Approval,
     Operation,
@@ -82,7 +82,7 @@ class Mover:
         self._moved(record)
         return None
 
-    def migrate(self, graph: str, content: bytes, digest: str, before: Seen) -> Code | None:
+    def migrate(self, graph: str, content: bytes, digest: str, before: RootContents) -> Code | None:
         """Give a graph another schema; return the code of what failed, if something did."""
         uri = graph_uri(self.root, graph)
         record = self._record(

@@ -22,7 +22,7 @@ Step = Literal["drop", "forward", "keep", "finish", "retire"]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class RootContents:
     """What lies at the root of a graph: nothing, a graph, something that cannot be opened, or a half-done delete."""
 
     place: Place
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def decide(
-    record: Recovery, applied_digest: str | None, seen: Seen, *, is_used: bool = False
+    record: Recovery, applied_digest: str | None, seen: RootContents, *, is_used: bool = False
 ) -> Outcome:
     """Return what to do.
 
@@ -55,7 +55,7 @@ def decide(
     return _deleted(seen, is_used)
 
 
-def _created(seen: Seen) -> Outcome:
+def _created(seen: RootContents) -> Outcome:
     if seen.place == "absent":
         return Outcome("drop")
     if seen.place == "complete":
@@ -63,7 +63,7 @@ def _created(seen: Seen) -> Outcome:
     return Outcome("keep", Code.GRAPH_CREATE_INCOMPLETE)
 
 
-def _migrated(record: Recovery, applied_digest: str | None, seen: Seen) -> Outcome:
+def _migrated(record: Recovery, applied_digest: str | None, seen: RootContents) -> Outcome:
     if seen.place in {"complete", "absent"} and seen.digest == applied_digest:
         return Outcome("drop")
     if seen.place == "complete" and seen.digest == record.expected_schema_digest:
@@ -71,7 +71,7 @@ def _migrated(record: Recovery, applied_digest: str | None, seen: Seen) -> Outco
     return Outcome("keep", Code.ACTUAL_APPLIED_STATE_PENDING)
 
 
-def _deleted(seen: Seen, is_used: bool) -> Outcome:
+def _deleted(seen: RootContents, is_used: bool) -> Outcome:
     if seen.place == "absent":
         return Outcome("forward", Code.CLUSTER_RECOVERY_ROLLED_FORWARD)
     if seen.place == "tombstone":

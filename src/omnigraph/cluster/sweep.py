@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, graph_of, schema_address
 from omnigraph.cluster.graphs import delete_at, look_at
-from omnigraph.cluster.outcomes import Outcome, Seen, decide
+from omnigraph.cluster.outcomes import Outcome, RootContents, decide
 from omnigraph.cluster.stored.ledger import Entry, Ledger
 from omnigraph.cluster.stored.records import (
     Approval,
@@ -38,7 +38,7 @@ class Swept:
 
 def find_pending(
     store: ObjectStore, ledger: Ledger, diagnostics: Diagnostics
-) -> list[tuple[Recovery, Seen, Outcome]]:
+) -> list[tuple[Recovery, RootContents, Outcome]]:
     """Return every recovery file with what is seen of its graph and what to do about it. Nothing is written."""
     records, strange = read_recoveries(store)
     for name in strange:
@@ -82,7 +82,7 @@ def sweep(
     return swept
 
 
-def _tell(record: Recovery, seen: Seen, outcome: Outcome, diagnostics: Diagnostics) -> None:
+def _tell(record: Recovery, seen: RootContents, outcome: Outcome, diagnostics: Diagnostics) -> None:
     address = graph_address(record.graph_id)
     if outcome.step == "keep" and outcome.code is not None:
         what = (
@@ -108,7 +108,7 @@ def _forward(
     store: ObjectStore,
     swept: Swept,
     record: Recovery,
-    seen: Seen,
+    seen: RootContents,
     outcome: Outcome,
     diagnostics: Diagnostics,
 ) -> None:
@@ -137,7 +137,7 @@ def _forward(
     swept.done.append(record)
 
 
-def brought_up(ledger: Ledger, record: Recovery, seen: Seen) -> Ledger:
+def brought_up(ledger: Ledger, record: Recovery, seen: RootContents) -> Ledger:
     """Return the ledger as a move that was done leaves it."""
     graph, schema = graph_address(record.graph_id), schema_address(record.graph_id)
     if record.operation == "graph_delete":

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics, Refused
-from omnigraph.cluster.stored.ledger import STATE_PATH, Found, Ledger, read_ledger
+from omnigraph.cluster.stored.ledger import STATE_PATH, Ledger, ReadLedger, read_ledger
 from omnigraph.cluster.stored.lock import LOCK_PATH, Holder, locked, read_lock
 from omnigraph.errors import OmniGraphError
 from omnigraph.service.documents import Document
@@ -24,7 +24,7 @@ class Work:
     config_dir: str
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     root: Root | None = None
-    found: Found = field(default_factory=lambda: Found(Ledger()))
+    found: ReadLedger = field(default_factory=lambda: ReadLedger(Ledger()))
     holder: Holder | None = None
     lock_id: str | None = None
     _store: ObjectStore | None = None

@@ -34,7 +34,7 @@ _PORTS: Final = 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class ExploreOptions:
     """What `omnigraph ui` was asked for. ``uri`` is absolute; ``port`` 0 is any that is free."""
 
     uri: str
@@ -47,7 +47,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Announcements:
     """Where ``explore`` tells what happens: ``link`` gets every link, ``note`` words for the person."""
 
     link: Callable[[str], None]
@@ -74,7 +74,7 @@ def port_of(uri: str) -> int:
     return _FIRST_PORT + zlib.crc32(uri.encode("utf-8", "surrogateescape")) % _PORTS
 
 
-def explore(wanted: Wanted, told: Told) -> int:
+def explore(wanted: ExploreOptions, told: Announcements) -> int:
     """Serve the explorer until asked to end; return the exit code."""
     visitor = Visitor(wanted.actor or _unnamed(wanted.mode), DEFAULT_ID, wanted.mode)
     sign_in = SignIn(visitor)
@@ -106,7 +106,7 @@ def explore(wanted: Wanted, told: Told) -> int:
 class Links:
     """The links that are printed, each with a code of its own, and the page that leads to the first."""
 
-    def __init__(self, address: str, sign_in: SignIn, told: Told) -> None:
+    def __init__(self, address: str, sign_in: SignIn, told: Announcements) -> None:
         self._address = address
         self._sign_in = sign_in
         self._told = told
@@ -157,7 +157,7 @@ def _unnamed(mode: Mode) -> str | None:
     return DEFAULT_ID if mode == "read-only" else None
 
 
-def _listener(wanted: Wanted, told: Told) -> socket.socket:
+def _listener(wanted: ExploreOptions, told: Announcements) -> socket.socket:
     if wanted.port is not None:
         return bind(HOST, wanted.port, "--port")
     try:
@@ -170,7 +170,7 @@ def _listener(wanted: Wanted, told: Told) -> socket.socket:
         return bind(HOST, 0, "--port")
 
 
-def _options(wanted: Wanted) -> Options:
+def _options(wanted: ExploreOptions) -> Options:
     return Options(
         graphs=((DEFAULT_ID, wanted.uri),),
         host=HOST,

@@ -26,11 +26,11 @@ from omnigraph.manifest.snapshot import Target
 # Loaded by the first picture: it needs numpy and pyarrow.
 if TYPE_CHECKING:
     from omnigraph.changes.drawing.drawn import Drawing
-    from omnigraph.changes.drawing.subgraph import Found, Names
+    from omnigraph.changes.drawing.subgraph import FoundNodes, Names
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shown:
+class ShownParts:
     """What is shown of a part of a graph: which edges, which properties by type, at most how many."""
 
     edges: object = None
@@ -46,7 +46,7 @@ def neighbors(
     id: object,
     direction: object,
     after: object,
-    shown: Shown,
+    shown: ShownParts,
     target: Target,
 ) -> dict[str, Any]:
     """Return a page of the edges of a node and the nodes at their other ends."""
@@ -79,7 +79,7 @@ def subgraph(
     nodes: object,
     query: object,
     asked: tuple[Name, Params],
-    shown: Shown,
+    shown: ShownParts,
     target: Target,
 ) -> dict[str, Any]:
     """Return nodes that are named, or found by a query, and the edges among them."""
@@ -96,7 +96,7 @@ def subgraph(
     def find() -> dict[str, Any]:
         drawing = _drawing(state, target, shown)
         edges = chosen_edges(drawing.catalog, shown.edges)
-        found: Found | None = None
+        found: FoundNodes | None = None
         names: Names
         if given is None:
             found = _found(state, drawing, query, asked)
@@ -113,7 +113,7 @@ def subgraph(
         return retry_if_remade(target, find)
 
 
-def _drawing(state: GraphState, target: Target, shown: Shown) -> Drawing:
+def _drawing(state: GraphState, target: Target, shown: ShownParts) -> Drawing:
     from omnigraph.changes.drawing.drawn import Drawing, chosen_properties
 
     snapshot, catalog = resolve(state, target)
@@ -122,11 +122,13 @@ def _drawing(state: GraphState, target: Target, shown: Shown) -> Drawing:
     return Drawing(state.workspace, state.reader.view(snapshot, catalog), properties, moment)
 
 
-def _found(state: GraphState, drawing: Drawing, query: object, asked: tuple[Name, Params]) -> Found:
+def _found(
+    state: GraphState, drawing: Drawing, query: object, asked: tuple[Name, Params]
+) -> FoundNodes:
     """Return the first nodes of the picture of a query, and how many it has in the rows that are looked at."""
-    from omnigraph.changes.drawing.subgraph import Found
+    from omnigraph.changes.drawing.subgraph import FoundNodes
 
     name, params = named_or_given(*asked)
     nodes, rows = picture(state, drawing.view, query, name, params, drawing.moment)
     is_cut = len(nodes) > PICTURE_NODES or rows > PICTURE_ROWS
-    return Found(nodes[:PICTURE_NODES], len(nodes), is_cut)
+    return FoundNodes(nodes[:PICTURE_NODES], len(nodes), is_cut)

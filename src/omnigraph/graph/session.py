@@ -271,7 +271,7 @@ class Session:
             options = HistoryOptions(
                 check_flag("images", images), check_flag("short", short), limit, before
             )
-            asked = histories.Asked(kind, type, id, check_flag("edges", edges))
+            asked = histories.NamedEntity(kind, type, id, check_flag("edges", edges))
             return histories.history(self._access, asked, options, wanted)
 
     def blame(
@@ -292,7 +292,7 @@ class Session:
         """
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
-            asked = histories.Asked(kind, type, id, check_flag("edges", edges))
+            asked = histories.NamedEntity(kind, type, id, check_flag("edges", edges))
             return histories.blame(self._access, asked, wanted)
 
     def purge(
@@ -346,7 +346,9 @@ class Session:
         with within(timeout, cancel):
             moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            shown = drawings.Shown(edges=edges, properties=properties, limit=limit, as_of=moment)
+            shown = drawings.ShownParts(
+                edges=edges, properties=properties, limit=limit, as_of=moment
+            )
             return drawings.neighbors(self._state, type, id, direction, after, shown, wanted)
 
     def subgraph(
@@ -375,7 +377,9 @@ class Session:
         with within(timeout, cancel):
             moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            shown = drawings.Shown(edges=edges, properties=properties, limit=limit, as_of=moment)
+            shown = drawings.ShownParts(
+                edges=edges, properties=properties, limit=limit, as_of=moment
+            )
             return drawings.subgraph(self._state, nodes, query, (name, params), shown, wanted)
 
     def catalog_document(self) -> dict[str, Any]:

@@ -23,7 +23,7 @@ Names = Sequence[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundNodes:
     """The nodes that a query found: the first of them, and how many there are as far as was counted."""
 
     nodes: Names
@@ -60,7 +60,7 @@ def subgraph(
     names: Names,
     edges: Sequence[EdgeType],
     limit: int,
-    found: Found | None = None,
+    found: FoundNodes | None = None,
 ) -> Document:
     """Return the nodes and the first edges among them; ``found`` if a query named the nodes."""
     by_type: dict[str, list[str]] = {}

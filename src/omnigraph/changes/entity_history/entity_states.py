@@ -27,7 +27,7 @@ Image = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class EntityState:
     """The entity at one state of its table. ``table`` is None where its type has none.
 
     ``created`` and ``changed`` are the versions of the table in which its row was made and last changed, or
@@ -54,11 +54,11 @@ class EntityStates:
         self.entity = entity
         self.id = id
         self._ids = pa.array([id], pa.utf8())
-        self._seen: dict[object, Seen] = {}
+        self._seen: dict[object, EntityState] = {}
         self._differing: dict[tuple[object, object], frozenset[str]] = {}
         self._row_id: int | None = None
 
-    def at(self, snapshot: Snapshot) -> Seen:
+    def at(self, snapshot: Snapshot) -> EntityState:
         """Return the entity as a snapshot has it; raises ``HistoryReclaimed`` if its table is gone."""
         state = state_of(snapshot, self.entity)
         key = None if state is None else state.identity
@@ -70,7 +70,7 @@ class EntityStates:
             found = self._seen[key] = self._read(side)
         return found
 
-    def _read(self, side: TableSide) -> Seen:
+    def _read(self, side: TableSide) -> EntityState:
         if side.state is not None:
             with side.reading():
                 side.table.version  # noqa: B018 - opens it: a table without rows may be gone, too
@@ -78,12 +78,12 @@ class EntityStates:
         hint = None if self._row_id is None else pa.array([self._row_id], pa.uint64())
         rows = side.aligned(self._ids, hint)
         if not rows.present[0].as_py():
-            return Seen(side.state, side, rows, is_there=False)
+            return EntityState(side.state, side, rows, is_there=False)
         row_id, created, changed = (
             rows.table.column(name)[0].as_py() for name in (ROW_ID, CREATED, CHANGED)
         )
         self._row_id = row_id
-        return Seen(
+        return EntityState(
             side.state, side, rows, is_there=True, row_id=row_id, created=created, changed=changed
         )
 
@@ -96,7 +96,7 @@ class EntityStates:
     def _ends(self) -> list[str]:
         return list(ENDS.values()) if isinstance(self.entity, EdgeType) else []
 
-    def differing(self, one: Seen, other: Seen) -> frozenset[str]:
+    def differing(self, one: EntityState, other: EntityState) -> frozenset[str]:
         """Return the names of what differs between two images, with ``PRESENCE`` if one is absent."""
         if one is other or not (one.is_there or other.is_there):
             return frozenset()
@@ -108,7 +108,7 @@ class EntityStates:
             found = self._differing[key] = frozenset(self._compare(one, other))
         return found
 
-    def _compare(self, one: Seen, other: Seen) -> list[str]:
+    def _compare(self, one: EntityState, other: EntityState) -> list[str]:
         columns = {column: name for column, name in ENDS.items() if name in self._ends}
         columns |= {name: name for name in self.entity.properties}
         sides = (one.side, other.side)
@@ -120,7 +120,7 @@ class EntityStates:
 
 
 def image_pair(
-    before: Seen | None, after: Seen, *, properties: bool, short: bool
+    before: EntityState | None, after: EntityState, *, properties: bool, short: bool
 ) -> tuple[Image | None, Image | None]:
     """Return the images before and after a change, in the form of a diff; None where there is none."""
     old: list[Image | None] = [None]

@@ -10,7 +10,7 @@ from typing import Final
 from omnigraph.cancel import look
 from omnigraph.changes.change_filter import Kind, Op
 from omnigraph.changes.entity_history.authors import Authors
-from omnigraph.changes.entity_history.entity_states import PRESENCE, Seen, image_pair
+from omnigraph.changes.entity_history.entity_states import PRESENCE, EntityState, image_pair
 from omnigraph.changes.entity_history.results import EntityHistory, HistoryEntry
 from omnigraph.changes.entity_history.walk import Place, Stop, Walk
 from omnigraph.changes.schemas.type_pairs import rank_of
@@ -149,12 +149,12 @@ def _entry(change: _Change, authors: Authors, options: HistoryOptions) -> Histor
     )
 
 
-def _before(stop: Stop) -> Seen | None:
+def _before(stop: Stop) -> EntityState | None:
     """Return what the entity was before: at the first parent that had it; None if there was none."""
     return next((one.seen for one in stop.parents if one.seen.is_there), None)
 
 
-def _op(stop: Stop, before: Seen | None) -> Op:
+def _op(stop: Stop, before: EntityState | None) -> Op:
     if not stop.seen.is_there:
         return "delete"
     if before is not None:

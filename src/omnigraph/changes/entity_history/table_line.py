@@ -33,7 +33,7 @@ from omnigraph.storage.tables.table_errors import BranchReplaced, TableMissing, 
 _GONE = (VersionMissing, TableMissing, BranchReplaced, BranchNotFound, HistoryReclaimed)
 
 
-class Left(NamedTuple):
+class LeavingPoint(NamedTuple):
     """Where a row may have left its table: the newest version, and whether all versions have marks."""
 
     newest: Published | None
@@ -88,7 +88,7 @@ class TableLine:
             self.manifest, state, table.incarnation, table.table_branch, versions
         )
 
-    def left(self, state: BranchState, table: TableState, id: str) -> Left:
+    def left(self, state: BranchState, table: TableState, id: str) -> LeavingPoint:
         """Return where a row that a state of the table lacks may have left it, on its branch of the table."""
         low, high = self.lowest(table), table.table_version
         places = self._places(state, table)
@@ -101,7 +101,7 @@ class TableLine:
             if row.table_branch == table.table_branch and low <= row.version <= high
         ]
         marked = [row for row in rows if row.graph_commit_id is not None]
-        return Left(marked[-1] if marked else None, len(marked) == len(rows))
+        return LeavingPoint(marked[-1] if marked else None, len(marked) == len(rows))
 
     # -- states of the graph without marks, or behind what cleanup removed
 

@@ -12,7 +12,7 @@ import bisect
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from omnigraph.changes.entity_history.entity_states import EntityStates, Seen
+from omnigraph.changes.entity_history.entity_states import EntityState, EntityStates
 from omnigraph.changes.entity_history.table_line import TableLine
 from omnigraph.changes.table_side import state_of
 from omnigraph.errors import BranchNotFound, HistoryReclaimed
@@ -28,7 +28,7 @@ from omnigraph.manifest.snapshot import Snapshot
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage.tables.table_errors import TableMissing, VersionMissing
 
-Same = Callable[[Seen, Seen], bool]
+Same = Callable[[EntityState, EntityState], bool]
 """Whether two states of the entity count as the same."""
 
 
@@ -42,7 +42,7 @@ class Place:
 
     branch: BranchState
     snapshot: Snapshot
-    seen: Seen
+    seen: EntityState
     merge: GraphCommit | None = None
 
 
@@ -56,7 +56,7 @@ class Stop:
 
     commit: GraphCommit
     branch: BranchState
-    seen: Seen
+    seen: EntityState
     parents: tuple[Place, ...] = ()
     merge: GraphCommit | None = None
     hidden: GraphCommit | None = None

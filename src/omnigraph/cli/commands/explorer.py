@@ -59,10 +59,10 @@ def ui(
             raise BadRequest(
                 f"{library} is not installed; install the extra: pip install 'omnigraph[server]'"
             )
-    from omnigraph.explorer.running import Told, Wanted, explore
+    from omnigraph.explorer.running import Announcements, ExploreOptions, explore
     from omnigraph.server.hosts import parse_allowed_host
 
-    wanted = Wanted(
+    wanted = ExploreOptions(
         uri=_absolute(address),
         actor=call.actor,
         mode="read-only" if read_only or not (address.is_local or write) else "read-write",
@@ -85,7 +85,7 @@ def ui(
         else:
             note(f"explorer at {url}")
 
-    code = explore(wanted, Told(tell, note))
+    code = explore(wanted, Announcements(tell, note))
     if code:
         raise typer.Exit(code)
 

@@ -34,14 +34,14 @@ def shell(call: Invocation, uri: UriArgument = None, branch: BranchOption = None
 
 def run(shell: Shell) -> None:
     """Run what is typed or piped in, until it ends or the user leaves."""
-    from omnigraph.cli.shell.shell import Left
+    from omnigraph.cli.shell.shell import ShellLeft
 
     try:
         if sys.stdin is not None and sys.stdin.isatty():
             _prompt(shell)
         else:
             _run_piped(shell)
-    except Left:
+    except ShellLeft:
         return
 
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from omnigraph.lang.schema.catalog import Catalog
 
 
-class Left(Exception):
+class ShellLeft(Exception):
     """`.quit` was given."""
 
 
@@ -84,7 +84,7 @@ class Shell:
         return [tag["name"] for tag in self._side.ask("tags", wire.NoParameters())["tags"]]
 
     def run(self, statement: Statement) -> None:
-        """Run a query or a dot command; raise ``Left`` for `.quit`."""
+        """Run a query or a dot command; raise ``ShellLeft`` for `.quit`."""
         if not statement.is_dot:
             _refuse_without_dot(statement.text)
             try:
@@ -208,7 +208,7 @@ class Shell:
         )
 
     def _quit(self, _: str) -> None:
-        raise Left
+        raise ShellLeft
 
 
 def _refuse_without_dot(text: str) -> None:

@@ -218,7 +218,7 @@ def _entry(document: Mapping[str, Any]) -> Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class ReadLedger:
     """A ledger as it was read: its digest and the token to swap it by; neither if there is none."""
 
     ledger: Ledger
@@ -231,13 +231,15 @@ class Found:
         return self.token is not None
 
 
-def read_ledger(store: ObjectStore, diagnostics: Diagnostics) -> Found:
+def read_ledger(store: ObjectStore, diagnostics: Diagnostics) -> ReadLedger:
     """Return the ledger, an empty one if there is none; ``Refused`` if it cannot be used."""
     try:
         found = store.read_versioned(STATE_PATH)
-        return Found(parse_ledger(found.text), digest_bytes(found.text.encode()), found.version)
+        return ReadLedger(
+            parse_ledger(found.text), digest_bytes(found.text.encode()), found.version
+        )
     except NotFound:
-        return Found(Ledger())
+        return ReadLedger(Ledger())
     except BadLedger as error:
         diagnostics.error(error.code, STATE_PATH, str(error))
     except InvalidText as error:
@@ -248,8 +250,8 @@ def read_ledger(store: ObjectStore, diagnostics: Diagnostics) -> Found:
 
 
 def swap_ledger(
-    store: ObjectStore, before: Found, ledger: Ledger, diagnostics: Diagnostics
-) -> Found | None:
+    store: ObjectStore, before: ReadLedger, ledger: Ledger, diagnostics: Diagnostics
+) -> ReadLedger | None:
     """Replace the ledger that was read; None if that failed, which was said."""
     ledger = replace(ledger, revision=before.ledger.revision + 1)
     text = json.dumps(ledger.to_json(), indent=2, ensure_ascii=False) + "\n"
@@ -270,4 +272,4 @@ def swap_ledger(
         diagnostics.error(Code.STATE_WRITE_ERROR, STATE_PATH, error.message)
         return None
     AFTER_SWAP.hit()
-    return Found(ledger, digest_bytes(text.encode()), token)
+    return ReadLedger(ledger, digest_bytes(text.encode()), token)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from omnigraph.algorithms.definitions import Definition
-    from omnigraph.algorithms.local import Found
+    from omnigraph.algorithms.local import NodeValues
     from omnigraph.algorithms.node_graph import NodeGraph
     from omnigraph.algorithms.result import AlgorithmResult
     from omnigraph.algorithms.rounds import OnRound
@@ -90,7 +90,7 @@ class Algorithms(Facet):
 
         way = parameters.edge_direction(direction)
         run = Run(
-            lambda g, _: local.Found(local.degree(g, way)),
+            lambda g, _: local.NodeValues(local.degree(g, way)),
             lambda g, _: rounds_on_spark.degree(g, way),
         )
         return self._run("degree", edges, options, run)
@@ -120,7 +120,7 @@ class Algorithms(Facet):
         least = parameters.number_between("tolerance", tolerance, 0, float("inf"))
         most, given = parameters.rounds(max_iterations), parameters.ids("sources", sources)
 
-        def here(graph: NodeGraph, on_round: OnRound) -> Found:
+        def here(graph: NodeGraph, on_round: OnRound) -> NodeValues:
             codes = None
             if given is not None:
                 codes = graph.numbers_of(given)
@@ -146,7 +146,7 @@ class Algorithms(Facet):
 
         is_strong = check_flag("strong", strong)
         run = Run(
-            lambda g, _: local.Found(local.connected_components(g, is_strong=is_strong)),
+            lambda g, _: local.NodeValues(local.connected_components(g, is_strong=is_strong)),
             rounds_on_spark.connected_components,
             only_here="strong=True" if is_strong else None,
         )
@@ -166,7 +166,7 @@ class Algorithms(Facet):
 
         each = check_flag("directed", directed)
         run = Run(
-            lambda g, _: local.Found(local.clustering(g, directed=each)),
+            lambda g, _: local.NodeValues(local.clustering(g, directed=each)),
             lambda g, _: triangles_on_spark.clustering(g, directed=each),
         )
         return self._run("clustering", edges, options, run)
@@ -178,7 +178,7 @@ class Algorithms(Facet):
         from omnigraph.algorithms.spark import triangles_on_spark
 
         run = Run(
-            lambda g, _: local.Found(local.triangle_count(g)),
+            lambda g, _: local.NodeValues(local.triangle_count(g)),
             lambda g, _: triangles_on_spark.triangle_count(g),
         )
         return self._run("triangle_count", edges, options, run)
@@ -216,7 +216,7 @@ class Algorithms(Facet):
         from omnigraph.algorithms import local
         from omnigraph.algorithms.running import Run
 
-        run = Run(lambda g, _: local.Found(local.kcore(g)))
+        run = Run(lambda g, _: local.NodeValues(local.kcore(g)))
         return self._run("kcore", edges, options, run)
 
     def louvain(
@@ -246,7 +246,7 @@ class Algorithms(Facet):
         from omnigraph.algorithms.running import Run
 
         way = parameters.edge_direction(direction)
-        run = Run(lambda g, on_round: local.Found(local.betweenness(g, way, on_round)))
+        run = Run(lambda g, on_round: local.NodeValues(local.betweenness(g, way, on_round)))
         return self._run("betweenness", edges, options, run)
 
     def _run(
@@ -284,7 +284,7 @@ class Algorithms(Facet):
     ) -> AlgorithmResult:
         from omnigraph.algorithms.asked import check_weights, edge_types
         from omnigraph.algorithms.result import AlgorithmResult
-        from omnigraph.algorithms.running import Asked, run_asked
+        from omnigraph.algorithms.running import AlgorithmRequest, run_asked
 
         snapshot, catalog = resolve(self._state, target)
         view = self._state.reader.view(snapshot, catalog)
@@ -293,7 +293,7 @@ class Algorithms(Facet):
         moment = moment_at(as_of, target, snapshot)
         with view.reading():
             chosen = self._chosen(view, types[0].from_type, options, moment)
-        asked = Asked(definition, types, weight, chosen, moment)
+        asked = AlgorithmRequest(definition, types, weight, chosen, moment)
         found = run_asked(asked, view, options.get("engine", "auto"), run, on_round)
         return AlgorithmResult(
             definition.name,

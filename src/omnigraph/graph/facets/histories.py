@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.entity_history.walk import Place, Walk
 
 
-class Asked(NamedTuple):
+class NamedEntity(NamedTuple):
     """The entity that a history is about, as a caller named it, and whether its edges count, too."""
 
     kind: object
@@ -76,7 +76,9 @@ def _at(access: Access, target: Target) -> _At:
     return _At(access, branch, snapshot, access.state.schemas.at(branch).catalog)
 
 
-def history(access: Access, asked: Asked, options: HistoryOptions, target: Target) -> EntityHistory:
+def history(
+    access: Access, asked: NamedEntity, options: HistoryOptions, target: Target
+) -> EntityHistory:
     """Return a page of the changes of an entity; refuse one that there never was."""
     from omnigraph.changes.entity_history.history import entity_history
 
@@ -97,7 +99,7 @@ def history(access: Access, asked: Asked, options: HistoryOptions, target: Targe
     return retry_if_remade(target, find)
 
 
-def blame(access: Access, asked: Asked, target: Target) -> EntityBlame:
+def blame(access: Access, asked: NamedEntity, target: Target) -> EntityBlame:
     """Return which commit gave each property its value; refuse an entity that is not there."""
     from omnigraph.changes.entity_history.blame import entity_blame
 
@@ -117,7 +119,7 @@ def blame(access: Access, asked: Asked, target: Target) -> EntityBlame:
     return retry_if_remade(target, find)
 
 
-def _id(asked: Asked, entity: Entity) -> str:
+def _id(asked: NamedEntity, entity: Entity) -> str:
     """Return the id that was asked for; no entity has a text that is no Unicode."""
     if asked.edges and asked.kind != "node":
         raise BadRequest("an edge has no edges; leave out `edges`, or name a node")
@@ -127,7 +129,7 @@ def _id(asked: Asked, entity: Entity) -> str:
     return name
 
 
-def _not_found(asked: Asked, entity: Entity, what: str) -> EntityNotFound:
+def _not_found(asked: NamedEntity, entity: Entity, what: str) -> EntityNotFound:
     return EntityNotFound(
         f"{what} {asked.kind} of type {entity.name} with the id `{asked.id}`; check the id and the branch",
         entity={"kind": asked.kind, "type": entity.name, "id": asked.id},

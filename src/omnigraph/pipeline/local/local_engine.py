@@ -19,7 +19,7 @@ from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
 from omnigraph.pipeline.request import LoadRequest
 from omnigraph.pipeline.rows.bad_records import BadRecords
-from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
+from omnigraph.pipeline.rows.row_rules import Aliases, JudgedBlock, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
 from omnigraph.runner.protocol import Runner
@@ -125,15 +125,15 @@ class _Reading:
         incoming: dict[str, Incoming] = dict(self.incoming)
         return ReadRecords(incoming, bad)
 
-    def _work(self) -> Iterator[Callable[[], tuple[Parsed, Judged]]]:
+    def _work(self) -> Iterator[Callable[[], tuple[Parsed, JudgedBlock]]]:
         for block in self.request.inputs.blocks(self.rules.catalog, patch=self.rules.patch):
             yield partial(self._judge, block)
 
-    def _judge(self, block: ReadBlock) -> tuple[Parsed, Judged]:
+    def _judge(self, block: ReadBlock) -> tuple[Parsed, JudgedBlock]:
         parsed = block()
         return parsed, self.rules.judge(parsed)
 
-    def _keep(self, judged: Judged) -> None:
+    def _keep(self, judged: JudgedBlock) -> None:
         for name, aliases in judged.aliases.items():
             self.aliases.setdefault(name, {}).update(aliases)
         for key, batch in judged.rows:

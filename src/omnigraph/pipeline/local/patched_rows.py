@@ -23,7 +23,7 @@ from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.patches import Numbers, StoredRows, nothing_stored, plain_names
 from omnigraph.pipeline.rows.row_images import find_places
-from omnigraph.pipeline.rows.row_rules import Judged, RowRules
+from omnigraph.pipeline.rows.row_rules import JudgedBlock, RowRules
 from omnigraph.storage.tables.blobs.carry import carried_blobs
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
@@ -131,7 +131,7 @@ def complete_part(
     *,
     named: bool,
     sizes: PatchSizes = PATCH_SIZES,
-) -> Iterator[Judged]:
+) -> Iterator[JudgedBlock]:
     """Make the rows of the records of one part, and judge them.
 
     ``named``: whether a row may have the id of a row that is there.

@@ -61,7 +61,7 @@ def narrow_columns(entity: Entity) -> list[str]:
 
 
 @dataclass(slots=True)
-class Judged:
+class JudgedBlock:
     """The outcome of judging one block: rows of tables, or what is wrong with its records."""
 
     rows: list[JudgedRows] = field(default_factory=list)
@@ -107,9 +107,9 @@ class RowRules:
     folders: Mapping[int, str] = field(default_factory=dict)
     """The directories of the sources that are files on this machine, by the index of the source."""
 
-    def judge(self, parsed: Parsed) -> Judged:
+    def judge(self, parsed: Parsed) -> JudgedBlock:
         """Judge one block: its rows as they go on to their tables, and its bad records."""
-        judged = Judged(cut=parsed.cut)
+        judged = JudgedBlock(cut=parsed.cut)
         found = [Bad(**bad) for bad in parsed.bad.to_pylist()]
         for typed in parsed.batches:
             found += self._take(typed, judged)
@@ -120,7 +120,7 @@ class RowRules:
             judged.leave_out(judged.bad)
         return judged
 
-    def _shown(self, judged: Judged) -> list[Bad]:
+    def _shown(self, judged: JudgedBlock) -> list[Bad]:
         """The bad records of a block with their values."""
         orders = pa.array([order_of(one.source, one.offset) for one in judged.bad], pa.int64())
         values: dict[int, str] = {}
@@ -133,13 +133,13 @@ class RowRules:
 
     def complete(
         self, entity: Entity, records: pa.RecordBatch, stored: StoredRows, *, named: bool
-    ) -> Judged:
+    ) -> JudgedBlock:
         """Apply the records of a patch to stored rows, and judge the rows that they make.
 
         ``named``: whether a row may have the id of a row that is there.
         """
         applied = apply_records(entity, records, stored)
-        judged = Judged()
+        judged = JudgedBlock()
         batch = applied.rows
         judged.unfilled[entity.table_key] = count_wanted(entity, batch)
         judged.rows.append(JudgedRows(entity.table_key, batch))
@@ -156,7 +156,7 @@ class RowRules:
         judged.bad = first_of_each(found)
         return judged
 
-    def _take(self, typed: TypedBatch, judged: Judged) -> Iterator[Bad]:
+    def _take(self, typed: TypedBatch, judged: JudgedBlock) -> Iterator[Bad]:
         """Add the rows of a batch to ``judged``, and yield what is wrong with them."""
         entity = self.catalog.entity(typed.table_key)
         if self.patch:

@@ -17,7 +17,7 @@ from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.load_options import FIRST_BAD
 from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
 from omnigraph.pipeline.rows.row_images import IMAGE_SIZES
-from omnigraph.pipeline.rows.row_rules import Aliases, Judged, RowRules
+from omnigraph.pipeline.rows.row_rules import Aliases, JudgedBlock, RowRules
 from omnigraph.pipeline.written.task_files import (
     Destination,
     TaskFiles,
@@ -131,7 +131,7 @@ class TaskRows:
     def _is_refused(self) -> bool:
         return self._bad.total > 0 and not self._plan.rules.skip
 
-    def _write(self, task: int, judged: Judged) -> None:
+    def _write(self, task: int, judged: JudgedBlock) -> None:
         for key, batch in judged.rows:
             if not batch.num_rows:
                 continue

@@ -44,7 +44,7 @@ _OF_GROUP = (*LOST, StorageError, HistoryReclaimed)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Joined:
+class TimedMember:
     """A member of a group, and the time that ``now()`` gives it: never a moment before its caller asked."""
 
     member: Mutation
@@ -56,7 +56,7 @@ class Joined:
 class _Batch:
     """Members with plain inserts that follow each other."""
 
-    joined: list[Joined] = field(default_factory=list)
+    joined: list[TimedMember] = field(default_factory=list)
     insertions: list[Insertion] = field(default_factory=list)
     rows: int = 0
 
@@ -70,7 +70,7 @@ class _Batch:
         """Return whether another one may be prepared with these."""
         return not self.insertions or self.insertions[0].kind == one.kind
 
-    def add(self, joined: Joined, one: Insertion) -> None:
+    def add(self, joined: TimedMember, one: Insertion) -> None:
         """Add a member."""
         self.joined.append(joined)
         self.insertions.append(one)
@@ -104,7 +104,7 @@ class Preparing:
         assert self._graph is not None
         return self._graph
 
-    def run(self, joined: Sequence[Joined], add_more: Callable[[], bool]) -> None:
+    def run(self, joined: Sequence[TimedMember], add_more: Callable[[], bool]) -> None:
         """Prepare the members in their order, until there are enough.
 
         ``add_more`` adds those to the sequence who came since; False if nobody did.
@@ -119,7 +119,7 @@ class Preparing:
     def _is_late(self) -> bool:
         return monotonic() >= self._until
 
-    def _add(self, joined: Joined) -> bool:
+    def _add(self, joined: TimedMember) -> bool:
         """Prepare one member, or put it into the batch; False if it has to wait for the next group."""
         member, request = joined.member, joined.member.request
         # Which of two with one id is a repetition depends on what becomes of the first.
@@ -173,7 +173,7 @@ class Preparing:
         self._take_over([one.member for one in batch.joined], prepared, graph)
         return True
 
-    def _add_alone(self, joined: Joined, checked: CheckedMutation) -> bool:
+    def _add_alone(self, joined: TimedMember, checked: CheckedMutation) -> bool:
         """Prepare one member by itself; False if it has to wait for the next group."""
         member = joined.member
         try:

@@ -29,7 +29,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GROUP, MESSAGE
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.write.group_commit.preparing import Joined, Mutation, Preparing
+from omnigraph.write.group_commit.preparing import Mutation, Preparing, TimedMember
 from omnigraph.write.group_commit.queue import More
 from omnigraph.write.mutate import (
     MutationResult,
@@ -89,13 +89,15 @@ class _Group:
 
     def __init__(self, workspace: Workspace, take_more: More[Request, MutationResult]) -> None:
         self.workspace = workspace
-        self.joined: list[Joined] = []
+        self.joined: list[TimedMember] = []
         self._take_more = take_more
 
     def add(self, members: Sequence[Mutation]) -> None:
         """Add members behind the others."""
         started = stamp_us()
-        self.joined += [Joined(one, started, TextVectors(one.request.embedder)) for one in members]
+        self.joined += [
+            TimedMember(one, started, TextVectors(one.request.embedder)) for one in members
+        ]
 
     def add_more(self) -> bool:
         """Add those who came since; False if nobody did, or if there are enough."""

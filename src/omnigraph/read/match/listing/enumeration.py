@@ -23,7 +23,15 @@ from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.link import Link, pieces
 from omnigraph.read.match.listing.merging import common_counts, expand_merged
-from omnigraph.read.match.listing.steps import Close, Expand, Given, Intersect, RowTest, Scan, Step
+from omnigraph.read.match.listing.steps import (
+    Close,
+    Expand,
+    GivenFilter,
+    Intersect,
+    RowTest,
+    Scan,
+    Step,
+)
 from omnigraph.read.match.trace import StepRun, Trace
 
 Run = Callable[[Bindings, int], Iterator[Bindings]]
@@ -61,7 +69,7 @@ class Enumeration:
 
     def _run_of(self, step: Step, needed: frozenset[str]) -> Run:
         match step:
-            case Given():
+            case GivenFilter():
                 return self._member(step.name)
             case Scan():
                 return self._scan(step.name)

@@ -24,7 +24,7 @@ from omnigraph.read.match.listing.steps import (
     Close,
     Estimates,
     Expand,
-    Given,
+    GivenFilter,
     Intersect,
     Judge,
     LinkEstimate,
@@ -195,7 +195,7 @@ class _Steps:
         for name in self.estimates.given:
             self.bound |= {name}
             if name in self.estimates.candidates:
-                self.steps.append(Given(name, self.rows))
+                self.steps.append(GivenFilter(name, self.rows))
         self._settle(self.links, self.rows)
         for at, name in enumerate(order):
             look()

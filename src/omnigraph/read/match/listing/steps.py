@@ -41,7 +41,7 @@ class RowTest:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Given:
+class GivenFilter:
     """Drop rows whose given code is not a candidate."""
 
     name: str
@@ -162,7 +162,7 @@ class Judge:
         return f"{'anti join' if self.test.is_negation else 'filter'} {self.test.text}"
 
 
-Step = Given | Scan | Expand | Intersect | Close | Judge
+Step = GivenFilter | Scan | Expand | Intersect | Close | Judge
 
 
 # A hop search looks at far more than it finds, and so does a test whether it joins two nodes.
