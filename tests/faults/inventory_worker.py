@@ -82,7 +82,10 @@ def the_manifest_grows(graph: Graph) -> None:
 
 
 def a_person_is_purged(graph: Graph) -> None:
-    graph.purge({"Person": ["m"]})
+    """Deleted before, so that the records of commits have a mark of it."""
+    graph.mutate('query q() { insert Person { name: "left" } }')
+    graph.mutate('query q() { delete Person where name = "left" }')
+    graph.purge({"Person": ["m", "left"]})
 
 
 def old_versions_go(graph: Graph) -> None:

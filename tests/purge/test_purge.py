@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
 import omnigraph as og
+import omnigraph.maintenance.purge.purge
 from omnigraph import failpoints
 from omnigraph.errors import (
     BadRequest,
@@ -22,10 +24,13 @@ from tests.commit.synthetic import Died
 from tests.opened import workspace_of
 from tests.purge.world import (
     build,
+    cities_in,
+    entries_of,
     hits,
     listing,
     people_in,
     person,
+    rows_of,
     secrets,
     slug,
 )
@@ -285,17 +290,90 @@ class TestAfterwards:
         assert gone_mark(slug(8)) not in marks()
         assert "gone:*" in marks()
 
-    def test_commits_that_mutations_share_no_longer_name_it(self, graph):
-        from omnigraph.maintenance.purge.records import _without_ids
-        from omnigraph.manifest.rows import GraphCommit
-
-        members = [{"actor_id": None, "ids": {"node:Person": ["a", "b"], "node:City": ["a"]}}]
-        commit = GraphCommit(
-            "c", None, 1, None, None, None, 0, "mutation", {"group": {"members": members}}
+    def test_records_of_old_commits_no_longer_name_it_and_all_their_states_stay(self, graph):
+        graph.tags.create("start")
+        graph.tags.delete("start")
+        graph.load([{"type": "City", "data": {"slug": "rome"}}])
+        graph.branches.create("other")
+        graph.load([{"type": "City", "data": {"slug": "bern"}}], branch="other")
+        graph.load([person(700)])
+        operation = "01JZZZZZZZZZZZZZZZZZZZZZZ7"
+        graph.blobs.write(
+            "node", "Person", slug(700), "photo", b"PHOTO700X" * 9, operation_id=operation
         )
-        kept = _without_ids(commit, {"node:Person": frozenset({"a"})})
-        assert kept.members[0]["ids"] == {"node:Person": ["b"], "node:City": ["a"]}
-        assert _without_ids(commit, {"node:Person": frozenset({"z"})}) is commit
+        # The record stays in fragments of the manifest that newer ones were merged from.
+        for number in range(9):
+            graph.load([{"type": "City", "data": {"slug": f"c{number}"}}])
+        states = {
+            one.graph_commit_id: cities_in(graph, snapshot=one.graph_commit_id)
+            for one in graph.commits.list()
+        }
+        assert any("__manifest" in name for name, _ in hits([Path(graph.uri)], [secrets(700)[0]]))
+        graph.purge({"Person": [slug(700)]})
+        assert hits([Path(graph.uri)], secrets(700)) == set()
+        written = [one for one in graph.commits.list() if one.operation_id == operation]
+        assert written[0].facts["request"]["selector"]["id"] == "(purged)"
+        assert cities_in(graph, branch="other") == {"oslo", "rome", "bern"}
+        assert not graph.verify(deep=True).problems
+        with og.open(graph.uri, mode="r") as again:
+            for handle in (graph, again):
+                found = {one: cities_in(handle, snapshot=one) for one in states}
+                assert found == states
+
+    def test_commits_that_mutations_share_no_longer_name_it(self):
+        from omnigraph.maintenance.purge.records import Blur
+
+        what = Blur({"node:Person": frozenset({"a"})}, {"table:3": frozenset({"gone:5f0a"})})
+        members = [{"actor_id": None, "ids": {"node:Person": ["a", "b"], "node:City": ["a"]}}]
+        commit = {"graph_commit_id": "c", "facts": {"group": {"members": members}}}
+        for document in (commit, {"graph_id": "g", "commit": commit}):
+            text = what.of_text(json.dumps(document))
+            assert text.count('"a"') == 1
+            assert '"node:City":["a"]' in text
+            assert what.of_text(text) == text
+        names = ["table:3", "commit:c", "gone:5f0a", "gone:77aa"]
+        assert what.of_marks(names) == ["table:3", "commit:c", "gone:77aa", "gone:*"]
+        assert what.of_marks(["table:4", *names[1:]]) == ["table:4", *names[1:]]
+
+
+class TestEntriesOfIndexes:
+    """A part of an index goes on with entries of rows that were deleted after it was built."""
+
+    @pytest.fixture
+    def cleaned(self, graph):
+        """A graph in which half of the people were deleted, and no file of a table has them any more."""
+        self.kept, self.gone = [9, 11, 13], [*range(14, 40)]
+        graph.ensure_indices()
+        for number in self.gone:
+            graph.mutate(
+                "query d($s: String) { delete Person where slug = $s }", params={"s": slug(number)}
+            )
+        graph.optimize()
+        graph.cleanup(keep_versions=1)
+        return graph
+
+    def test_of_a_row_that_no_file_has(self, cleaned):
+        people, root = people_in(cleaned), Path(cleaned.uri)
+        texts = [*secrets(20)]
+        assert hits([root / "nodes"], texts) == set()
+        before = entries_of(cleaned, "node:Person")
+        live = rows_of(cleaned, "node:Person")
+        assert {column for column, rows in before.items() if rows - live} >= {"bio", "vec"}
+        report = cleaned.purge({"Person": [slug(20)]})
+        assert (report.purged, report.not_found, len(report.commits)) == ({}, 1, 1)
+        after = entries_of(cleaned, "node:Person")
+        assert after.keys() == before.keys()
+        assert all(rows <= live for rows in after.values())
+        assert people_in(cleaned) == people
+        assert cleaned.purge({"Person": [slug(20)]}).commits == ()
+
+    def test_of_others_stay_if_the_entity_never_left(self, cleaned):
+        cleaned.load([person(900)])
+        before = entries_of(cleaned, "node:Person")
+        cleaned.purge({"Person": [slug(900)]})
+        gone = before["vec"] - rows_of(cleaned, "node:Person")
+        assert len(gone) > 1
+        assert entries_of(cleaned, "node:Person")["vec"] & gone
 
 
 class TestFilesOfFailedWrites:

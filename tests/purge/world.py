@@ -8,7 +8,13 @@ import random
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+from lance.file import LanceFileReader, LanceFileSession
+
 import omnigraph as og
+from omnigraph.storage.tables.indexing.index_health import index_parts
+from omnigraph.storage.tables.table import Table, open_table
+from tests.opened import workspace_of
 
 SCHEMA = """
 node Person {
@@ -88,14 +94,29 @@ def slug(number: int) -> str:
 
 
 def hits(roots: list[Path], texts: list[bytes]) -> set[tuple[str, bytes]]:
-    """The files below some directories that have one of the texts anywhere in their bytes."""
+    """The files below some directories that have one of the texts: in their bytes, or in what those stand for."""
     found = set()
     for root in roots:
         for folder, _, names in os.walk(root):
             for name in names:
-                data = Path(folder, name).read_bytes()
-                found |= {(name, text) for text in texts if text in data}
+                path = Path(folder, name)
+                data = path.read_bytes() + _decoded(path)
+                found |= {(str(path.relative_to(root)), text) for text in texts if text in data}
     return found
+
+
+def _decoded(path: Path) -> bytes:
+    """All texts of a Lance file: larger ones are compressed."""
+    if path.suffix != ".lance":
+        return b""
+    session = LanceFileSession(str(path.parent))
+    schema = session.open_reader(path.name).metadata().schema
+    # Lance lists what is inside of a Blob, too, and cannot read it alone.
+    names = [one.name for one in schema if pa.types.is_string(one.type) and one.name != "blob_uri"]
+    if not names:
+        return b""
+    read = session.open_reader(path.name, columns=names).read_all().to_table()
+    return "\0".join(str(one) for name in names for one in read.column(name).to_pylist()).encode()
 
 
 def listing(root: Path) -> dict[str, int]:
@@ -107,5 +128,32 @@ def listing(root: Path) -> dict[str, int]:
     }
 
 
+def cities_in(graph: og.Graph, **target: Any) -> set[str]:
+    found = graph.query("query q() { match { $c: City } return { $c.slug as slug } }", **target)
+    return {row["slug"] for row in found.rows}
+
+
 def people_in(graph: og.Graph, **target: Any) -> set[str]:
     return {row["slug"] for row in graph.query(ALL, **target).rows}
+
+
+def rows_of(graph: og.Graph, table_key: str) -> set[int]:
+    """The row ids that a table has now."""
+    return set(_open(graph, table_key).read([], with_row_id=True).column("_rowid").to_pylist())
+
+
+def entries_of(graph: og.Graph, table_key: str) -> dict[str, set[int]]:
+    """By column, the row ids that the files of its text and vector indexes have entries of, read from outside."""
+    table = _open(graph, table_key)
+    found: dict[str, set[int]] = {}
+    for part in index_parts(table.ref, table.dataset):
+        for path in Path(part.place).iterdir():
+            if path.suffix in (".lance", ".idx"):
+                read = LanceFileReader(str(path)).read_all().to_table()
+                if "_rowid" in read.column_names:
+                    found.setdefault(part.column, set()).update(read.column("_rowid").to_pylist())
+    return found
+
+
+def _open(graph: og.Graph, table_key: str) -> Table:
+    return open_table(workspace_of(graph).pinned(graph.snapshot().tables[table_key]))

@@ -415,18 +415,6 @@ def record_purges(manifest: Manifest, owed: Iterable[Purge], audit: Mapping[str,
     _rewrite_head(manifest, recorded)
 
 
-def rewrite_rows(
-    manifest: Manifest, branch: str, rewrite: Callable[[BranchState], tuple[Head, list[rows.Row]]]
-) -> None:
-    """Write rows of a branch again without a commit, unless none of them changes."""
-
-    def changed(state: BranchState) -> _Rewrite | None:
-        head, new = rewrite(state)
-        return (head, new) if new or head != state.head else None
-
-    _rewrite_head(manifest, changed, branch)
-
-
 def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
     """Record that purges are done, without a commit. The caller holds the graph lock."""
     settled = frozenset(done)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from omnigraph.cancel import look
 from omnigraph.manifest.workspace import Workspace
@@ -23,9 +23,22 @@ Columns = Mapping[str, "pa.Array"]
 
 BATCH_ROWS: Final = 1 << 18
 _INDEX_COLUMNS: Final = ("values", "min", "max")
+ROW_IDS: Final = "_rowid"
+"""Texts and vectors have entries by row id."""
+ADDRESSES: Final = "ids"
+"""BTREEs have entries by the address of the row: its fragment and its place in it."""
 _DATA, _INDEX = "/data/", "/_indices/"
+INDEX_FILES: Final = (".lance", ".idx")
+"""How the files of indexes are named."""
 _BEFORE_TEXT: Final = (b" ", b"=", b"(", b",", b"<", b">")
 """What stands before a text in a condition."""
+
+
+class Page(NamedTuple):
+    """Texts of an index, in one array or several, and where their rows are, if the file says so."""
+
+    texts: Sequence[pa.Array]
+    addresses: pa.Array | None
 
 
 class IdSet:
@@ -62,6 +75,13 @@ class IdSet:
         )
 
 
+def _is_read(kind: pa.DataType) -> bool:
+    """Whether a column may have ids: texts of entities, or numbers of rows."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_string(kind) or pa.types.is_uint64(kind))
+
+
 class FileScan:
     """Reads files below the root of a graph; ``files`` and ``bytes`` count what was read."""
 
@@ -78,9 +98,23 @@ class FileScan:
         """
         yield from self._columns(path, _DATA, columns, or_texts=True)
 
-    def pages(self, path: str) -> Iterator[Columns]:
-        """Yield the values in a file of a BTREE; nothing for other files of indexes."""
-        yield from self._columns(path, _INDEX, _INDEX_COLUMNS, or_texts=False)
+    def pages(self, path: str) -> Iterator[Page]:
+        """Yield the texts in a file of a BTREE; nothing for other files of indexes."""
+        wanted = (*_INDEX_COLUMNS, ADDRESSES)
+        for batch in self._columns(path, _INDEX, wanted, or_texts=False):
+            texts = [batch[name] for name in _INDEX_COLUMNS if name in batch]
+            yield Page(texts, batch.get(ADDRESSES))
+
+    def entries(self, path: str) -> Iterator[Columns]:
+        """Yield the rows that a file of an index of any kind has entries of: ``ROW_IDS`` or ``ADDRESSES``."""
+        yield from self._columns(path, _INDEX, (ROW_IDS, ADDRESSES), or_texts=False)
+
+    def whole(self, path: str) -> Iterator[pa.RecordBatch]:
+        """Yield all columns of a data file."""
+        place, _, name = path.rpartition(_DATA)
+        with lance_errors(f"reading {path}"):
+            reader = self._session(place).open_reader(f"{_DATA[1:]}{name}")
+            yield from reader.read_all(batch_size=BATCH_ROWS).to_batches()
 
     def read(self, path: str) -> bytes:
         """Return a small file, such as a transaction or the manifest of a version."""
@@ -94,22 +128,30 @@ class FileScan:
         import pyarrow as pa
 
         place, _, name = path.rpartition(mark)
-        session = self._sessions.get(place)
-        if session is None:
-            session = self._sessions[place] = file_session(self.workspace.ref(place))
+        session = self._session(place)
         inner = f"{mark[1:]}{name}"
         with lance_errors(f"reading {path}"):
             stored = session.open_reader(inner).metadata().schema
             chosen = [one for one in columns if one in stored.names]
             if not chosen and or_texts:
                 chosen = [one.name for one in stored if pa.types.is_string(one.type)]
-            chosen = [one for one in chosen if pa.types.is_string(stored.field(one).type)]
+            chosen = [one for one in chosen if _is_read(stored.field(one).type)]
             if not chosen:
                 return
             reader = session.open_reader(inner, columns=chosen)
             for batch in reader.read_all(batch_size=BATCH_ROWS).to_batches():
                 look()
                 yield {name: batch.column(name) for name in chosen}
+
+    def _session(self, place: str) -> Any:
+        if place not in self._sessions:
+            self._sessions[place] = file_session(self.workspace.ref(place))
+        return self._sessions[place]
+
+    def index_files(self, place: str) -> list[str]:
+        """Return the files of a part of an index that rows may have entries in."""
+        names = self.workspace.store.sizes(place)
+        return sorted(name for name in names if name.endswith(INDEX_FILES))
 
     def _count(self, size: int) -> None:
         self.files += 1

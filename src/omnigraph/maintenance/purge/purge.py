@@ -37,7 +37,7 @@ from omnigraph.maintenance.purge.obstacles import (
     own_pins,
     unreadable_commits,
 )
-from omnigraph.maintenance.purge.records import blur
+from omnigraph.maintenance.purge.records import Blur, GoneMarks, blur, former_keys_of
 from omnigraph.maintenance.purge.remove import Removal
 from omnigraph.maintenance.purge.report import PurgeReport, Verified, hashes
 from omnigraph.maintenance.purge.request import Named, seek
@@ -133,7 +133,8 @@ def _look(workspace: Workspace, named: Named) -> Looked:
         workspace.manifest, found.states.values(), [one.table for one in found.tables], named
     )
     by_number = {one.table.incarnation: one for one in sought}
-    looker, looks = Looker(FileScan(workspace)), []
+    marks = GoneMarks(workspace.manifest, found.states.values())
+    looker, looks = Looker(FileScan(workspace), marks.may_have), []
     for table in found.tables:
         asked = by_number.get(table.table.incarnation)
         if asked is not None:
@@ -287,13 +288,11 @@ class _Purge:
 
     def _blur(self) -> None:
         """Take the ids out of the records of all branches. Harmless if the purge ends here."""
-        ids = {one.found.table.incarnation: one.ids for one in self.looked.tables}
-        keys = {
-            one.found.table.incarnation: one.found.table.table_key for one in self.looked.tables
-        }
-        for branch in self.looked.survey.states:
-            self.held.check()
-            blur(self.workspace.manifest, branch, ids, keys)
+        manifest = self.workspace.manifest
+        states = [manifest.state(name) for name in self.looked.survey.states]
+        found = [(one.found.table, one.ids) for one in self.looked.tables]
+        self.held.check()
+        blur(self.workspace, Blur.of(found, former_keys_of(manifest, states)))
 
     def _remove(self) -> None:
         """Commit on every branch whose head has purged entities, and record there what is still to be removed."""

@@ -52,7 +52,7 @@ class Removal:
 
     def change(self) -> TableChange:
         """Write the new fragments, and return the steps that put them in place."""
-        files = VersionFiles.of(self.pin.table_branch, self._table)
+        files = VersionFiles.of(self.pin.table_branch, self._table, {})
         held = sorted(files.held(self._look.files))
         addresses = self._addresses(held)
         steps: list[Step] = []

@@ -31,7 +31,7 @@ from collections.abc import Callable
 from typing import Final
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance_format.protobuf import bytes_field, raw_fields
+from omnigraph.storage.lance_format.protobuf import Field, bytes_field, number_field, raw_fields
 
 FOOTER_BYTES: Final = 40
 _FOOTER: Final = struct.Struct("<QQQIIHH4s")
@@ -67,6 +67,14 @@ _BASE_PATH: Final = 18
 """The field of a manifest that holds one base path."""
 _PATH: Final = 4
 """The field of a base path that holds the address."""
+_FRAGMENTS: Final = 2
+"""The field of a manifest that holds one fragment."""
+_FILES: Final = 2
+"""The field of a fragment that holds one file of rows."""
+_FILE_PATH: Final = 1
+"""The field of such a file with its name in the directory of data."""
+_FILE_SIZE: Final = 6
+"""The field of such a file with its size."""
 
 
 def with_base_paths(file: bytes, change: Callable[[str], str]) -> bytes | None:
@@ -75,6 +83,39 @@ def with_base_paths(file: bytes, change: Callable[[str], str]) -> bytes | None:
     changed = b"".join(
         bytes_field(_BASE_PATH, _with_path(field.value, change))
         if field.number == _BASE_PATH and isinstance(field.value, bytes)
+        else field.raw
+        for field in raw_fields(message)
+    )
+    if changed == message:
+        return None
+    return file[:begin] + _LENGTH.pack(len(changed)) + changed + file[-_MANIFEST_END.size :]
+
+
+def with_data_files(file: bytes, change: Callable[[str], tuple[str, int] | None]) -> bytes | None:
+    """Return the file of a manifest in which fragments name other files of rows; None if that changes nothing.
+
+    ``change`` is asked for the new name and the size of a file; None leaves it. The new file must have the same
+    columns and rows at the same places.
+    """
+    begin, message = _message(file)
+
+    def of_file(field: Field) -> bytes:
+        if field.number != _FILES or not isinstance(field.value, bytes):
+            return field.raw
+        inner = list(raw_fields(field.value))
+        path = next((one.value for one in inner if one.number == _FILE_PATH), b"")
+        new = change(path.decode()) if isinstance(path, bytes) else None
+        if new is None:
+            return field.raw
+        changed = {
+            _FILE_PATH: bytes_field(_FILE_PATH, new[0].encode()),
+            _FILE_SIZE: number_field(_FILE_SIZE, new[1]),
+        }
+        return bytes_field(_FILES, b"".join(changed.get(one.number, one.raw) for one in inner))
+
+    changed = b"".join(
+        bytes_field(_FRAGMENTS, b"".join(map(of_file, raw_fields(field.value))))
+        if field.number == _FRAGMENTS and isinstance(field.value, bytes)
         else field.raw
         for field in raw_fields(message)
     )
