@@ -189,7 +189,7 @@ def test_a_small_cache_changes_nothing(graph, monkeypatch, megabytes):
     assert all(expected)
     monkeypatch.setenv("OMNIGRAPH_CACHE_MB", megabytes)
     with og.open(graph.uri, mode="r") as other:
-        assert [other.query(text).rows for text in texts] == expected
+        assert [other.query(text, engine="local").rows for text in texts] == expected
 
 
 @pytest.mark.parametrize(

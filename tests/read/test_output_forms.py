@@ -16,7 +16,7 @@ from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.output.aggregate import Aggregator
 from omnigraph.read.output.order import Collector
 from omnigraph.read.thresholds import MatchThresholds, OutputThresholds, Thresholds
-from omnigraph.types import PropType, Scalar
+from omnigraph.types import PropType, Scalar, column_to_json_text
 from tests.opened import read_with
 from tests.read.space_helpers import ArrowSpace
 
@@ -97,6 +97,21 @@ def test_an_edge_has_a_shape_too(graph, knows):
     assert [(row["a"], row["e"]) for row in found] == [
         (f"p{a:02}", {"since": since}) for a, _, since in expected
     ]
+
+
+def test_an_edge_without_properties_is_an_empty_object(tmp_path):
+    with og.init(tmp_path / "g", "node T { k: String @key }  edge Q: T -> T") as graph:
+        graph.load([{"type": "T", "data": {"k": k}} for k in "ab"])
+        graph.load([{"edge": "Q", "from": "a", "to": "b"}])
+        text = (
+            "match { $t: T  optional { $t $q:q $y } } return { $t.k, $q { * } as q } order { $t.k }"
+        )
+        found = graph.query(text)
+        assert found.rows == [{"t.k": "a", "q": {}}, {"t.k": "b", "q": None}]
+        column = found.to_arrow()["q"].combine_chunks()
+        assert column_to_json_text(ir.ObjectType(()), column).to_pylist() == ["{}", "null"]
+        grouped = graph.query("match { $t $q:q $y } return { $q { * }, collect($q { * }) as c }")
+        assert grouped.rows == [{"q": {}, "c": [{}]}]
 
 
 def test_shapes_are_fetched_for_the_rows_that_are_shown():

@@ -269,7 +269,7 @@ class TestResults:
             frame = found.frame()
             assert frame.sparkSession is spark
             assert frame.dtypes == [("id", "string"), ("component", "string")]
-            assert [tuple(row) for row in frame.orderBy("id").collect()] == [
+            assert [tuple(row) for row in frame.collect()] == [
                 ("a", "a"), ("b", "a"), ("c", "c"),
             ]  # fmt: skip
         assert str(found).splitlines()[0] == "connected_components of 3 nodes"

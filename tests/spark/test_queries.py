@@ -9,10 +9,11 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.spark.queries.refused import REFUSED, REFUSED_MOMENTS
 from tests.conformance.executors import environment
 from tests.read import period_queries
@@ -162,6 +163,8 @@ QUESTIONS = [
     "match { $a $p:knows{2,3} $b } return { $a.name as a, $b.name as b, length($p) as n } order { a }",
     "match { $a: Person } return { $a.city, sum($a.pay) as s, collect($a.name) as names } order { $a.city }",
     "match { $a: Person } return { count(*) as n } offset 1",
+    "match { $a: Person  $a $p:knows{1,3} $a } return { $a.name as a, length($p) as n } order { a }",
+    "match { $a $e:knows $b } return { $a.name as n, $a { name, pay } as a, collect($e { * }) as e } order { n }",
     (
         "query all() { match { $a: Person } return { count(*) as n } }\n"
         "match { $b: Person  $r: all() } return { $b.name as b, $r.n as n } order { b }"
@@ -196,6 +199,75 @@ def test_a_sum_beyond_64_bits_is_the_same_error(tmp_path):
         with pytest.raises(BadRequest) as there:
             graph.query(text, engine="spark")
         assert str(there.value) == str(here.value)
+
+
+@pytest.mark.parametrize(
+    ("variables", "shown"),
+    [
+        (5, "count(*) as n"),
+        (4, "sum($x0.n) as s"),
+        (4, "$x0.n as n, count(*) as c, sum($x0.n) as s"),
+    ],
+)
+def test_counts_and_sums_beyond_64_bits_are_the_same_errors(tmp_path, variables, shown):
+    names = pa.array([f"{at}" for at in range(2**13)])
+    numbers = pa.array([2**20] * 2**13, pa.int32())
+    every = "  ".join(f"$x{at}: T" for at in range(variables))
+    with og.init(tmp_path / "g", "node T { k: String @key  n: I32 }") as graph:
+        graph.load_nodes("T", pa.table({"k": names, "n": numbers}))
+        text = f"match {{ {every} }} return {{ {shown} }}"
+        with pytest.raises(OmniGraphError) as here:
+            graph.query(text)
+        with pytest.raises(type(here.value)) as there:
+            graph.query(text, engine="spark")
+        assert str(there.value) == str(here.value)
+
+
+# ------------------------------------------------------------------ who answers
+
+
+class TestAuto:
+    text = "match { $a knows $b } return { $a.name as a, count($b) as n } order { a }"
+
+    def test_here_where_the_edges_fit(self, people):
+        assert people.explain(self.text).spark_plan is None
+
+    def test_spark_where_they_do_not(self, people, spark, monkeypatch):
+        monkeypatch.setenv("OMNIGRAPH_CACHE_MB", "0")
+        monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+        before = jobs_run(spark)
+        found = people.query(self.text)
+        assert jobs_run(spark) > before
+        assert found.rows == people.query(self.text, engine="local").rows
+        assert people.explain(self.text).spark_plan is not None
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "match { $a knows{1,} $b } return { $a.name as a, count($b) as n } order { a }",
+            "match { $a $p:knows{1,2} $b } return { nodes($p) as n } limit 1",
+            "match { $a: Person } return { count(*) as n }",
+        ],
+        ids=["an open bound", "a path", "no edges"],
+    )
+    def test_here_what_spark_refuses_or_needs_no_edges(self, people, spark, monkeypatch, text):
+        monkeypatch.setenv("OMNIGRAPH_CACHE_MB", "0")
+        monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
+        before = jobs_run(spark)
+        assert people.query(text).row_count >= 1
+        assert jobs_run(spark) == before
+
+    def test_here_what_indexes_find(self, people, spark, monkeypatch):
+        monkeypatch.setenv("OMNIGRAPH_CACHE_MB", "0")
+        monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "indexed")
+        before = jobs_run(spark)
+        assert people.query(self.text).row_count == 4
+        assert jobs_run(spark) == before
+
+
+def jobs_run(spark):
+    """The jobs that the session has run."""
+    return len(spark.sparkContext.statusTracker().getJobIdsForGroup(None))
 
 
 # ------------------------------------------------------------------ counted joins
@@ -252,14 +324,35 @@ def test_the_documents_name_every_refused_form():
     table = DOCS.read_text(encoding="utf-8")
     for one in (*REFUSED, *REFUSED_MOMENTS):
         assert f"`{one.example}`".replace("|", "\\|") in table, one
-    # Those that the specification names (query-extensions.md, E46), and the path that holds two of them.
+    # Those that the specification names (query-extensions.md, E46), the path that holds two of
+    # them, and plans that are too deep.
     assert {one.form for one in REFUSED} == {
         "an open bound",
+        "many hops",
         "`nodes`",
         "`edges`",
         "`by`",
         "a bare path",
     }
+
+
+def test_many_hops(tmp_path, people):
+    # No way is longer than there are nodes: so these are few.
+    assert (
+        judged(people, "match { $a $p:knows{2,99} $b } return { $a, $b, length($p) as n }")
+        == "equal"
+    )
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load_nodes("Person", pa.table({"name": [f"p{at}" for at in range(50)]}))
+        inner = "query near() { match { $a knows{1,%d} $b } return { $a as a, $b as b } }\n"
+        outer = (
+            "match { $r: near()  $a: Person  $a = $r.a  $a knows{1,21} $c } return { $c.name as c }"
+        )
+        assert graph.frame(inner % 19 + outer).columns == ["c"]
+        with pytest.raises(BadRequest, match="many hops"):
+            graph.frame(inner % 20 + outer)
+        with pytest.raises(BadRequest, match="at most 40"):
+            graph.query("match { $a knows{1,41} $b } return { $a }", engine="spark")
 
 
 # ------------------------------------------------------------------ snapshots

@@ -6,16 +6,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.runner.executors import ENGINES
+from omnigraph.runner.executors import ENGINES, is_too_large_here
 from omnigraph.types import PropType, Scalar
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-NODE_BYTES, EDGE_BYTES = 64, 24
-"""What a node takes in this process, with its id, and an edge, in the adjacency of both directions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +65,13 @@ def session_for(
     ``auto`` is this process, unless the graph does not fit into the memory that adjacency may take
     (`OMNIGRAPH_CACHE_MB`) and there is a session, or a master for one. If that does not start, it is this process too.
     """
-    from omnigraph.runner.session import is_running, spark_session
+    from omnigraph.runner.session import spark_session
 
     if engine == "spark":
         return spark_session()
     if engine == "local" or only_here or not definition.on_spark:
         return None
-    is_large = NODE_BYTES * nodes + EDGE_BYTES * edges > settings.CACHE_MB.get() << 20
-    if not is_large or not (is_running() or settings.SPARK_MASTER.get() is not None):
+    if not is_too_large_here(nodes, edges):
         return None
     with suppress(OmniGraphError):
         return spark_session()

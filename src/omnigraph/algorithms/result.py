@@ -136,9 +136,9 @@ class AlgorithmResult(ArrowRows, Shown):
         return self.algorithm, self.graph_commit_id, *rounds
 
     def frame(self) -> DataFrame:
-        """The ids and the values as a frame of the running Spark session; starts one if there is none.
+        """The ids and the values, ordered by id, as a frame of the running Spark session; starts one if there is none.
 
-        The rows of a run on Spark stay on its executors, for as long as this result is there, in no order.
+        The rows of a run on Spark stay on its executors, for as long as this result is there.
         """
         return self.found.frame()
 

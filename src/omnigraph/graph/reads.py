@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.clock import now_us
-from omnigraph.errors import BadRequest, HistoryReclaimed
+from omnigraph.errors import BadRequest, HistoryReclaimed, OmniGraphError
 from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
@@ -28,7 +28,7 @@ from omnigraph.read.profile import Profile, Profiled, timed
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
     from omnigraph.read.explain import Explanation
     from omnigraph.read.view.view import View
@@ -55,7 +55,7 @@ def query(
 ) -> QueryResult:
     """Run a read on one snapshot. Parameters may be passed in the place of the name."""
     chosen, given = named_or_given(name, params)
-    on_spark = _is_on_spark(engine)
+    _check_engine(engine)
 
     def fits(_: object, __: object, main: Catalog) -> bool:
         return _plan(access.state, main, source, chosen) is not None
@@ -72,25 +72,9 @@ def query(
                 profile=profile,
                 limits=limits,
                 as_of=as_of,
-                on_spark=on_spark,
+                engine=engine,
             ),
         )
-
-
-def _is_on_spark(engine: EngineName) -> bool:
-    """Say whether an engine is Spark, which must be there: that is told before any work."""
-    from omnigraph.runner.executors import ENGINES
-
-    if engine not in ENGINES:
-        raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
-    if engine != "spark":
-        return False
-    from omnigraph.runner.session import running_session, spark_problem
-
-    problem = None if running_session() is not None else spark_problem()
-    if problem is not None:
-        raise BadRequest(f"{problem}; `engine=local` works without")
-    return True
 
 
 def query_frame(
@@ -102,7 +86,7 @@ def query_frame(
     as_of: Moment | None = None,
 ) -> DataFrame:
     """Return the rows of a read as a frame of the running Spark session. Nothing runs before it is used."""
-    _is_on_spark("spark")
+    _check_engine("spark")
     chosen, given = named_or_given(name, params)
     state = access.state
 
@@ -146,8 +130,7 @@ def _query(
     profile: Profile | None,
     limits: ReadLimits,
     as_of: Moment | None,
-    *,
-    on_spark: bool = False,
+    engine: EngineName,
 ) -> QueryResult:
     """Resolve the snapshot, compile the query, run it; measure each phase if a profile is given."""
     state = access.state
@@ -162,8 +145,9 @@ def _query(
 
     with timed(profile, "run") as phase:
         view = state.reader.view(snapshot, catalog)
-        if on_spark:
-            answer = _on_spark(state, view, plan, values).answer(limits)
+        compiled = _on_spark(state, view, plan, values, engine)
+        if compiled is not None:
+            answer = compiled.answer(limits)
         else:
             answer = run_within(
                 view, plan, values, limits, embedder=state.embedder, profile=profile
@@ -193,17 +177,72 @@ def _query(
     )
 
 
-def _on_spark(state: GraphState, view: View, plan: ir.ReadPlan, values: dict[str, Any]) -> Compiled:
-    """Compile a read for Spark. What it does not answer is refused before a session starts."""
+def _check_engine(engine: EngineName) -> None:
+    """Refuse an engine that there is not, and Spark where it cannot run: that is told before any work."""
+    from omnigraph.runner.executors import ENGINES
+
+    if engine not in ENGINES:
+        raise BadRequest(f"engine is {engine!r}; give one of {', '.join(ENGINES)}")
+    if engine != "spark":
+        return
+    from omnigraph.runner.session import running_session, spark_problem
+
+    problem = None if running_session() is not None else spark_problem()
+    if problem is not None:
+        raise BadRequest(f"{problem}; `engine=local` works without")
+
+
+def _on_spark(
+    state: GraphState, view: View, plan: ir.ReadPlan, values: Mapping[str, Any], engine: EngineName
+) -> Compiled | None:
+    """A read as frames of Spark, or None to answer it in this process.
+
+    ``auto`` is this process, unless the match needs adjacency that does not fit into `OMNIGRAPH_CACHE_MB`, Spark
+    answers the form, and there is a session or a master for one; what look-ups answer stays here at any size. With
+    ``spark``, what Spark does not answer is refused before a session starts.
+    """
+    if engine == "local" or (engine == "auto" and not _is_worth_it(view, plan)):
+        return None
     from omnigraph.runner.session import spark_session
     from omnigraph.spark.queries.answer import Compiled, query_session
     from omnigraph.spark.queries.periods import written_out
     from omnigraph.spark.queries.refused import refuse
 
-    refuse(plan)
-    plan = written_out(plan, values)
-    session = query_session(spark_session(), view, plan)
-    return Compiled(session, view, plan, values, state.embedder)
+    try:
+        refuse(plan)
+        plan = written_out(plan, values)
+        session = _session() if engine == "auto" else spark_session()
+        if session is None:
+            return None
+        return Compiled(query_session(session, view, plan), view, plan, values, state.embedder)
+    except BadRequest as refusal:
+        if engine == "auto" and refusal.details.get("engine") == "spark":
+            return None
+        raise
+
+
+def _is_worth_it(view: View, plan: ir.ReadPlan) -> bool:
+    """Whether `auto` would rather ask Spark."""
+    from omnigraph.read.match.lookups.access_path import choose_path
+    from omnigraph.read.match.lookups.outline import outline_of
+    from omnigraph.runner.executors import is_too_large_here
+
+    outline, catalog = outline_of(plan), view.catalog
+    if not outline.edge_types:
+        return False
+    nodes = sum(view.table(catalog.nodes[name]).row_count for name in outline.node_types)
+    edges = sum(view.table(catalog.edges[name]).row_count for name in outline.edge_types)
+    return is_too_large_here(nodes, edges) and choose_path(view, plan) == "csr"
+
+
+def _session() -> SparkSession | None:
+    """The session of this process; None if it does not start."""
+    from omnigraph.runner.session import spark_session
+
+    try:
+        return spark_session()
+    except OmniGraphError:
+        return None
 
 
 PICTURE_ROWS = 100_000
@@ -296,19 +335,18 @@ def explain_query(
     from omnigraph.read.values.periods import moment_text
 
     chosen, given = named_or_given(name, params)
-    on_spark = _is_on_spark(engine)
+    _check_engine(engine)
 
     def describe() -> Explanation:
         snapshot, catalog = resolve(state, target)
         plan = _plan(state, catalog, source, chosen)
-        is_known = given is not None or not plan.params or on_spark
+        is_known = given is not None or not plan.params or engine == "spark"
         moment = moment_at(as_of, target, snapshot)
         values = _bind_values(plan, given, moment) if is_known else None
         view = state.reader.view(snapshot, catalog)
         local = explain(view, plan, target, values, moment_text(moment))
-        if not on_spark or values is None:
-            return local
-        return replace(local, spark_plan=_on_spark(state, view, plan, values).plan_text())
+        compiled = None if values is None else _on_spark(state, view, plan, values, engine)
+        return local if compiled is None else replace(local, spark_plan=compiled.plan_text())
 
     return retry_if_remade(target, describe)
 

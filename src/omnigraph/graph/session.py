@@ -142,7 +142,9 @@ class Session:
         ``ResourceLimit``; ``cancel`` is a token by which another thread can stop it. Every call that may
         read much takes these two. ``limits``, an ``og.ReadLimits``, bound the answer: without them it has every
         row, however many there are. With ``engine="spark"`` executors of Spark answer, for graphs that one machine
-        cannot hold: the rows are the same, and a form that needs rounds, such as an open bound, is refused.
+        cannot hold: the rows are the same, and a form that needs rounds, such as an open bound, is refused. ``auto``
+        is this process, unless the edges do not fit into `OMNIGRAPH_CACHE_MB`, Spark answers the form, and there is a
+        session or `OMNIGRAPH_SPARK_MASTER`.
         Of types with a period the query sees what holds ``as_of`` a moment, where its
         text does not say: a ``datetime``, a ``date``, a text such as `2026-05-04`, or `"ever"` for all that is stored.
         By default that is now at the head of a branch, and at any other state its own time. Every call that sees

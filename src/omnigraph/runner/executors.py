@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 EngineName = Literal["auto", "local", "spark"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
+NODE_BYTES, EDGE_BYTES = 64, 24
+"""What a node takes in this process, with its id, and an edge, in the adjacency of both directions."""
+
 # A smaller table has one fragment, and is finished here before executors would have begun.
 LARGE_TABLE_ROWS = 1_000_000
+
+
+def is_too_large_here(nodes: int, edges: int) -> bool:
+    """Whether `auto` is Spark for a graph of this size: it needs more memory than adjacency may take here
+    (`OMNIGRAPH_CACHE_MB`), and there is a session, or a master for one."""
+    if NODE_BYTES * nodes + EDGE_BYTES * edges <= settings.CACHE_MB.get() << 20:
+        return False
+    from omnigraph.runner.session import is_running
+
+    return is_running() or settings.SPARK_MASTER.get() is not None
 
 
 class Executors:

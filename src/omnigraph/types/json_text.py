@@ -76,9 +76,12 @@ def _texts(t: ValueType, array: pa.Array, js_safe: bool) -> pa.StringArray:
 
 
 def _object_texts(t: ObjectType, array: pa.Array, js_safe: bool) -> pa.StringArray:
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     parts: list[Any] = []
+    if not t.fields:
+        parts.append(pa.repeat("{", len(array)))
     for at, (name, kind) in enumerate(t.fields):
         opening = f"{',' if at else '{'}{json.dumps(name, ensure_ascii=False)}:"
         parts += [opening, _texts(kind, array.field(at), js_safe).fill_null(NULL)]

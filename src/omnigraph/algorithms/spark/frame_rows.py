@@ -80,14 +80,14 @@ class FrameRows:
         return pa.table(dict(zip(found.column_names, found.columns, strict=True)))
 
     def frame(self) -> DataFrame:
-        """All rows as a frame of the session that the caller knows."""
+        """All rows, ordered by id, as a frame of the session that the caller knows."""
         from pyspark.sql import DataFrame as Frames
 
         java: Any = self.rows._jdf  # noqa: SLF001 - a frame of the same rows in another session
         session: Any = self._session
         rows = java.queryExecution().toRdd()
         leaf = session._jsparkSession.internalCreateDataFrame(rows, java.schema(), False)  # noqa: SLF001
-        return Frames(leaf, session)
+        return Frames(leaf, session).orderBy("id")
 
 
 def _free(rows: DataFrame) -> None:

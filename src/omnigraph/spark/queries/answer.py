@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pyarrow as pa
 
 from omnigraph.cancel import interruptible
 from omnigraph.embeddings.embedder import Embedder
+from omnigraph.errors import StorageError
 from omnigraph.lang.query import ir
 from omnigraph.read.execute import ReadAnswer
 from omnigraph.read.limits import ReadLimits
@@ -17,6 +20,7 @@ from omnigraph.read.match.lookups.outline import outline_of
 from omnigraph.read.match.pattern import pattern_of
 from omnigraph.read.output.window import Window
 from omnigraph.read.search.ranking import checked_k
+from omnigraph.read.values.numbers import too_many
 from omnigraph.read.view.view import View
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import working_session
@@ -48,6 +52,8 @@ def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> Spark
     rows += sum(view.table(catalog.edges[name]).row_count for name in outline.edge_types)
     most = int(own.conf.get("spark.sql.shuffle.partitions") or 200)
     own.conf.set("spark.sql.shuffle.partitions", str(min(most, 1 + rows // ROWS_PER_PARTITION)))
+    # A count beyond 64 bits ends the job; without ANSI rules it would come out as another number.
+    own.conf.set("spark.sql.ansi.enabled", "true")
     return own
 
 
@@ -96,7 +102,7 @@ class Compiled:
     def answer(self, limits: ReadLimits) -> ReadAnswer:
         """The rows as far as the limits let them through."""
         total = None
-        with spark_errors():
+        with _counts_checked(), spark_errors():
             if limits.counts_rows:
                 total = self._window.rows_of(self._run(self._output.frame.count))
                 limits.check_rows(total)
@@ -124,6 +130,20 @@ class Compiled:
         with spark_errors():
             java: Any = self.frame()._jdf  # noqa: SLF001
             return str(java.queryExecution().simpleString())
+
+
+@contextmanager
+def _counts_checked() -> Iterator[None]:
+    """Raise the local engine's refusal where a count passes 64 bits: sums of values are checked for themselves."""
+    try:
+        yield
+    except StorageError as error:
+        if _OVERFLOW.search(str(error)):
+            raise too_many() from error
+        raise
+
+
+_OVERFLOW = re.compile(r"\[(ARITHMETIC_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE)")
 
 
 def _output(job: Job, plan: ir.ReadPlan, *, in_order: bool = False) -> Output:

@@ -90,12 +90,12 @@ class _Grouping:
         job, by = self.job, []
         exprs: dict[Field, ir.Output] = {}
         for at in self.keys:
-            expr = self.plan.columns[at].expr
-            rows, exprs[Field(KEYS, str(at))] = with_marks(job, rows, self.pattern, expr, solve)
-            by.append(job.names.of(Field(KEYS, str(at))))
+            expr, key = self.plan.columns[at].expr, Field(KEYS, str(at))
+            rows, exprs[key] = with_marks(job, rows, self.pattern, expr, solve)
             if isinstance(expr, ir.Shape):
-                exprs[Field(KEYS, f"{at}#id")] = entity_id(expr.var)
-                by.append(job.names.of(Field(KEYS, f"{at}#id")))
+                key = Field(KEYS, f"{at}#id")
+                exprs[key] = entity_id(expr.var)
+            by.append(job.names.of(key))
         for number, one in enumerate(self.aggregates):
             if one.arg is not None and self._is_of_rows(one):
                 field = Field(ARGUMENTS, str(number))
@@ -134,20 +134,31 @@ class _Grouping:
         from pyspark.sql import functions as F  # noqa: N812
 
         job = self.job
-        if not self.aggregates:
+        columns = self._shapes()
+        if not self.aggregates and not columns:
             return frame.select(*by).distinct() if by else frame.select(F.lit(1)).limit(1)
         weight = F.col(N) if is_weighted else F.lit(1).cast("bigint")
-        columns: list[Column] = []
         checks: dict[str, ir.Aggregate] = {}
         for number, one in enumerate(self.aggregates):
             name = job.names.of(Field(AGGREGATES, str(number)))
-            columns.append(self._column(number, one, weight).alias(name))
-            if self._may_overflow(one):
+            column = self._column(number, one, weight, is_weighted=is_weighted)
+            columns.append(column.alias(name))
+            if self._may_overflow(one, is_weighted=is_weighted):
                 checks[name] = one
         found = frame.groupBy(*by).agg(*columns)
         return _checked(found, checks) if checks else found
 
-    def _column(self, number: int, one: ir.Aggregate, weight: Column) -> Column:
+    def _shapes(self) -> list[Column]:
+        """The objects among the keys: what they are of says which group it is, and all rows have the same."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        shapes = (at for at in self.keys if isinstance(self.plan.columns[at].expr, ir.Shape))
+        names = (self.job.names.of(Field(KEYS, str(at))) for at in shapes)
+        return [F.first(name).alias(name) for name in names]
+
+    def _column(
+        self, number: int, one: ir.Aggregate, weight: Column, *, is_weighted: bool
+    ) -> Column:
         from pyspark.sql import functions as F  # noqa: N812
 
         zero = F.lit(0).cast("bigint")
@@ -169,20 +180,23 @@ class _Grouping:
         if one.function == "avg":
             count = F.sum(F.when(there, weight))
             return F.try_divide(F.sum(value.cast("double") * weight), count)
+        if self._may_overflow(one, is_weighted=is_weighted):
+            # The product of both has 38 digits at most, as far as Spark has any.
+            return F.sum(value.cast("decimal(20,0)") * weight.cast("decimal(19,0)"))
         if isinstance(one.type, PropType) and one.type.is_integer:
-            wide = value.cast("decimal(20,0)") * weight.cast("decimal(18,0)")
-            return F.sum(wide if self._is_wide(one) else value.cast("bigint") * weight)
+            return F.sum(value.cast("bigint"))
         return F.sum(value.cast("double") * weight)
+
+    def _may_overflow(self, one: ir.Aggregate, *, is_weighted: bool) -> bool:
+        """Whether a sum may pass 64 bits: one of wide integers, or of integers that count many times."""
+        is_whole = isinstance(one.type, PropType) and one.type.is_integer
+        return one.function == "sum" and is_whole and (is_weighted or self._is_wide(one))
 
     def _is_wide(self, one: ir.Aggregate) -> bool:
         kind = getattr(one.arg, "type", None)
         return (
             not isinstance(kind, PropType) or not kind.is_integer or kind.scalar.exceeds_javascript
         )
-
-    def _may_overflow(self, one: ir.Aggregate) -> bool:
-        is_whole = isinstance(one.type, PropType) and one.type.is_integer
-        return one.function == "sum" and is_whole and self._is_wide(one)
 
 
 def _collected(one: ir.Aggregate, value: Column, identity: Column, weight: Column) -> Column:

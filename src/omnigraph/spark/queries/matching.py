@@ -252,7 +252,8 @@ class _Solver:
 
         frame = found.frame
         if hop.left == hop.right:
-            frame, fields = frame.where(F.col(LEFT) == F.col(RIGHT)), {Field(hop.left, ID): LEFT}
+            frame = frame.where(F.col(LEFT) == F.col(RIGHT))
+            fields[Field(hop.left, ID)] = LEFT
         shown = [F.col(column).alias(job.names.of(field)) for field, column in fields.items()]
         edge = {field for field in self.need if field.var == hop.edge_var}
         shown += [F.col(job.names.of(field)) for field in edge]

@@ -1,7 +1,7 @@
 """The forms of a query that Spark does not answer; each is refused by name before a job starts.
 
-These forms need as many rounds as the data says, while a DataFrame is made before anything runs
-(query-extensions.md, E46).
+Most of these forms need as many rounds as the data says, while a DataFrame is made before anything runs
+(query-extensions.md, E46). Many hops make a plan that is too deep for Java.
 """
 
 from __future__ import annotations
@@ -34,7 +34,16 @@ PATH = Refusal(
     "a bare path", "return { $p }", "return `length($p)` and the ends, or run the query locally"
 )
 
-REFUSED = (OPEN_BOUND, BY, NODES, EDGES, PATH)
+MOST_HOPS = 40
+"""The hops of one query, all bounds together: each makes its plan deeper, and Java's stack ends some way beyond."""
+
+MANY_HOPS = Refusal(
+    "many hops",
+    f"$a knows{{1,{MOST_HOPS + 1}}} $b",
+    f"ask for at most {MOST_HOPS} in all, or run the query locally",
+)
+
+REFUSED = (OPEN_BOUND, MANY_HOPS, BY, NODES, EDGES, PATH)
 """Those of every query; the documentation has the same table."""
 
 EDGES_BY_ROW = Refusal(

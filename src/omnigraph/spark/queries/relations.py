@@ -20,6 +20,7 @@ from omnigraph.lang.schema.catalog import EdgeType
 from omnigraph.read.match.pattern import Traversal
 from omnigraph.read.match.trees import renamed
 from omnigraph.spark.queries.periods import of_type
+from omnigraph.spark.queries.refused import MANY_HOPS, MOST_HOPS, refusal
 from omnigraph.spark.queries.tables import DST, SMALL_ROWS, SRC, Tables
 from omnigraph.spark.queries.values.fields import ID, plain
 
@@ -58,11 +59,25 @@ class Relation:
     is_small: bool
 
 
+@dataclass(slots=True)
+class Unrolled:
+    """How many hops the plan of a query has by now, its sources included."""
+
+    hops: int = 0
+
+    def add(self, hops: int) -> None:
+        """Count hops; refuse them where they would make too deep a plan."""
+        self.hops += hops
+        if self.hops > MOST_HOPS:
+            raise refusal(MANY_HOPS)
+
+
 class Relations:
     """Makes the frames of traversals."""
 
-    def __init__(self, tables: Tables) -> None:
+    def __init__(self, tables: Tables, unrolled: Unrolled | None = None) -> None:
         self._tables = tables
+        self.unrolled = unrolled or Unrolled()
 
     def edge_types(self, traversal: Traversal) -> list[EdgeType]:
         """The types of the edges that a traversal goes along."""
@@ -138,6 +153,11 @@ class Relations:
         assert most is not None, "open bounds are refused"
         if traversal.left_type != traversal.right_type:
             most = min(most, 1)
+        else:
+            # No node is as many hops away as there are nodes.
+            nodes = self._tables.view.catalog.nodes[traversal.left_type]
+            most = min(most, self._tables.rows(nodes))
+        self.unrolled.add(most)
         start, node = (RIGHT, LEFT) if from_right else (LEFT, RIGHT)
         step = self.pairs(traversal, distinct=False)
         near = step.frame.select(F.col(start).alias("near"), F.col(node).alias("far"))

@@ -53,7 +53,8 @@ class Job:
         """The same for a query that is a source of this one, which has variables of its own."""
         tables = Tables(self.session, self.view, params, self.tables.extra)
         names = Names(f"{self.names.fresh()}_")
-        return replace(self, params=params, names=names, tables=tables, relations=Relations(tables))
+        relations = Relations(tables, self.relations.unrolled)
+        return replace(self, params=params, names=names, tables=tables, relations=relations)
 
 
 @dataclass(frozen=True, slots=True)
