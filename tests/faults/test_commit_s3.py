@@ -24,7 +24,7 @@ from tests.opened import workspace_of
 from tests.s3_server import BUCKET
 from tests.storage.processes import talk_to
 
-LEASE = 1.0
+LEASE = 3.0
 
 # A representative part: pending, partly, finished, published; forks half made.
 DEATHS = [
@@ -98,7 +98,7 @@ def test_a_live_lease_keeps_everybody_out(graph, paused):
         pause.wait_until_reached()
         assert len(heal(workspace_of(graph)).in_flight) == 1
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "1500")
+            patch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "4000")
             # Longer than the lease: it is renewed all the while.
             assert len(sweep(hasty(graph)).in_flight) == 1
         pause.resume()
