@@ -27,6 +27,9 @@ BUCKET = "graphs"
 ACCESS_KEY = "test-access-key"
 SECRET_KEY = "test-secret-key"
 
+LEASE_MS = 30_000
+"""How long locks of tests outlive their holder. Where one dies holding them, its environment says less."""
+
 _RANGE = re.compile(r"bytes=([0-9]+)-([0-9]*)")
 
 
@@ -72,6 +75,8 @@ class S3Server:
             "AWS_SECRET_ACCESS_KEY": SECRET_KEY,
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ALLOW_HTTP": "true",
+            # On a busy machine a process may stand still for many seconds, and this server with it.
+            "OMNIGRAPH_LOCK_LEASE_MS": str(LEASE_MS),
         }
 
     def make_bucket(self, name: str) -> None:

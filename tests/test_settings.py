@@ -8,6 +8,7 @@ from omnigraph.errors import BadRequest
 
 NUMBERS = {
     settings.LOCK_WAIT_MS: (10_000, 0),
+    settings.LOCK_LEASE_MS: (6_000, 1),
     settings.INDEX_MIN_ROWS: (10_000, 0),
     settings.LOAD_CONCURRENCY: (8, 1),
     settings.MAINTENANCE_CONCURRENCY: (8, 1),

@@ -14,8 +14,6 @@ from omnigraph.commit.heal import heal, sweep
 from omnigraph.errors import RecoveryRequired, StorageError
 from omnigraph.graph import Graph, init
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest.workspace import Workspace
-from omnigraph.storage.locks.locks import LockManager
 from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drifted, dying_at, write
 from tests.faults import test_crash_matrix as matrix
 from tests.faults.commit_workers import write_paused
@@ -24,7 +22,8 @@ from tests.opened import workspace_of
 from tests.s3_server import BUCKET
 from tests.storage.processes import talk_to
 
-LEASE = 3.0
+# Only those have it that are to die: others may stand still for as long as they like.
+LEASE_MS = 4_000
 
 # A representative part: pending, partly, finished, published; forks half made.
 DEATHS = [
@@ -43,14 +42,6 @@ DEATHS = [
 def graph(s3):
     with init(f"s3://{BUCKET}/{uuid4().hex}", SCHEMA) as graph:
         yield graph
-
-
-def hasty(graph: Graph) -> Workspace:
-    """The graph with short leases."""
-    manager = LockManager(workspace_of(graph).root, lease_period=LEASE)
-    return Workspace(
-        workspace_of(graph).root, workspace_of(graph).store, manager, workspace_of(graph).manifest
-    )
 
 
 @pytest.mark.sampled(4, every=("place",))  # all of them are tried on disk
@@ -74,9 +65,8 @@ def test_a_recovery_that_dies_on_the_way_converges(graph):
 
 
 def write_with_short_lease(pipe, environment, uri, rows, point, pause) -> None:
-    os.environ.update(environment)
-    LockManager.__init__.__kwdefaults__["lease_period"] = LEASE
-    write_paused(pipe, environment, uri, rows, point, pause)
+    hasty = {**environment, "OMNIGRAPH_LOCK_LEASE_MS": str(LEASE_MS)}
+    write_paused(pipe, hasty, uri, rows, point, pause)
 
 
 @pytest.fixture
@@ -98,9 +88,9 @@ def test_a_live_lease_keeps_everybody_out(graph, paused):
         pause.wait_until_reached()
         assert len(heal(workspace_of(graph)).in_flight) == 1
         with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "4000")
+            patch.setenv("OMNIGRAPH_LOCK_WAIT_MS", str(LEASE_MS + 1000))
             # Longer than the lease: it is renewed all the while.
-            assert len(sweep(hasty(graph)).in_flight) == 1
+            assert len(sweep(workspace_of(graph)).in_flight) == 1
         pause.resume()
         assert pipe.recv()[0] == "committed"
     assert contents(graph) == {PERSON: ["slow"], TEAM: ["slow"], MEMBER_OF: []}

@@ -15,12 +15,12 @@ from tests.storage import lock_workers
 from tests.storage.locks_contract import LocksContract, pause, resume
 from tests.storage.processes import talk_to
 
-PERIOD = 2.0
+PERIOD = 5.0
 
 
 class TestContract(LocksContract):
     counts = 4
-    recovery_ms = 20_000  # a dead process's lease is seen to stand still for its period
+    recovery_ms = 60_000  # a dead process's lease is seen to stand still for its period
 
     @pytest.fixture
     def place(self, s3_root):
@@ -32,7 +32,7 @@ class TestContract(LocksContract):
 
     @pytest.fixture
     def lease_period(self):
-        return 2.0
+        return PERIOD
 
 
 @pytest.fixture

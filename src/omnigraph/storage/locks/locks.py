@@ -17,9 +17,10 @@ import threading
 import time
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from typing import ClassVar, Final, Protocol, Self
+from typing import ClassVar, Protocol, Self
 from uuid import uuid4
 
+from omnigraph import settings
 from omnigraph.cancel import look
 from omnigraph.errors import Contention, SchemaApplyInProgress, StorageError
 from omnigraph.storage.layout import LOCKS_DIR
@@ -33,10 +34,7 @@ from omnigraph.storage.owner import OwnerProcess
 from omnigraph.storage.store_kinds.store_kind import Limits
 from omnigraph.storage.uris import Root
 
-__all__ = ["LEASE_PERIOD", "HeldLocks", "LockLost", "LockManager", "OwnerProcess"]
-
-#: Seconds without renewal after which a lease may be taken over.
-LEASE_PERIOD: Final = 6.0
+__all__ = ["HeldLocks", "LockLost", "LockManager", "OwnerProcess"]
 
 
 class _Lock(Protocol):
@@ -61,14 +59,16 @@ class _Place(Protocol):
 class LockManager:
     """Takes locks of one graph. Keep one per open graph: it remembers how long leases stay unchanged.
 
-    ``of_graph``: in a directory without a graph the locks are refused, and nothing is made there.
+    ``lease_period``: the seconds without renewal after which a lease may be taken over, by default those
+    of the settings. ``of_graph``: in a directory without a graph the locks are refused, and nothing is
+    made there.
     """
 
     def __init__(
         self,
         place: Root | ObjectStore,
         *,
-        lease_period: float = LEASE_PERIOD,
+        lease_period: float | None = None,
         of_graph: bool = False,
     ) -> None:
         self._place: _Place
@@ -78,6 +78,8 @@ class LockManager:
             self._realm = place.canonical
             self._place = LockFiles(place.path, of_graph=of_graph)
             return
+        if lease_period is None:
+            lease_period = settings.LOCK_LEASE_MS.get() / 1000
         if isinstance(place, Root):
             # A renewal that hangs for a whole period would be as bad as none.
             store = open_store(place, Limits(timeout=lease_period / 3, retries=1))
