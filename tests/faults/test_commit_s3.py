@@ -12,7 +12,7 @@ from omnigraph import failpoints
 from omnigraph.commit.audit import read_audit
 from omnigraph.commit.heal import heal, sweep
 from omnigraph.errors import RecoveryRequired, StorageError
-from omnigraph.graph import Graph, init
+from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
 from tests.commit.synthetic import ALL, MEMBER_OF, PERSON, TEAM, contents, drifted, dying_at, write
 from tests.faults import test_crash_matrix as matrix
