@@ -438,7 +438,10 @@ class Run:
     def identity(self, expr: ir.Output, row: Row) -> Any:
         """What rows are grouped by: a shape by its entity, anything else by its value."""
         if isinstance(expr, ir.Shape):
-            return None if row[expr.var] is None else _id(row[expr.var])
+            bound = row[expr.var]
+            if isinstance(bound, Record):
+                return bound.position
+            return None if bound is None else _id(bound)
         return self.value(expr, Place(row))
 
     def aggregate(self, expr: ir.Aggregate, group: tuple[Row, ...]) -> Any:
@@ -491,12 +494,15 @@ def _of_variable(expr: ir.Output, bound: Bound) -> Any:
         assert isinstance(expr, ir.PathValue)
         return _of_path(expr, bound)
     if isinstance(bound, Record):
+        if isinstance(expr, ir.Shape):
+            return bound.values[expr.column]
         assert isinstance(expr, ir.RowNumber)
         return bound.position
     assert isinstance(bound, Entity)
     if isinstance(expr, ir.TypeName):
         return bound.type_name
     if isinstance(expr, ir.Shape):
+        assert isinstance(expr.type, ir.ObjectType)
         return {name: bound.values[name] for name, _ in expr.type.fields}
     assert isinstance(expr, ir.NodeId | ir.EdgeId)
     return bound.id

@@ -95,10 +95,58 @@ def test_a_query_without_a_column_is_refused(graph):
     assert len(graph.query("match { $a $e:knows $b } return { $a, $e.* }").rows) == 2
 
 
-def test_a_source_hands_over_no_objects(graph):
-    text = "query all() { match { $p: Person } return { $p { name } as p } } match { $r: all() } return { $r.p }"
-    with pytest.raises(TypeCheckError, match="T35: `p` of query `all` is made of objects"):
-        graph.query(text)
+FRIENDS = (
+    "query friends() { match { $a: Person  optional { $a knows $b } } "
+    "return { $a.name as name, collect($b { name }) as known, $a { name } as whole } order { name } } "
+)
+
+
+def test_a_source_hands_over_objects_whole(graph):
+    rows = [
+        {"n": "ann", "k": [{"name": "bob"}], "w": {"name": "ann"}},
+        {"n": "bob", "k": [{"name": "cy"}], "w": {"name": "bob"}},
+        {"n": "cy", "k": [], "w": {"name": "cy"}},
+    ]
+    item = "return { $r.name as n, $r.known as k, $r.whole as w }"
+    listed = graph.query(f"{FRIENDS} match {{ $r: friends() }} {item} order {{ n }}")
+    assert listed.to_json()["rows"] == rows
+    again = f"query again() {{ match {{ $r: friends() }} {item} order {{ n }} }}"
+    handed = 'match { $p: Person  optional { $s: again()  $s.n = $p.name  $p.name != "bob" } }'
+    optional = graph.query(
+        f"{FRIENDS} {again} {handed} return {{ $p.name as p, $s.k as k, $s.w as w }} order {{ p }}"
+    )
+    assert optional.to_json()["rows"] == [
+        {"p": "ann", "k": [{"name": "bob"}], "w": {"name": "ann"}},
+        {"p": "bob", "k": None, "w": None},
+        {"p": "cy", "k": [], "w": {"name": "cy"}},
+    ]
+
+
+def test_objects_of_a_source_are_grouped_by_their_row(graph):
+    """As those of a node are by the node."""
+    matched = f'{FRIENDS} match {{ $p: Person  optional {{ $r: friends()  $r.name = "ann"  $p.name != "cy" }} }}'
+    grouped = graph.query(f"{matched} return {{ $r.known as k, count(*) as n }} order {{ n }}")
+    assert grouped.to_json()["rows"] == [{"k": None, "n": 1}, {"k": [{"name": "bob"}], "n": 2}]
+    distinct = graph.query(f"{matched} return distinct {{ $r.known as k }}")
+    assert sorted(map(str, distinct.to_json()["rows"])) == [
+        "{'k': None}",
+        "{'k': [{'name': 'bob'}]}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ('match { $r: friends()  $r.whole = "x" } return { $r.name }', r"T35: `\$r.whole` is made of"),
+        ("match { $r: friends() } return { collect($r.known) as k }", r"T35: `\$r.known` is made of"),
+        ("match { $r: friends() for $x in $r.known } return { $x as x }", "T35: .*no elements here"),
+        ("match { $r: friends() } return { $r.known as k } order { k }", "T28: a list cannot be ordered"),
+        ("match { $r: friends() } return { $r.name } order { $r.whole }", r"T35: `\$r.whole` is made of"),
+    ],
+)  # fmt: skip
+def test_objects_of_a_source_are_no_operands(graph, query, told):
+    with pytest.raises(TypeCheckError, match=told):
+        graph.query(FRIENDS + query)
 
 
 def test_a_row_is_tested_for_null_and_counted(graph):

@@ -169,6 +169,14 @@ QUESTIONS = [
         "query all() { match { $a: Person } return { count(*) as n } }\n"
         "match { $b: Person  $r: all() } return { $b.name as b, $r.n as n } order { b }"
     ),
+    *(
+        f"query all() {{ match {{ $a knows $b }} return {{ $a.name as n, collect($b {{ age }}) as k, $a {{ pay }} as w }} }}\n"
+        f"match {{ $p: Person  optional {{ $r: all()  $r.n = $p.name  $p.age > 20 }} }} return {{ {shown} }} order {{ {key} }}"
+        for shown, key in [
+            ("$p.name as p, $r.k as k, $r.w as w", "p"),
+            ("$r.k as k, count(*) as n", "n"),
+        ]
+    ),
 ]
 
 

@@ -162,11 +162,15 @@ class Truth:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """`$x { a, b }`: an object of these properties. It groups and collects by the identity of the variable."""
+    """`$x { a, b }`: an object of these properties. It groups and collects by the identity of the variable.
+
+    Of a row variable it is the object, or list of objects, in one `column` of its source.
+    """
 
     var: str
-    kind: OneOf["node", "edge"]
-    type: ObjectType
+    kind: OneOf["node", "edge", "row"]
+    type: ObjectType | ObjectList
+    column: str = ""
 
 
 @dataclass(frozen=True, slots=True)

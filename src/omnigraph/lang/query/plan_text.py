@@ -193,7 +193,10 @@ def expr_text(expr: ir.Expr | ir.Shape, columns: tuple[str, ...] = ()) -> str:
             return _apply(expr, columns)
         case ir.Truth():
             return f"({predicate_text(expr.condition, columns)})"
+        case ir.Shape(kind="row"):
+            return f"${expr.var}.{expr.column}"
         case ir.Shape():
+            assert isinstance(expr.type, ir.ObjectType)
             return f"${expr.var} {{ {', '.join(name for name, _ in expr.type.fields)} }}"
         case ir.ColumnValue():
             return columns[expr.column] if columns else f"column {expr.column + 1}"

@@ -175,8 +175,7 @@ class Collector:
             codes = rows.codes[self._places.var]
             assert codes is not None, "rows of a match have codes"
             return Column(SCORE, pa.array(self._places.scores(codes)))
-        if isinstance(shown, ir.Shape):
-            shown = ir.NodeId(shown.var) if shown.kind == "node" else ir.EdgeId(shown.var)
+        assert not isinstance(shown, ir.Shape), "objects are no operands"
         return evaluate(shown, rows)
 
     def _promising(self, batch: Bindings) -> Bindings:

@@ -198,6 +198,8 @@ def entities_shown(
     if not isinstance(expr, ir.Shape):
         ids = space.ids(codes)
         return ids if ids.type == kind else ids.cast(kind)
+    if expr.kind == "row":
+        return space.values(expr.column, codes)
     fields = [kind.field(at) for at in range(kind.num_fields)]
     if not fields:
         # Made of no arrays, it would have no length.

@@ -105,8 +105,10 @@ class RowSpace:
         return True
 
     def values(self, name: str, codes: Codes) -> pa.Array:
-        """The values of a column at these positions, repeats included."""
-        return self.column(name).array.take(pa.array(codes))
+        """The values of a column at these positions, repeats included; also those of objects."""
+        held = name in self._types
+        array = self.column(name).array if held else one_array(self._table.column(name))
+        return array.take(pa.array(codes))
 
     def ids(self, codes: Codes) -> pa.StringArray:
         """Rows have no ids; their positions stand for them."""

@@ -71,7 +71,10 @@ def _native(job: Job, expr: ir.Output, params: Mapping[str, Any]) -> Column | No
     match expr:
         case ir.PropertyOf():
             return job.column(Field(expr.var, expr.property))
+        case ir.Shape(kind="row"):
+            return job.column(Field(expr.var, expr.column))
         case ir.Shape():
+            assert isinstance(expr.type, ir.ObjectType)
             parts = [job.column(Field(expr.var, name)).alias(name) for name, _ in expr.type.fields]
             there = job.column(Field(expr.var, ID)).isNotNull()
             return F.when(there, F.struct(*parts))

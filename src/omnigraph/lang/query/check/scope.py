@@ -19,7 +19,7 @@ from omnigraph.types import PropType
 
 ANONYMOUS = "_"
 
-Columns = Mapping[str, ir.PropertyOf | ir.RowNode]
+Columns = Mapping[str, ir.PropertyOf | ir.RowNode | ir.Shape]
 
 
 @dataclass(slots=True, eq=False)

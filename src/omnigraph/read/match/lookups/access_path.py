@@ -170,7 +170,10 @@ def _properties(trees: Iterable[ir.Output | ir.Condition]) -> Iterator[tuple[str
         match tree:
             case ir.PropertyOf():
                 yield tree.var, tree.property
+            case ir.Shape(kind="row"):
+                yield tree.var, tree.column
             case ir.Shape():
+                assert isinstance(tree.type, ir.ObjectType)
                 yield from ((tree.var, name) for name, _ in tree.type.fields)
             case ir.PathValue(what="nodes", property=str() as name):
                 yield tree.var, name

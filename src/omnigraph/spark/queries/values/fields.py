@@ -126,6 +126,10 @@ def searches_in(tree: Tree) -> Iterator[ir.TextMatch]:
 def needed_by(tree: Tree) -> dict[Field, PropType]:
     """The fields that an expression of a plan reads; those of marks and blocks inside it aside."""
     if isinstance(tree, ir.Shape):
+        if tree.kind == "row":
+            # Its type is never asked for: it is handed through.
+            return {Field(tree.var, ID): ID_TYPE, Field(tree.var, tree.column): ID_TYPE}
+        assert isinstance(tree.type, ir.ObjectType)
         kinds = {name: kind for name, kind in tree.type.fields if isinstance(kind, PropType)}
         read = {Field(tree.var, name): kind for name, kind in kinds.items()}
         return {Field(tree.var, ID): ID_TYPE, **read}

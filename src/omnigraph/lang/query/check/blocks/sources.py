@@ -76,6 +76,8 @@ def _unrolled(context: Context, scope: Scope, clause: ast.ForIn) -> ir.Unroll:
         kind = declared(context, owner, name, clause.list_span).type
     if kind is None or not kind.is_list:
         got = "a node" if kind is None else kind.display
+        if isinstance(owner.columns.get(name), ir.Shape):
+            got = "made of objects, which have no elements here"
         context.fail(
             "T35", f"`for` takes a list, and `${clause.list}.{name}` is {got}", clause.list_span
         )
@@ -145,12 +147,12 @@ def _source(context: Context, clause: ast.Rows) -> ast.Query:
 
 def _columns(
     plan: ir.ReadPlan, query: ast.Query, var: str
-) -> dict[str, ir.PropertyOf | ir.RowNode]:
-    """The columns with an alias; one that is a node hands the node over."""
+) -> dict[str, ir.PropertyOf | ir.RowNode | ir.Shape]:
+    """The columns with an alias; one that is a node hands the node over, and objects are handed over whole."""
     assert isinstance(query.body, ast.ReadBody)
     aliases = {item.alias for item in query.body.items if item.alias is not None}
     nodes = {one.name: one for one in plan.variables if one.kind == "node"}
-    found: dict[str, ir.PropertyOf | ir.RowNode] = {}
+    found: dict[str, ir.PropertyOf | ir.RowNode | ir.Shape] = {}
     for column in plan.columns:
         if column.name not in aliases:
             continue
@@ -164,6 +166,8 @@ def _columns(
             )
         elif isinstance(column.type, PropType):
             found[column.name] = ir.PropertyOf(var, column.name, column.type)
+        else:
+            found[column.name] = ir.Shape(var, "row", column.type, column.name)
     return found
 
 

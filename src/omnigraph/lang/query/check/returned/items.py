@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from omnigraph.lang.query import ir
@@ -58,6 +59,10 @@ class Items(Patterns):
             if variable is not None and variable.kind == "path":
                 path = whole_path(self.context, variable)
                 return path, path.type
+        if isinstance(expr, ast.PropRef):
+            objects = self.objects(expr)
+            if objects is not None:
+                return objects, objects.type
         if isinstance(expr, ast.Call) and expr.function == "edges":
             edges = path_value(self.context, self.scope, expr)
             return edges, edges.type
@@ -82,6 +87,15 @@ class Items(Patterns):
             fields[name] = kind
         kind_of = ir.ObjectType(tuple(fields.items()), variable.nullable)
         return ir.Shape(shape.var, "node" if variable.kind == "node" else "edge", kind_of)
+
+    def objects(self, ref: ast.PropRef) -> ir.Shape | None:
+        """The column of a source that is made of objects; None for anything else."""
+        variable = self.scope.get(ref.var)
+        column = None if variable is None else variable.columns.get(ref.name)
+        if variable is None or not isinstance(column, ir.Shape):
+            return None
+        kind = column.type
+        return replace(column, type=kind.as_nullable(kind.nullable or variable.nullable))
 
     def node(self, variable: BoundVariable, var: ast.Var) -> Typed:
         """A node is shown by its id."""
@@ -188,6 +202,7 @@ class Arguments(Items):
             # An object is there, and is another one, where its node or edge is.
             whole = ir.NodeId(shape.var) if shape.kind == "node" else ir.EdgeId(shape.var)
             return ir.Aggregate("count", whole, I64, call.distinct)
+        assert isinstance(shape.type, ir.ObjectType)
         kind = ir.ObjectList(shape.type.as_nullable(False))
         return ir.Aggregate(function.name, shape, kind, call.distinct)
 

@@ -177,32 +177,25 @@ class Expressions(ABC):
     def _column(self, variable: BoundVariable, ref: ast.PropRef) -> Typed:
         column = variable.columns.get(ref.name)
         if column is None or not ref.name:
-            self._refuse_object(variable, ref)
             known = [name for name in variable.columns if name]
             hint = did_you_mean(ref.name, known)
             if hint is None and known:
                 hint = f"it has {', '.join(f'`{name}`' for name in known)}"
             what = "column with the alias" if variable.type_name else "field"
             self.context.fail("T6", f"`${ref.var}` has no {what} `{ref.name}`", ref.span, hint)
+        if isinstance(column, ir.Shape):
+            self.context.fail(
+                "T35",
+                f"`${ref.var}.{ref.name}` is made of objects, which can be returned and are no operand",
+                ref.span,
+                f"return each property under an alias in `{variable.type_name}`",
+            )
         if isinstance(column, ir.RowNode):
             return column, TEXT.as_nullable(variable.nullable or column.nullable)
         self._refuse_blob(column.type, f"`${ref.var}.{ref.name}`", ref.span)
         if variable.nullable:
             column = ir.PropertyOf(column.var, column.property, column.type.as_nullable())
         return column, column.type
-
-    def _refuse_object(self, variable: BoundVariable, ref: ast.PropRef) -> None:
-        """A column of a source that is an object, which no row of a match can hold (T35)."""
-        plan = self.context.plans.get(variable.type_name)
-        for column in () if plan is None else plan.columns:
-            if column.name == ref.name and not isinstance(column.type, PropType):
-                self.context.fail(
-                    "T35",
-                    f"`{ref.name}` of query `{variable.type_name}` is made of objects; a source hands over "
-                    "scalars, lists of them and nodes",
-                    ref.span,
-                    "return the node itself, or each property under an alias",
-                )
 
     def _refuse_blob(self, kind: PropType, what: str, span: Span) -> None:
         if kind.is_blob:
