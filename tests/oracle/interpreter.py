@@ -358,7 +358,9 @@ class Run:
             best = sorted(order, key=lambda node: (order[node], _sortable(node)))
             arms.append({node: place for place, node in enumerate(best[:depth], 1)})
         nodes = {node for arm in arms for node in arm}
-        self.scores = {n: sum(1 / (k + arm[n]) for arm in arms if n in arm) for n in nodes}
+        # Sums of the same places are equal, whichever arms they are in.
+        parts = {n: sorted(1 / (k + arm[n]) for arm in arms if n in arm) for n in nodes}
+        self.scores = {n: sum(parts[n]) for n in nodes}
         return {n: (-self.scores[n], *(arm.get(n, math.inf) for arm in arms)) for n in nodes}
 
     # -- the output

@@ -361,7 +361,7 @@ def fused(arms, k) -> list[tuple[str, float]]:
     """Reciprocal rank fusion by the words of the specification."""
     places = [{ref: at for at, ref in enumerate(arm, 1)} for arm in arms]
     refs = {ref for arm in arms for ref in arm}
-    scores = {ref: sum(1 / (k + arm[ref]) for arm in places if ref in arm) for ref in refs}
+    scores = {ref: sum(sorted(1 / (k + arm[ref]) for arm in places if ref in arm)) for ref in refs}
     never = 10**9
     order = sorted(refs, key=lambda ref: (-scores[ref], *(arm.get(ref, never) for arm in places)))
     return [(ref, scores[ref]) for ref in order]
@@ -384,6 +384,19 @@ def test_fusion(graph, rng, k, limit):
             wanted = fused(arms, k)
             assert [one[:2] for one in found][:limit] == wanted[:limit]
             assert [place for *_, place in found] == list(range(len(found)))
+
+
+def test_equal_places_in_other_arms_are_a_tie(tmp_path):
+    """Each is first, second and third: 1/3 + 1/4 + 1/5, which floats add up to two numbers."""
+    axes = ([1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0])
+    rows = [document(f"d{at}", None, axis + [0.0] * 5) for at, axis in enumerate(axes)]
+    near = ([0.9, 0.5, 0.1], [0.5, 0.1, 0.9], [0.1, 0.9, 0.5])
+    with og.init(tmp_path / "g", SCHEMA) as graph:
+        graph.load(rows)
+        arms = tuple(by_distance(vector + [0.0] * 5) for vector in near)
+        found = ranked(view_of(graph), ir.Rrf(arms, ir.Const(2, WHOLE)), 3)
+    assert [ref for ref, *_ in found] == ["d0", "d1", "d2"]
+    assert len({score for _, score, _ in found}) == 1
 
 
 def test_what_only_the_text_finds_is_not_outranked_by_the_depth_of_its_arm(tmp_path):

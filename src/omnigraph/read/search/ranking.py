@@ -151,9 +151,10 @@ class _Run:
         arms = [self._arm(arm, limit) for arm in ranking.arms]
         codes = np.unique(np.concatenate(arms))
         places = [_places(arm, codes) for arm in arms]
+        # The least part first: the same places in other arms make the same sum.
         scores = np.zeros(len(codes))
-        for place in places:
-            scores += 1 / (k + place)
+        for part in np.sort([1 / (k + place) for place in places], axis=0):
+            scores += part
         # Ties keep the order of the first arm, then of the second, and so on; codes are in id order.
         order = np.lexsort((*reversed(places), -scores))[: None if is_whole else limit]
         return Ranked(codes[order], scores[order], np.arange(len(order)))

@@ -101,9 +101,10 @@ def _fused(
             one = one.where(F.col(places[-1]) <= depth)
         whole = one if whole is None else whole.join(one, name, "full")
     assert whole is not None
-    total = F.lit(0.0)
-    for column in places:
-        total = total + F.coalesce(F.lit(1.0) / (F.lit(k) + F.col(column)), F.lit(0.0))
+    parts = [F.coalesce(F.lit(1.0) / (F.lit(k) + F.col(one)), F.lit(0.0)) for one in places]
+    # The least part first, as the local engine adds them.
+    least_first = F.array_sort(F.array(*parts))
+    total = F.aggregate(least_first, F.lit(0.0), lambda whole, part: whole + part)
     whole = whole.withColumn(job.names.of(score), total)
     by = [F.col(job.names.of(score)).desc()]
     by += [F.col(column).asc_nulls_last() for column in places]
