@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
 import sys
 
 import jsonschema
@@ -10,7 +11,7 @@ import pytest
 from mcp import Client
 
 import omnigraph as og
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, BranchNotFound
 from omnigraph.mcp.proposals import ProposingRunner
 from omnigraph.mcp.protocol import Offer, make_server
 from omnigraph.mcp.running import GraphRunner
@@ -146,6 +147,9 @@ def test_tools_that_make_delete_and_merge_branches_are_not_offered(talk):
     assert all("there is no tool" in result.structured_content["error"] for result in denied)
     jsonschema.validate(shown.structured_content, by_name["proposal"].output_schema)
     assert by_name["proposal"].annotations.read_only_hint
+    for name in ("mutate", "load", "set_born"):
+        told = by_name[name].input_schema["properties"]["branch"]["description"]
+        assert told == "Leave it out: writes go to the branch of this session."
 
 
 def test_after_a_merge_that_deleted_the_branch_the_next_write_begins_another(talk, place):
@@ -168,6 +172,72 @@ def test_after_a_merge_that_deleted_the_branch_the_next_write_begins_another(tal
         assert names(graph, branch=branch) == ["ada", "bob", "yan", "zoe"]
 
 
+def test_a_session_whose_branch_is_gone_hears_so_once_in_plain_words(talk, place):
+    async def conversation(client):
+        told = []
+        for asked, more in (("proposal", {}), ("mutate", {"query": ADD})):
+            first = await call(client, "mutate", query=ADD)
+            gone = first.structured_content["branch"]
+            with og.open(place, actor="reviewer") as graph:
+                graph.branches.delete(gone)
+            on = {"branch": gone} if more else {}
+            told.append(await call(client, asked, **more, **on))
+        return told, (await call(client, "proposal")).structured_content
+
+    told, shown = talk(conversation)
+    for result in told:
+        assert result.is_error
+        assert result.structured_content["kind"] == "branch_not_found"
+        assert "your next write begins another" in result.structured_content["error"]
+    assert shown == {"branch": None, "head_commit_id": None, "diff": None, "merge_plan": None}
+
+
+def test_writes_at_once_after_the_branch_is_gone_begin_one_proposal_together(talk, place):
+    async def conversation(client):
+        first = await call(client, "mutate", query=ADD)
+        with og.open(place, actor="reviewer") as graph:
+            graph.branches.delete(first.structured_content["branch"])
+        made = [call(client, "mutate", query=ADD.replace("zoe", f"n{n}")) for n in range(6)]
+        return [one.structured_content["branch"] for one in await asyncio.gather(*made)]
+
+    branches = set(talk(conversation))
+    with og.open(place) as graph:
+        assert graph.branches.list() == ["main", *branches]
+        (branch,) = branches
+        assert names(graph, branch=branch) == ["ada", "bob", *(f"n{n}" for n in range(6))]
+
+
+class OneGoneAfterTheOther:
+    """A runner on which the first branch is gone, and the second of two writes to it hears so late."""
+
+    def __init__(self):
+        self.made, self.late = [], asyncio.Event()
+
+    async def run(self, asked):
+        if asked.operation.name == "create_branch":
+            self.made.append(asked.request.name)
+            return {}
+        if asked.request.branch != self.made[0]:
+            self.late.set()
+            return {"branch": asked.request.branch}
+        if asked.request.query == "late":
+            await self.late.wait()
+        raise BranchNotFound("gone", branch=self.made[0])
+
+
+def test_a_write_that_hears_late_that_the_branch_is_gone_joins_the_next_proposal():
+    async def both():
+        runner = OneGoneAfterTheOther()
+        proposing = ProposingRunner(runner, "p")
+        mutate = built_in()["mutate"]
+        asked = [proposing.run(mutate.request({"query": text})) for text in ("late", "early")]
+        return await asyncio.gather(*asked), runner.made
+
+    answers, made = asyncio.run(both())
+    assert [answer["branch"] for answer in answers] == [made[1], made[1]]
+    assert len(made) == 2
+
+
 def test_a_write_that_fails_leaves_an_empty_proposal(talk, place):
     async def conversation(client):
         failed = await call(client, "mutate", query='query q() { insert Author { nam: "x" } }')
@@ -180,13 +250,23 @@ def test_a_write_that_fails_leaves_an_empty_proposal(talk, place):
         assert names(graph) == ["ada", "bob"]
 
 
-@pytest.mark.parametrize("prefix", ["", "__x", "a b", "main", "x/"])
+@pytest.mark.parametrize("prefix", ["", "__x", "a b", "main", "x/", "/data/notes", "x" * 300])
 def test_a_prefix_that_makes_no_branch_name_is_refused_at_the_start(prefix):
     if prefix == "main":  # `main/…` is a name as any other
         ProposingRunner(None, prefix)
         return
-    with pytest.raises(BadRequest):
+    with pytest.raises(BadRequest, match="choose another prefix for --propose") as caught:
         ProposingRunner(None, prefix)
+    assert f"`{prefix}/…`" in str(caught.value)
+
+
+def test_a_graph_that_the_option_took_for_its_prefix_is_missed_in_plain_words(tmp_path):
+    argv = [sys.executable, "-m", "omnigraph", "mcp", "--propose", "notes"]
+    done = subprocess.run(
+        argv, cwd=tmp_path, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    assert done.returncode == 1
+    assert "--propose took `notes`, so put the URI before it" in done.stderr
 
 
 def test_the_command_line_takes_the_option_with_and_without_a_prefix(place):

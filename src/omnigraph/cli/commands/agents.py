@@ -65,7 +65,8 @@ def mcp(
     offer = Offer(read_only=read_only, stored_only=stored_only)
     address = call.find_address(uri)
     if address is None:
-        raise BadRequest("mcp needs a graph: pass its URI, --store URI, or --server URL")
+        taken = "" if propose is None else f"; --propose took `{propose}`, so put the URI before it"
+        raise BadRequest(f"mcp needs a graph: pass its URI, --store URI, or --server URL{taken}")
     if isinstance(address, Server) and queries is not None:
         raise BadRequest("the stored queries are those of the server; leave out --queries")
 
