@@ -73,18 +73,29 @@ def test_the_memory_takes_in_only_what_has_a_source(ran):
     printed, place = ran("agent_memory")
     assert {path.name for path in (place / "plots").iterdir()} == {"facts.svg", "memory.svg"}
     with og.open(place / "memory.omni", mode="r") as graph:
-        facts = "query q() { match { $f: Fact } return { $f.slug as s } order { s } }"
-        assert [row["s"] for row in graph.query(facts)] == [
-            "lives-bergen", "no-flights", "review-12", "review-19",
-        ]  # fmt: skip
-        assert len(graph.query(facts, branch="run-3")) == 7
-        assert graph.branches.list() == ["main", "run-3"]
+        facts = "match { $f: Fact } return { $f.topic as topic, $f.source as source } order { topic, source }"
+        held = [(row["topic"], row["source"]) for row in graph.query(facts)]
+        assert held == [("home of Ada", "m1"), ("how Ada travels", "m2"), ("review of Tern", "m4")]
+        ever = [(row["topic"], row["source"]) for row in graph.query(facts, as_of="ever")]
+        assert ever == sorted([*held, ("review of Tern", "m3")])
+        # The third run, of which nobody heard a source, was not merged, and had to go for the purge.
+        assert graph.branches.list() == ["main"]
+        assert [commit.operation for commit in graph.commits.list(limit=1)] == ["purge"]
         queries = EXAMPLES / "agent_memory" / "queries.gq"
         assert graph.query(queries, "unfounded").rows == []
-    assert "The review of project Tern is on 19 March" in printed
-    params = {"question": "When is the review?", "fact": "review-19", "name": "Tern"}
+    assert not [path for path in (place / "memory.omni").rglob("*") if b"Ines" in _bytes(path)]
+    told = dict(re.findall(r"^  (.*?):  +(.*)$", printed, re.MULTILINE))
+    assert told["today"] == told["of 10 March, now"] == "The review of project Tern is on 19 March"
+    assert told["of 10 March, after run 1"] == "The review of project Tern is on 12 March"
+    assert "not merged, nobody said: Ada owns a boat" in printed
+    assert "m4, written by agent-run-2, merged by editor" in printed
+    params = {"question": "When is the review?", "topic": "review of Tern", "name": "Tern"}
     drawn = draw_every_query(place / "memory.omni", "agent_memory", params)
-    assert len(drawn) == 7
+    assert len(drawn) == 8
+
+
+def _bytes(path):
+    return path.read_bytes() if path.is_file() else b""
 
 
 def test_the_chain_names_the_products_that_a_supplier_is_built_into(ran):

@@ -116,6 +116,10 @@ def test_pages_and_pictures_show_what_holds(graph):
     assert [node["id"] for node in part["missing"]] == ["b"]
     assert [edge["id"] for edge in part["edges"]] == ["n3"]
     assert len(graph.subgraph([("Stop", "a"), ("Stop", "c")], as_of="ever")["edges"]) == 2
+    # What a query found is shown, whatever it says of the moment.
+    asked = 'match { $a: Stop { code: "b" } } ever return { $a }'
+    found = graph.subgraph(query=asked)
+    assert ([node["id"] for node in found["nodes"]], found["missing"]) == (["b"], [])
 
 
 def test_algorithms_run_on_what_holds(graph):

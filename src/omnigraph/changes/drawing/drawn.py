@@ -90,12 +90,15 @@ class Drawing:
             pin=lambda: self.view.table(entity),
         )
 
-    def nodes(self, type_name: str, ids: Iterable[str]) -> dict[str, Document]:
-        """Return the nodes of a type that are there and hold, by their ids."""
+    def nodes(
+        self, type_name: str, ids: Iterable[str], *, ever: bool = False
+    ) -> dict[str, Document]:
+        """Return the nodes of a type that are there, by their ids: those that hold, or ``ever`` all."""
         entity = self.catalog.nodes[type_name]
         # Half of a surrogate pair can be in a text of Python, and in no id.
         wanted = pa.array([one for one in ids if is_unicode(one)], pa.utf8())
-        rows = rows_holding(self.side(entity).rows_of(wanted), entity, self.moment)
+        moment = EVER if ever else self.moment
+        rows = rows_holding(self.side(entity).rows_of(wanted), entity, moment)
         captions = [
             column_to_json(prop.type, rows.column(prop.name)) for prop in caption_properties(entity)
         ]

@@ -69,7 +69,8 @@ def subgraph(
     drawn: dict[tuple[str, str], Document] = {}
     there: dict[str, pa.Array] = {}
     for type_name, ids in by_type.items():
-        nodes = drawing.nodes(type_name, ids)
+        # A query has judged when its nodes hold, which its text may say.
+        nodes = drawing.nodes(type_name, ids, ever=found is not None)
         drawn |= {(type_name, row_id): node for row_id, node in nodes.items()}
         there[type_name] = pa.array(list(nodes), pa.utf8())
     shown, is_cut = _edges(drawing, edges, there, limit)
