@@ -18,18 +18,26 @@ import omnigraph
 from omnigraph import failpoints
 from omnigraph.errors import CommitNotFound, HistoryReclaimed, MergeConflicts
 from tests.histories.model import (
+    ONE_AT_A_TIME,
     Branch,
     Commit,
     ancestors,
+    crowded,
+    ended,
     equal_by_construction,
     first_parents,
     merge_bases,
     net_changes,
+    successor,
     three_way,
 )
 from tests.histories.plain import (
+    DAYS,
+    KEYS,
     MUTATIONS,
+    PERSONS,
     as_record,
+    at_home,
     conflicts_of,
     images_of,
     is_loose,
@@ -92,7 +100,7 @@ class History(SharedRules, RuleBasedStateMachine):
         rows = {key: image for key, image in rows.items() if not is_loose(key, image, rows)}
         # Every table is named, so that none keeps rows by being left out.
         touched = {key[0] for key in rows}
-        if touched != {"node:Person", "node:Place", "edge:Knows", "edge:LivesIn"}:
+        if touched != {"node:Person", "node:Place", "edge:Knows", "edge:LivesIn"} or crowded(rows):
             return
         records = [as_record(key, image) for key, image in rows.items()]
         self.graph.load(records, mode="overwrite", branch=branch.name)
@@ -108,6 +116,44 @@ class History(SharedRules, RuleBasedStateMachine):
             assert content == branch.head.content
         else:
             self.advance(branch, content)
+
+    @action(5)
+    def end(self, rnd: Random) -> None:
+        """End what holds on a day, chosen by a condition or by a match."""
+        branch = self.choose_branch(rnd)
+        name, day = rnd.choice(at_home(branch.head.content) or PERSONS), rnd.choice(DAYS)
+        changed = ended(branch.head.content, name, day)
+        query = rnd.choice(["end_homes", "end_held"])
+        made = self.graph.mutate(MUTATIONS, query, {"name": name, "day": day}, branch=branch.name)
+        assert made.affected_edges == len(changed)
+        if not changed:
+            assert made.commit is None
+            return
+        RAN["ended"] += 1
+        self.advance(branch, {**branch.head.content, **changed})
+
+    @action(7)
+    def assert_(self, rnd: Random) -> None:
+        """Assert where a person lives from a day on, or what is said already."""
+        branch = self.choose_branch(rnd)
+        before = branch.head.content
+        people, places = (sorted(key[1] for key in before if key[0] == kind) for kind in KEYS)
+        if not people or not places:
+            return
+        known = at_home(before) if rnd.random() < 0.7 else []
+        name, code, day = rnd.choice(known or people), rnd.choice(places), rnd.choice(DAYS)
+        new = successor(before, name, code, day)
+        params = {"name": name, "code": code, "day": day}
+        made = self.graph.mutate(MUTATIONS, "move", params, branch=branch.name)
+        if new is None:
+            assert made.commit is None
+            return
+        changed = ended(before, name, day)
+        assert made.affected_edges == 1 + len(changed)
+        RAN["asserted with rivals"] += bool(changed)
+        (key,) = self.content(branch=branch.name).keys() - before.keys()
+        assert key[0] == ONE_AT_A_TIME
+        self.advance(branch, {**before, **changed, key: new})
 
     @action(5, when=lambda self: len(self.model.branches) < MAX_BRANCHES)
     def branch(self, rnd: Random) -> None:

@@ -17,6 +17,9 @@ Image = Mapping[str, Any]
 Content = dict[Key, Image]
 
 ENDS = {"edge:Knows": ("node:Person", "node:Person"), "edge:LivesIn": ("node:Person", "node:Place")}
+ONE_AT_A_TIME = "edge:LivesIn"
+"""The edges with a period, of which a source has one at any moment."""
+PERIOD = ("since", "until")
 MAINTENANCE = {"optimize", "ensure_indices"}
 OPEN = "open"
 """The word for an entity in conflict that nobody decided."""
@@ -157,7 +160,7 @@ class Conflict:
 
     kind: str
     table_key: str
-    row_id: str
+    row_id: str | None
     properties: tuple[str, ...] = ()
 
 
@@ -207,7 +210,10 @@ def three_way(
         for key, image in result.items()
         if any(end not in result for end in _ends(key, image))
     }
-    return Merged(target if orphans else result, orphans, resolved)
+    broken = orphans | {
+        Conflict("cardinality_violation", ONE_AT_A_TIME, None) for _ in crowded(result)
+    }
+    return Merged(target if broken else result, broken, resolved)
 
 
 def _ends(key: Key, image: Image) -> list[Key]:
@@ -238,9 +244,10 @@ def _cell(
 
 
 def _units(image: Image) -> list[tuple[str, ...]]:
-    """What is decided as one: a property, or both ends of an edge."""
-    ends = [("from", "to")] if "from" in image else []
-    return [*ends, *((name,) for name in image if name not in {"from", "to"})]
+    """What is decided as one: a property, both ends of an edge, or both of a period."""
+    several = [unit for unit in (("from", "to"), PERIOD) if set(unit) <= image.keys()]
+    others = image.keys() - {name for unit in several for name in unit}
+    return [*several, *((name,) for name in image if name in others)]
 
 
 def _part(image: Image, unit: tuple[str, ...]) -> list[Any]:
@@ -278,6 +285,57 @@ def _resolved(
         assert side is not None
         return _combined(old, theirs, ours, prefer=side)
     return side
+
+
+# ------------------------------------------------------------------ valid time
+
+
+def holds(image: Image, day: str | None) -> bool:
+    """Whether an entity holds on a day; None is the beginning of time."""
+    since, until = (image[name] for name in PERIOD)
+    begun = since is None or (day is not None and since <= day)
+    return begun and (until is None or day is None or day < until)
+
+
+def holds_ever(image: Image) -> bool:
+    """Whether there is a day on which an entity holds."""
+    since, until = (image[name] for name in PERIOD)
+    return since is None or since != until
+
+
+def crowded(content: Content) -> set[str]:
+    """The sources that would have two edges on one day."""
+    edges = [
+        image for key, image in content.items() if key[0] == ONE_AT_A_TIME and holds_ever(image)
+    ]
+    return {
+        one["from"]
+        for one in edges
+        for other in edges
+        if one is not other and one["from"] == other["from"] and holds(other, one["since"])
+    }
+
+
+def ended(content: Content, source: str, day: str) -> Content:
+    """What the edges of a source become that hold on a day, when they end on it."""
+    return {
+        key: {**image, "until": day}
+        for key, image in content.items()
+        if key[0] == ONE_AT_A_TIME and image["from"] == source and holds(image, day)
+    }
+
+
+def successor(content: Content, source: str, target: str, day: str) -> Image | None:
+    """The edge that begins when it is asserted on a day; None if that is said already."""
+    rivals = [
+        image
+        for key, image in content.items()
+        if key[0] == ONE_AT_A_TIME and image["from"] == source and holds_ever(image)
+    ]
+    if any(holds(one, day) and one["to"] == target for one in rivals):
+        return None
+    later = [one["since"] for one in rivals if one["since"] is not None and one["since"] > day]
+    return {"from": source, "to": target, "since": day, "until": min(later, default=None)}
 
 
 # ------------------------------------------------------------------ diff

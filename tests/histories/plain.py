@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from tests.histories.model import Conflict, Content, Key
+from tests.histories.model import ONE_AT_A_TIME, Conflict, Content, Key, crowded
 
 PERSONS = [f"p{at}" for at in range(6)]
 PLACES = [f"q{at}" for at in range(3)]
@@ -21,7 +21,16 @@ query set_size($code: String, $size: I32) { update Place set { size: $size } whe
 query drop_person($name: String) { delete Person where name = $name }
 query drop_place($code: String) { delete Place where code = $code }
 query drop_knows($name: String) { delete Knows where from = $name }
+query end_homes($name: String, $day: Date) { end LivesIn where from = $name at $day }
+query end_held($name: String, $day: Date) {
+  match { $p: Person { name: $name }  $p $e:livesIn $q } as of $day
+  end $e at $day
+}
+query move($name: String, $code: String, $day: Date) {
+  assert LivesIn { from: $name, to: $code } at $day
+}
 """
+DAYS = [f"2024-01-0{day}" for day in range(1, 7)]
 
 
 def schema(epoch: int) -> str:
@@ -31,7 +40,8 @@ def schema(epoch: int) -> str:
         "node Person {\n  name: String @key\n  n: I32?\n  note: String?\n}\n"
         f"node Place {{\n  code: String @key\n  size: I32?{extra}\n}}\n"
         "edge Knows: Person -> Person { w: I32? }\n"
-        "edge LivesIn: Person -> Place { since: I32? }\n"
+        "edge LivesIn: Person -> Place @card(0..1) {\n"
+        "  since: Date?\n  until: Date?\n  @valid(since, until)\n}\n"
     )
 
 
@@ -54,12 +64,16 @@ def random_rows(rnd: Random, content: Content, epoch: int) -> Content:
     persons = sorted(key[1] for key in there if key[0] == "node:Person")
     places = sorted(key[1] for key in there if key[0] == "node:Place")
     for _ in range(rnd.randint(0, 3)):
-        if persons and rnd.random() < 0.6:
+        if persons and rnd.random() < 0.45:
             ends = {"from": rnd.choice(persons), "to": rnd.choice(persons)}
             rows["edge:Knows", rnd.choice(KNOWS)] = {**ends, "w": rnd.choice([None, 1, 2])}
         elif persons and places:
             ends = {"from": rnd.choice(persons), "to": rnd.choice(places)}
-            rows["edge:LivesIn", rnd.choice(LIVES)] = {**ends, "since": rnd.choice([None, 7])}
+            since, until = sorted(rnd.choice(DAYS) for _ in range(2))
+            period = {"since": rnd.choice([None, since]), "until": rnd.choice([None, until, until])}
+            home = {("edge:LivesIn", rnd.choice(LIVES)): {**ends, **period}}
+            if not crowded({**content, **rows, **home}):
+                rows |= home
     return rows
 
 
@@ -95,6 +109,11 @@ def random_mutation(rnd: Random, before: Content) -> tuple[str, dict[str, Any], 
                 if key[0] != "edge:Knows" or image["from"] != person
             }
             return "drop_knows", {"name": person}, left
+
+
+def at_home(content: Content) -> list[str]:
+    """The persons that live somewhere at some time."""
+    return sorted({image["from"] for key, image in content.items() if key[0] == ONE_AT_A_TIME})
 
 
 def read_content(lines: bytes) -> Content:

@@ -55,6 +55,8 @@ SHAPES = {
     "merge with conflicts",
     "reverted",
     "died",
+    "ended",
+    "asserted with rivals",
 }
 """What must have occurred in the histories of a whole run."""
 
@@ -229,6 +231,8 @@ class Steps:
             merged = self.graph.branches.merge(source.name, into.name, **options)
         except MergeConflicts as refused:
             RAN["merge with conflicts"] += 1
+            kinds = {one.kind for one in expected.conflicts}
+            RAN["two homes at once after a merge"] += "cardinality_violation" in kinds
             assert conflicts_of(refused.details["conflicts"]) == expected.conflicts
             self.check_branch(into)
             return
@@ -261,7 +265,9 @@ class Steps:
         if kind != "mapping":
             return kind
         open_ = three_way(*sides, by_property=by_property).conflicts
-        entities = [one for one in open_ if one.kind != "orphan_edge"]
+        entities = [
+            one for one in open_ if one.kind not in ("orphan_edge", "cardinality_violation")
+        ]
         if outcome != "merged" or not entities:
             return None
         words = ["ours", "theirs", None]
