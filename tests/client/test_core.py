@@ -189,6 +189,12 @@ class TestRequests:
         with Client("https://h", "g") as client, pytest.raises(BadRequest):
             client.question("q", params={"x": value})
 
+    @pytest.mark.parametrize("name", ["as_of", "version", "max_rows"])
+    def test_no_number_is_not_left_out(self, name):
+        # As JSON it would be null, and the answer that of another question.
+        with Client("https://h", "g") as client, pytest.raises(BadRequest, match=f"{name} is nan"):
+            client.question("q", **{name: math.nan})
+
 
 class TestAnswers:
     def read(self, core, status, body, **more):

@@ -112,6 +112,8 @@ class Ran:
         yield "exit", self.result.exit, other.result.exit
         if self.stdout.startswith("{"):
             yield "document", self.document(), other.document()
+            # People read members in their order.
+            yield "members", *(list(one.document()) for one in (self, other))
         else:
             yield "text", self.stdout, other.stdout
         yield "errors", self.errors(), other.errors()

@@ -174,11 +174,18 @@ class Merged:
 
 
 def three_way(
-    base: Content, source: Content, target: Content, *, by_property: bool, resolve: Any = None
+    base: Content,
+    source: Content,
+    target: Content,
+    *,
+    by_property: bool,
+    resolve: Any = None,
+    one_home: bool = True,
 ) -> Merged:
     """Merge what the source changed since the base into the target.
 
     ``resolve`` is "ours", "theirs", or a mapping from keys to one of these words or to None (deleted).
+    ``one_home``: the schema lets nobody live in two places at one moment.
     """
     result: Content = {}
     conflicts: set[Conflict] = set()
@@ -211,7 +218,8 @@ def three_way(
         if any(end not in result for end in _ends(key, image))
     }
     broken = orphans | {
-        Conflict("cardinality_violation", ONE_AT_A_TIME, None) for _ in crowded(result)
+        Conflict("cardinality_violation", ONE_AT_A_TIME, None)
+        for _ in (crowded(result) if one_home else ())
     }
     return Merged(target if broken else result, broken, resolved)
 

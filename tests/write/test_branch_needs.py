@@ -8,6 +8,7 @@ from itertools import combinations
 
 import pytest
 
+import omnigraph
 from omnigraph.errors import BranchInUse
 from omnigraph.manifest.history.ancestry import CommitGraph, unknown_records
 from omnigraph.manifest.publisher import Changes, Intent, publish
@@ -116,3 +117,22 @@ def test_the_rule_of_merge_bases_is_that_of_every_pair(tmp_path):
         refused += busy.refused
         deleted += busy.deleted
     assert (refused > 2, deleted > 2) == (True, True), (refused, deleted)
+
+
+def test_branches_that_hold_the_bases_of_each_other_go_once_one_is_merged(tmp_path):
+    with omnigraph.init(tmp_path / "g", "node P { k: String @key }") as graph:
+        for name in ("one", "two"):
+            graph.branches.create(name)
+        for name in ("main", "one", "two"):
+            graph.mutate(f'insert P {{ k: "{name}" }}', branch=name)
+        # `main` and each of the two share a commit of `one` and a commit of `two`.
+        for source, into in (("one", "main"), ("two", "main"), ("one", "two"), ("two", "one")):
+            graph.branches.merge(source, into)
+        for name, other in (("one", "two"), ("two", "one")):
+            with pytest.raises(BranchInUse) as refusal:
+                graph.branches.delete(name)
+            assert refusal.value.details == {"branch": name, "by": other}
+        graph.branches.merge("one", "main")
+        for name in ("one", "two"):
+            graph.branches.delete(name)
+        assert graph.branches.list() == ["main"]

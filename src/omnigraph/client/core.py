@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
@@ -264,6 +265,11 @@ def quoted(etags: str | None) -> str | None:
 
 def encode(request: wire.Wire) -> bytes:
     """Return the JSON body of a request."""
+    for name in request.__struct_fields__:
+        value = getattr(request, name)
+        if isinstance(value, float) and not isfinite(value):
+            # It would be sent as null, which means the default.
+            raise BadRequest(f"{name} is {value}, which JSON cannot express; leave it out")
     try:
         return msgspec.json.encode(request)
     except (TypeError, ValueError, RecursionError) as error:

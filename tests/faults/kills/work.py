@@ -27,13 +27,13 @@ query both($name: String, $n: I32) {
 
 
 def schema(extras: tuple[str, ...]) -> str:
-    """The schema of the histories, with these properties added to Place."""
+    """The schema of the histories, with these properties added to Place and without rules for where people live."""
     more = "".join(f"\n  {name}: I32?" for name in extras)
     return (
         "node Person {\n  name: String @key\n  n: I32?\n  note: String?\n}\n"
         f"node Place {{\n  code: String @key\n  size: I32?{more}\n}}\n"
         "edge Knows: Person -> Person { w: I32? }\n"
-        "edge LivesIn: Person -> Place { since: I32? }\n"
+        "edge LivesIn: Person -> Place { since: Date?  until: Date? }\n"
     )
 
 
@@ -164,7 +164,7 @@ def _merged(_intent: Intent, before: State, merged: Commit | None, _known: Any) 
     assert merged is not None
     base = merge_bases(merged, before.commit)[0]
     sides = (base.content, merged.content, before.commit.content)
-    result = three_way(*sides, by_property=False, resolve="theirs")
+    result = three_way(*sides, by_property=False, resolve="theirs", one_home=False)
     assert not result.conflicts
     return result.content
 
@@ -188,7 +188,7 @@ def _reverted(
 ) -> Content:
     commit = known(intent["reverted"]).commit
     sides = (commit.content, commit.first.content, before.commit.content)
-    result = three_way(*sides, by_property=False, resolve="theirs")
+    result = three_way(*sides, by_property=False, resolve="theirs", one_home=False)
     assert not result.conflicts
     return result.content
 

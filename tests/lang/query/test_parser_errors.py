@@ -294,6 +294,7 @@ def test_lone_surrogates_are_refused():
         ("query q() { insert T { a: 1 } match { $x: T } return { $x } }", "`match` cannot stand here"),
         ("match { $x: T }", "the `return` block is missing"),
         ("query q() { for $x in $l return { $x } }", "`return`"),
+        ('match { $x: T } during date("2020-01-01") return { $x }', "expected `to`"),
         # Parameters
         ("query q($a: [{ }]) { match { $x: T } return { $x } }", "expected a name"),
         ("query q($a: [{ b: I32, b: I64 }]) { match { $x: T } return { $x } }", "two fields `b`"),

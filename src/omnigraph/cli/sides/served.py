@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 DEFAULT_GRAPH = "default"
 """The graph of a server that does not tell which it has."""
-_FACTS = ("query_name", "target", "row_count", "columns", "schema")
+_FACTS = ("query_name", "target", "as_of", "row_count", "columns", "schema")
 _SOURCES = ("query", "source", "schema_source")
 """The field of a request in whose text an error may have its place."""
 

@@ -158,6 +158,8 @@ def _listed(at: _Fault) -> str:
 def _section(at: _Fault) -> Advice | None:
     """A part of the query that is missing, empty or out of place."""
     ends = {"RBRACE", "NAME", END}
+    if "TO" in at.expected and "NAME" not in at.expected:
+        return None, "a window of moments is `during` its beginning `to` its end"
     if "RETURN" in at.expected and at.found in {"}", ""} and not at.expected & ends:
         return "the `return` block is missing", "a read ends with `return { … }`"
     if at.found in _SECTIONS and not at.expected & {"LBRACE", "NAME"}:
