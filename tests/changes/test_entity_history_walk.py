@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
+from omnigraph.changes.entity_history.results import HistoryEntry
 from omnigraph.errors import OmniGraphError
 from omnigraph.manifest.history import version_marks
 from tests.histories.steps import CRASH_MOMENTS, Died
@@ -55,6 +57,13 @@ class Driver:
         rules = [self.write] * 8 + [self.branch] * 3 + [self.merge] * 4
         rules += [self.revert, self.load, self.delete_branch, self.tidy, self.change_schema]
         rules += [self.rename, self.crash]
+        self.take(rules, steps)
+
+    def run_without_merges(self, steps: int) -> None:
+        """Make a history of `main` alone."""
+        self.take([self.write] * 8 + [self.revert, self.load, self.tidy, self.tag], steps)
+
+    def take(self, rules: list[Callable[[], None]], steps: int) -> None:
         for _ in range(steps):
             rule = self.random.choice(rules)
             try:
@@ -117,6 +126,11 @@ class Driver:
     def tidy(self) -> None:
         self.graph.optimize(branch=self.on())
 
+    def tag(self) -> None:
+        """Keep the state that is the head now."""
+        self.made += 1
+        self.graph.tags.create(f"t{self.made}", at=self.graph.commits.list(self.on())[0])
+
     def crash(self) -> None:
         """Die in the middle of a write; the next handle goes on with it, or takes it back."""
         point = f"mutation.{self.random.choice(CRASH_MOMENTS)}"
@@ -159,6 +173,10 @@ class SlowWalk:
     ) -> None:
         self.graph = graph
         self.named = named
+        self.branch = branch
+        found = re.search(r"city\d*", graph.schema.show(branch=branch).source)
+        assert found is not None
+        self.today = found[0]
         self.records = graph.commits.history([branch], limit=1000).commits
         self.by_id = {one.graph_commit_id: one for one in self.records}
         self.order = [one.graph_commit_id for one in self.records]
@@ -172,7 +190,7 @@ class SlowWalk:
 
     def image(self, commit: str) -> Any:
         """The image at a commit, None if absent; `gone` with a deleted branch."""
-        key = (commit, *self.named)
+        key = (commit, *self.named, self.today)
         if key not in self._images:
             try:
                 found = self.graph.entity(*self.named, snapshot=commit)
@@ -188,11 +206,18 @@ class SlowWalk:
         """What was called `city` is called so once more, or `city3`."""
         if not image or "properties" not in image or self.named[0] == "edge":
             return image
-        names = self.graph.schema.catalog.nodes["Person"].properties
-        today = next(one for one in names if one.startswith("city"))
+        today = self.today
         properties = image["properties"].items()
         renamed = {today if one.startswith("city") else one: value for one, value in properties}
         return {**image, "properties": renamed}
+
+    def is_readable(self, commit: str) -> bool:
+        """Whether the state of a commit is there now, whatever it was when its image was read."""
+        try:
+            self.graph.entity(*self.named, snapshot=commit)
+        except (og.errors.HistoryReclaimed, og.errors.CommitNotFound):
+            return False
+        return True
 
     def parents(self, commit: str) -> list[str]:
         record = self.by_id[commit]
@@ -323,3 +348,97 @@ def test_history_and_blame_are_those_of_a_walk_over_all_commits(tmp_path, seed, 
         driver.run(25)
         with driver.graph as last:
             assert compare(last, last.branches.list()[:2]) > 5, driver.done
+
+
+def check_after_cleanup(slow: SlowWalk, *, is_line: bool) -> int:
+    """Fail unless every change that is told is a true one; return how many were told.
+
+    ``slow`` has seen the entity at all commits before they were removed. Where the state before a change is there,
+    the change is told whole. Otherwise something changed after the state that stands in for it.
+    """
+    try:
+        told = slow.graph.history(*slow.named, branch=slow.branch).entries
+    except og.errors.EntityNotFound:
+        assert slow.image(slow.head) is None, slow.named
+        return 0
+    for one in told:
+        commit = one.graph_commit_id
+        assert slow.image(commit) in ("gone", one.after), (slow.named, commit)
+        parents = slow.parents(commit)
+        wanted = slow._entry(commit, parents)
+        if one.reclaimed is None and one.via is None:
+            got = {key: one.to_json().get(key) for key in FIELDS}
+            assert got == {key: wanted[key] for key in FIELDS}, (slow.named, commit)
+            continue
+        if one.reclaimed is None:
+            continue
+        after = one.reclaimed["after"]
+        if after is None:
+            assert (one.before, one.changed) == (None, None)
+            # An overwrite makes the row anew, which is all that is known of it then.
+            assert one.op in (wanted["op"], "update") or one.operation == "load", commit
+            continue
+        before = slow.ancestors(after)
+        assert commit not in before
+        assert after in slow.ancestors(commit)
+        if slow.by_id[commit].merged_parent_commit_id is None:
+            assert one.before == slow.image(after), (slow.named, commit)
+        assert any(
+            all(slow.image(parent) != slow.image(each) for parent in slow.parents(each))
+            for each in slow.ancestors(commit) - before
+        ), (slow.named, commit)
+    if is_line:
+        check_line(slow, told)
+    return len(told)
+
+
+def check_line(slow: SlowWalk, told: list[HistoryEntry]) -> None:
+    """Fail unless the changes on a line of commits, played back, give the image of every state that is left."""
+    entries = iter(told)
+    image, entry = slow.image(slow.head), next(entries, None)
+    hidden = False  # between a change and the state that stands in for its parent
+    for commit in slow.chain:
+        if entry is not None and entry.reclaimed and commit == entry.reclaimed["after"] and hidden:
+            image, hidden, entry = slow.image(commit), False, next(entries, None)
+        if not hidden and slow.is_readable(commit):
+            assert slow.image(commit) == image, (slow.named, commit)
+        if entry is None or commit != entry.graph_commit_id:
+            continue
+        assert not hidden, (slow.named, commit)
+        if entry.reclaimed is None:
+            image, entry = entry.before, next(entries, None)
+        elif entry.reclaimed["after"] is None:
+            assert next(entries, None) is None
+            older = slow.chain[slow.chain.index(commit) + 1 :]
+            assert not any(map(slow.is_readable, older))
+            return
+        else:
+            hidden = True
+    assert entry is None
+    assert not hidden
+
+
+@pytest.mark.sampled(3, every=())
+@pytest.mark.parametrize("seed", range(60))
+def test_what_cleanup_leaves_of_a_history_is_true(tmp_path, seed):
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        graph.load([{"type": "Person", "data": {"slug": who}} for who in PEOPLE])
+        driver = Driver(graph, seed)
+        is_line = seed % 2 == 0
+        if is_line:
+            driver.run_without_merges(25)
+        else:
+            driver.run(25)
+        with driver.graph as last:
+            images: Images = {}
+            walks = [
+                SlowWalk(last, branch, named, images)
+                for branch in last.branches.list()[:2]
+                for named in entities(last, branch)
+            ]
+            for slow in walks:
+                for commit in slow.order:
+                    slow.image(commit)
+            last.cleanup(keep_versions=driver.random.choice([1, 1, 3]))
+            told = [check_after_cleanup(slow, is_line=is_line) for slow in walks]
+            assert sum(told) > 0, driver.done

@@ -3,6 +3,7 @@
 import json
 import re
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -230,6 +231,11 @@ def test_markup_of_the_graph_is_text_everywhere(visits):
     page.locator(".all .tr", has_text=MARKUP).wait_for()
     page.keyboard.press("Alt+3")
     assert MARKUP in json.loads(page.locator(".json .string").nth(1).inner_text())
+    # A refusal names what it refuses.
+    visits.expected = ("404 (Not Found)",)
+    go(page, f"#/overview?{urlencode({'branch': MARKUP})}")
+    page.locator(".failure", has_text=MARKUP).wait_for()
+    page.locator(".target", has_text=MARKUP).wait_for()
     assert page.locator("img").count() == 0
 
 

@@ -1,10 +1,12 @@
 """The explorer in a browser: odd graphs, hostile values, and pictures as large as they get."""
 
 import json
+import re
 import signal
 import socket
 from pathlib import Path
 
+import lance
 import pytest
 
 import omnigraph as og
@@ -15,6 +17,8 @@ from tests.server.small import CROSS, make_graph
 
 BIDI = "\u202eabc\u2066\u200f"
 LONG = "x" * 1_000_000
+HALF = "\ud83d"
+"""The first half of a surrogate pair."""
 ODD = f"""
 node Thing @description({json.dumps(MARKUP)}) {{
   name: String @key
@@ -69,7 +73,8 @@ def odd(tmp_path_factory):
     og.init(place / "empty", "").close()
     types = "\n".join(f"node T{at} {{ name: String @key }}" for at in range(300))
     og.init(place / "wide", types).close()
-    og.init(place / "unfilled", "node N { name: String @key }").close()
+    for name in ("unfilled", "foreign"):
+        og.init(place / name, "node N { name: String @key }").close()
     with og.init(place / "odd", ODD) as graph:
         graph.load(list(odd_records()))
     with og.init(place / "large", LARGE) as graph:
@@ -78,12 +83,11 @@ def odd(tmp_path_factory):
         first = graph.load([{"type": "N", "data": {"name": "a"}}]).commit.graph_commit_id
         graph.load([{"type": "N", "data": {"name": "b"}}])
         graph.cleanup(keep_versions=1)
-    flags = [
-        f"{name}={place / name}" for name in ("empty", "large", "odd", "short", "unfilled", "wide")
-    ]
+    names = "empty", "foreign", "large", "odd", "short", "unfilled", "wide"
+    flags = [f"{name}={place / name}" for name in names]
     given = [each for flag in flags for each in ("--graph", flag)]
     with start_server(*given, "--unauthenticated", log=place / "log") as running:
-        running.reclaimed = first
+        running.reclaimed, running.place = first, place
         yield running
 
 
@@ -151,12 +155,14 @@ def test_odd_values_are_shown_as_they_are(visits, odd):
     page.get_by_text(MARKUP).wait_for()
 
     go(page, "#/query?graph=odd")
-    everything = "query q() { match { $t: Thing } return { $t, $t.text as text, $t.big as big, $t.list as list, $t.number * 10.0 - $t.number * 10.0 as odd } }"
+    everything = "query q() { match { $t: Thing } return { $t, $t.text as text, $t.big as big, $t.list as list, $t.vector as vector, $t.number * 10.0 - $t.number * 10.0 as odd } }"
     run(page, everything)
     assert shown(page) == (3, 51)
     page.keyboard.press("Alt+2")
     assert page.locator(".all .tr").count() == 3
     assert page.evaluate("() => document.querySelector('.table').textContent.length") < 5_000
+    for cell in ("[1]", "[1,2,3]"):
+        page.locator(".all .tr > span", has_text=re.compile(f"^{re.escape(cell)}$")).wait_for()
     # What is no number is the greatest one, and null is the last value whichever way they are sorted.
     for way, numbers in (
         ("ascending", ["0", "NaN", "null"]),
@@ -182,6 +188,54 @@ def test_odd_values_are_shown_as_they_are(visits, odd):
     page.locator(".failure", has_text="Ask for less.").wait_for()
     assert page.locator("img:not(.cm-widgetBuffer)").count() == 0
     assert ask(page, "GET", "/graphs/odd/catalog") == 200
+
+
+def test_a_conflict_says_what_is_in_the_way(visits, odd):
+    """Another program has written to a table of the graph: that does not pass when the page looks again."""
+    (table,) = (odd.place / "foreign" / "nodes").iterdir()
+    lance.dataset(table).update_config({"foreign": "yes"})
+    visits.expected = ("409 (Conflict)",)
+    page = open_page(visits, odd, link('query w() { insert N { name: "n" } }', graph="foreign"))
+    page.get_by_role("button", name="Write to main").click()
+    page.locator("dialog").get_by_role("button", name="Write to main").click()
+    refused = page.locator(".failure", has_text="409 drift")
+    refused.get_by_text("Nothing was changed.").wait_for()
+    assert "omnigraph repair" in refused.inner_text()
+    assert "moved" not in refused.inner_text()
+    page.locator(".cm-content", has_text="insert N").wait_for()
+
+
+def test_half_a_character_is_taken_for_no_text(visits, odd):
+    """A browser has texts that are no Unicode; no graph has."""
+    visits.expected = "400 (Bad Request)", "404 (Not Found)"
+    page = open_page(visits, odd, "#/query?graph=odd&text=%ED%A0%80")
+    page.wait_for_selector(".cm-content")
+    half = "text => document.execCommand('insertText', false, text)"
+    write(page, "x")
+    page.keyboard.press("Control+a")
+    page.evaluate(
+        half, f'query q() {{ match {{ $t: Thing {{ name: "{HALF}" }} }} return {{ $t }} }}'
+    )
+    page.keyboard.press("Control+Enter")
+    page.locator(".failure").wait_for()
+    write(page, "query p($n: String) { match { $t: Thing { name: $n } } return { $t } }")
+    page.get_by_label("$n").focus()
+    page.evaluate(half, HALF)
+    page.keyboard.press("Enter")
+    page.locator(".failure").wait_for()
+    page.get_by_role("button", name="Copy link").click()
+    page.keyboard.press("Control+k")
+    page.wait_for_selector(".finds:focus")
+    page.evaluate(half, f"thing {HALF}")
+    page.get_by_text("Nothing is called so.").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".target").click()
+    page.get_by_label("A branch, commit or time").focus()
+    page.evaluate(half, HALF)
+    page.keyboard.press("Enter")
+    page.locator(".failure").first.wait_for()
+    page.reload()
+    page.wait_for_selector(".nav")
 
 
 def test_a_picture_holds_five_thousand_nodes(visits, odd):

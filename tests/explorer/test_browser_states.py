@@ -3,7 +3,9 @@
 import json
 import re
 import socket
+import threading
 import time
+from contextlib import suppress
 
 import httpx2
 import pytest
@@ -25,6 +27,7 @@ from tests.explorer.looking import (
 from tests.explorer.running import start_explorer
 from tests.server.running import LONG, UNENCRYPTED, start_server
 from tests.server.small import CROSS, TOKENS, make_graph
+from tests.server.small import LONG as ROWS
 
 LATE = 'query q() { match { $p: Person { handle: "late" } } return { $p } }'
 POLICY = """
@@ -341,6 +344,70 @@ def test_stopping_a_query_frees_the_engine(visits, guarded):
         page.keyboard.press("Control+.")
         page.get_by_text("Stopped").first.wait_for()
         wait_for_running(client, guarded, 0)
+
+
+def test_an_answer_that_breaks_off_is_said_and_asked_for_again(visits, guarded):
+    # Chromium calls it one of several things, as the bytes that came allow.
+    broken = "ERR_CONTENT_LENGTH_MISMATCH", "ERR_INCOMPLETE_CHUNKED_ENCODING", "ERR_CONNECTION"
+    with BreakingOff(guarded.host, guarded.port) as between:
+        page = sign_in(visits, between, "ada")
+        visits.expected = (*visits.expected, *broken)
+        go(page, link(ROWS))
+        page.locator(".cm-content", has_text="long").wait_for()
+        between.most = 20_000
+        page.locator(".cm-content").press("Control+Enter")
+        page.locator(".failure", has_text="The answer of the server broke off.").wait_for()
+        assert page.locator(".tr").count() == 0
+        between.most = None
+        page.get_by_role("button", name="Try again").click()
+        page.locator(".said", has_text="5,000 rows").wait_for()
+
+
+class BreakingOff:
+    """Passes connections on to a server as they are; those that bring more than ``most`` bytes are ended.
+
+    ``most`` counts from when it is set, for each connection by itself.
+    """
+
+    def __init__(self, host, port):
+        self.most = None
+        self._upstream = host, port
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self._open = []
+
+    @property
+    def base(self):
+        return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
+
+    def __enter__(self):
+        threading.Thread(target=self._accept, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self._listening.close()
+        for connection in self._open:
+            connection.close()
+
+    def _accept(self):
+        with suppress(OSError):
+            while True:
+                near, _ = self._listening.accept()
+                far = socket.create_connection(self._upstream)
+                self._open += near, far
+                for ends in ((near, far, False), (far, near, True)):
+                    threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
+
+    def _pass_on(self, source, sink, counts):
+        passed = 0
+        with suppress(OSError):
+            while block := source.recv(4096):
+                passed = passed + len(block) if counts and self.most is not None else 0
+                if self.most is not None and passed > self.most:
+                    break
+                sink.sendall(block)
+        for end in (source, sink):
+            with suppress(OSError):
+                end.shutdown(socket.SHUT_RDWR)
 
 
 def wait_for_running(client, server, count):

@@ -134,12 +134,16 @@ export function Failure({ error, retry = refresh, byItself = false }: { error: u
   );
 }
 
+/** The conflicts that are gone once the state is read again; others say themselves what is in the way. */
+const MOVED = ["expected_version_mismatch", "contention", "graph_replaced"];
+
 function nextStep(error: ApiError): string {
   if (error.status === 0) return "What you typed is kept. Try again when the server is back.";
   if (error.status === 401) return "Sign in again.";
   if (error.status === 403) return "Ask whoever keeps the policy of this graph.";
   if (error.status === 404) return "It may have been removed meanwhile: choose another branch, tag or name.";
-  if (error.status === 409 || error.status === 412) return "The branch moved meanwhile; look again.";
+  if (error.status === 412 || MOVED.includes(error.kind)) return "The branch moved meanwhile; look again.";
+  if (error.status === 409) return "Nothing was changed.";
   if (error.status === 410) return "That state was reclaimed; choose a newer one.";
   if (error.status === 413) return "Ask for less.";
   if (error.status === 429) return `The server is busy; try again in ${error.retryAfter || 1} s.`;
