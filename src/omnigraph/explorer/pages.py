@@ -7,10 +7,12 @@ anything but these files, also where a graph has markup for a name.
 from __future__ import annotations
 
 import gzip
+import importlib
 import logging
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from importlib.resources import files
 from secrets import token_urlsafe
 from typing import Final, Literal
@@ -39,6 +41,25 @@ _POLICY: Final = (
     "font-src 'self'; connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; "
     "frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types omnigraph-worker"
 )
+
+
+_FIRST_PICTURE: Final = (
+    "omnigraph.read.execute",
+    "omnigraph.read.output.picture",
+    "omnigraph.changes.drawing.subgraph",
+)
+"""What the first picture needs, and no start of a server: to load it takes longer than to draw."""
+
+
+@cache
+def load_ahead() -> None:
+    """Load what the first picture needs, beside everything else; once in a process."""
+
+    def load() -> None:
+        for name in _FIRST_PICTURE:
+            importlib.import_module(name)
+
+    threading.Thread(target=load, name="omnigraph-first-picture", daemon=True).start()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +109,7 @@ class Pages:
             return PageAnswer(308, ((b"location", b"/ui/"),))
         if raw_path == b"/ui/" and self._index is not None:
             _check_method(method)
+            load_ahead()  # the page asks for its picture as soon as it is there
             return PageAnswer(200, _index_headers(), self._index.replace(_NONCE, nonce.encode()))
         name = raw_path[len(_ASSETS) :].decode("latin-1") if raw_path.startswith(_ASSETS) else ""
         plain = self._assets.get(name)

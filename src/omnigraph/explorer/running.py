@@ -17,6 +17,7 @@ from typing import Final
 
 from omnigraph.errors import StorageError
 from omnigraph.explorer.forwarding import ForwardingPage, open_in_browser, why_no_browser
+from omnigraph.explorer.pages import load_ahead
 from omnigraph.explorer.sign_in import Mode, SignIn, Visitor
 from omnigraph.policy import Action, Checker, Decision, Question
 from omnigraph.server.figures import Figures
@@ -116,6 +117,7 @@ class Links:
     def begin(self, *, opens: bool) -> None:
         """Print the first link and open it; from now on Enter prints another one."""
         url = self._print()
+        load_ahead()
         if opens:
             self._open(url)
         if sys.stdin is not None and sys.stdin.isatty():
