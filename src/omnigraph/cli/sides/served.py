@@ -116,7 +116,8 @@ class ServedSide:
                 yield [object_text(line) for line in rest]
 
         about = dict(answer.head or {})
-        head = {name: about.pop(name) for name in _FACTS}
+        # In the order of a graph here; an older server does not say `as_of`.
+        head = {name: about.pop(name) for name in _FACTS if name in about}
         about.pop("kind", None)
         return Streamed(head, "rows", rows(), about)
 
