@@ -106,9 +106,13 @@ def ask():
 
 ask()
 child = os.fork()
-print(ask().to_pylist(), flush=True)
-if child:
-    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+answer = ask().to_pylist()
+if not child:
+    print(answer, flush=True)
+else:
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print(answer)
+    print(code)
 """
 
 

@@ -48,8 +48,15 @@ def remove_rest(root: Root, store: ObjectStore) -> None:
 
 
 def _remove_unlisted(root: Path) -> None:
-    """Remove what stores do not list: directories without files, and temporary ones."""
-    for entry in root.iterdir():
+    """Remove what stores do not list: directories without files, and temporary ones.
+
+    Several may do so at once, the delete and writers that found the graph deleted: nothing has to be there.
+    """
+    try:
+        entries = list(root.iterdir())
+    except FileNotFoundError:
+        return
+    for entry in entries:
         if entry.name == layout.RECOVERY_DIR:
             continue
         if entry.is_dir() and not entry.is_symlink():
