@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 import omnigraph as og
+from omnigraph import clock
 from omnigraph.manifest import publisher, rows
 from omnigraph.manifest.history import version_marks
 from omnigraph.manifest.history.version_marks import gone_mark
@@ -171,6 +172,37 @@ def test_pages_never_part_a_commit(graph):
     # The load made the node and its edge.
     assert [(one.kind, one.op) for one in first.entries] == [("node", "insert"), ("edge", "insert")]
     assert first.next is None
+
+
+def test_a_clock_that_went_back_parts_no_commit(graph, monkeypatch):
+    """The order is that of the commits, whatever they say of when they were made."""
+
+    def change(city, note, hours):
+        at = clock.now_us() + hours * 3_600_000_000
+        person = {"type": "Person", "data": {"slug": "ann", "city": city}}
+        edge = {"edge": "Knows", "from": "ann", "to": "ben", "data": {"id": "k1", "note": note}}
+        with monkeypatch.context() as later:
+            later.setattr(clock, "now_us", lambda: at)
+            graph.load([person, edge], mode="merge")
+
+    change("rome", "a", 2)
+    change("oslo", "a", 1)
+    change("pisa", "b", 0)
+    order = [one.graph_commit_id for one in graph.commits.history().commits]
+    wanted = [
+        *((order[0], kind) for kind in ("node", "edge")),
+        (order[1], "node"),
+        *((order[2], kind) for kind in ("node", "edge")),
+        *((order[3], kind) for kind in ("node", "edge")),
+    ]
+    found = graph.history("node", "Person", "ann", edges=True)
+    assert [(one.graph_commit_id, one.kind) for one in found.entries] == wanted
+    pages, before = [], None
+    while before is not None or not pages:
+        page = graph.history("node", "Person", "ann", edges=True, limit=1, before=before)
+        pages += page.entries
+        before = page.next
+    assert [(one.graph_commit_id, one.kind) for one in pages] == wanted
 
 
 def test_the_blame_of_a_node_with_its_edges(graph):

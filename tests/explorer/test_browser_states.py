@@ -172,11 +172,21 @@ def test_texts_are_there_again_and_forgotten_altogether(visits):
     assert copied == f"{visits.explorer.base}/ui/{link(COUNTS, tag='before')}"
     again = visits.page("#/query", context=context)
     again.locator(".cm-content", has_text="counts").wait_for()
+    # So is the width of the text, which arrow keys change as a drag does.
+    width = "() => document.querySelector('.write').offsetWidth"
+    usual = again.evaluate(width)
+    again.get_by_role("separator", name="Width of the text").focus()
+    for _ in range(2):
+        again.keyboard.press("ArrowRight")
+    again.reload()
+    again.wait_for_selector(".cm-content")
+    assert again.evaluate(width) == usual + 40
     again.get_by_role("button", name="Theme, keys and what is kept").click()
     with again.expect_navigation():
         again.get_by_role("button", name="Forget all texts and runs").click()
     again.wait_for_selector(".cm-content")
     assert "counts" not in again.locator(".cm-content").inner_text()
+    assert again.evaluate(width) == usual
     kept = again.evaluate("() => JSON.stringify(localStorage)")
     assert "counts" not in kept
 

@@ -42,18 +42,23 @@ export function FindDialog() {
   const typed = useSignal("");
   const at = useSignal(0);
   const nodes = useSignal<GraphNode[]>([]);
+  const searching = useSignal(false);
   const older = useSignal<readonly Commit[]>(commits.value);
   useEffect(() => {
     const text = typed.value.trim();
     if (text.length < 2) {
       nodes.value = [];
+      searching.value = false;
       return;
     }
     let gone = false;
+    searching.value = true;
     const timer = setTimeout(() => {
       if (COMMIT_ID.test(text)) void findCommits(text).then((found) => (older.value = found));
       void findNodes(text).then((found) => {
-        if (!gone) nodes.value = found;
+        if (gone) return;
+        nodes.value = found;
+        searching.value = false;
       });
     }, 200);
     return () => {
@@ -102,7 +107,7 @@ export function FindDialog() {
           </li>
         ))}
       </ul>
-      {all.length === 0 && <p class="soft pad">Nothing is called so.</p>}
+      {all.length === 0 && <p class="soft pad">{searching.value ? "Looking …" : "Nothing is called so. Texts of nodes are searched for whole words."}</p>}
     </Dialog>
   );
 }

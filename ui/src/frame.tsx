@@ -236,7 +236,7 @@ export function SignIn() {
 const KEYS: readonly (readonly [string, string])[] = [
   ["Ctrl K", "find"], ["g then o q s t", "Overview, Query, Schema, Stored queries"], ["Ctrl Enter", "run"], ["Ctrl .", "stop"], ["Alt 1 … 4", "Graph, Table, JSON, Plan"],
   ["F8", "next fault in the text"], ["Esc", "close; in the editor: then Tab leaves it"], ["arrows", "in the picture: along edges"], ["Enter", "in the picture: follow the edges of a node"],
-  ["Delete", "in the picture: hide a node"], ["Ctrl Z", "in the picture: undo"], ["f + -", "in the picture: fit, zoom"],
+  ["Delete", "in the picture: hide a node"], ["Ctrl Z", "in the picture: undo"], ["f + -", "in the picture: fit, zoom"], ["j k", "in a table: the next row, the one before"],
 ];
 
 export const Help = ({ close }: { close: () => void }) => (

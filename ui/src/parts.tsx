@@ -1,8 +1,9 @@
 // Small parts that all views are made of.
-import { signal } from "@preact/signals";
-import type { ComponentChildren, TargetedKeyboardEvent } from "preact";
+import { signal, useSignal, type Signal } from "@preact/signals";
+import type { ComponentChildren, TargetedKeyboardEvent, TargetedPointerEvent } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type Commit } from "./api";
+import { keep, kept } from "./keep";
 import { kindsOf, type Kind } from "./kinds";
 import { catalog, refresh, said } from "./state";
 
@@ -59,8 +60,16 @@ export const initials = (name: string): string => [...name].slice(0, 2).join("")
 export const number = (value: number): string => value.toLocaleString("en");
 export const counted = (value: number, one: string, many = `${one}s`): string => `${number(value)} ${value === 1 ? one : many}`;
 
+/** How long something took. */
+export const took = (millis: number): string => (millis < 1000 ? `${Math.round(millis)} ms` : `${(millis / 1000).toFixed(1)} s`);
+
+/** Counts up twice a minute: who reads it shows how long ago something was as time goes by. */
+const passing = signal(0);
+setInterval(() => passing.value++, 30_000);
+
 /** How long ago something was, in the words people use. Times of commits are microseconds. */
 export function ago(micros: number): string {
+  void passing.value;
   const seconds = Math.max(0, (Date.now() - micros / 1000) / 1000);
   if (seconds < 60) return "just now";
   if (seconds < 3600) return `${Math.floor(seconds / 60)} min ago`;
@@ -260,4 +269,53 @@ export function save(name: string, content: Blob): void {
   link.download = name;
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+}
+
+/** Follow a drag of a line between two things, the left of which is so wide, and tell how wide it is to be. */
+export function pull(event: TargetedPointerEvent<HTMLElement>, wide: number, told: (wide: number) => void): void {
+  const line = event.currentTarget, start = event.clientX;
+  event.preventDefault();
+  line.setPointerCapture(event.pointerId);
+  const moved = (next: PointerEvent) => told(wide + next.clientX - start);
+  line.addEventListener("pointermove", moved);
+  line.addEventListener("lostpointercapture", () => line.removeEventListener("pointermove", moved), { once: true });
+}
+
+const NARROWEST = 240, WIDEST = 1200;
+
+/** How wide the left side of a view is, as this browser keeps it; null is as wide as usual. */
+export const useLeftWidth = (): Signal<number | null> => useSignal(kept<number | null>("left", null));
+
+/** The style of a view whose left side is so wide. */
+export const leftStyle = (wide: Signal<number | null>) => (wide.value === null ? {} : { "--left": `${wide.value}px` });
+
+/** The line between the two sides of a view: it is dragged, or moved by arrow keys; a double click puts it back. */
+export function Divider({ wide, label }: { wide: Signal<number | null>; label: string }) {
+  const line = useRef<HTMLDivElement>(null);
+  const set = (next: number | null) => {
+    wide.value = next === null ? null : Math.round(Math.min(Math.max(next, NARROWEST), WIDEST));
+    keep("left", wide.value);
+  };
+  const now = () => line.current!.parentElement!.offsetWidth;
+  return (
+    <div
+      ref={line}
+      class="divider"
+      role="separator"
+      aria-orientation="vertical"
+      aria-label={label}
+      aria-valuemin={NARROWEST}
+      aria-valuemax={WIDEST}
+      aria-valuenow={wide.value ?? 420}
+      title="Drag, or use the arrow keys; a double click puts it back"
+      tabIndex={0}
+      onPointerDown={(event) => pull(event, now(), set)}
+      onDblClick={() => set(null)}
+      onKeyDown={(event) => {
+        if (event.key !== "ArrowLeft" && event.key !== "ArrowRight") return;
+        event.preventDefault();
+        set(now() + (event.key === "ArrowLeft" ? -20 : 20));
+      }}
+    />
+  );
 }

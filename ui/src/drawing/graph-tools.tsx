@@ -1,7 +1,7 @@
 // What stands around a picture: its legend, its tools, and the list of the same nodes and edges.
 import type { Property } from "../api";
 import { follow } from "../entity-panel";
-import { Icon, Mark, Menu, number, save } from "../parts";
+import { counted, Icon, Mark, Menu, number, save } from "../parts";
 import { catalog } from "../state";
 import { edgeKey, keyOf, type GraphModel } from "./model";
 import type { Surface } from "./surface";
@@ -127,7 +127,7 @@ export const NodeList = ({ model }: { model: GraphModel }) => {
   const { nodes, edges } = model.shown.value;
   return (
     <div class="nodes">
-      <h2>{number(nodes.length)} nodes</h2>
+      <h2>{counted(nodes.length, "node")}</h2>
       <ul>
         {nodes.slice(0, LISTED).map((node) => {
           const key = keyOf(node);
@@ -147,7 +147,7 @@ export const NodeList = ({ model }: { model: GraphModel }) => {
         })}
       </ul>
       {nodes.length > LISTED && <p class="soft">The first {LISTED} are listed; filter for others.</p>}
-      <h2>{number(edges.length)} edges</h2>
+      <h2>{counted(edges.length, "edge")}</h2>
       <ul>
         {edges.slice(0, LISTED).map((edge) => (
           <li key={edgeKey(edge)}>

@@ -1,7 +1,7 @@
 // Rows as JSON, unfolded only where somebody looks.
 import { useState } from "preact/hooks";
 import type { QueryAnswer } from "../api";
-import { copy, Icon, number, save } from "../parts";
+import { copy, counted, Icon, number, save } from "../parts";
 
 const AT_ONCE = 100;
 
@@ -10,7 +10,7 @@ export function ResultJson({ answer }: { answer: QueryAnswer }) {
   return (
     <div class="rows">
       <div class="strip-small">
-        <span class="soft small">{number(answer.rows.length)} rows</span>
+        <span class="soft small">{counted(answer.rows.length, "row")}</span>
         <span class="gap" />
         <button class="button small" onClick={() => void copy(text(), "JSON")}>
           Copy JSON

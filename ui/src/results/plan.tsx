@@ -2,7 +2,7 @@
 import { useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type Ask, type ExplainAnswer, type Phase, type Target } from "../api";
-import { Failure, number } from "../parts";
+import { counted, Failure } from "../parts";
 
 export function ResultPlan({ ask, target }: { ask: Ask; target: Target }) {
   const plan = useSignal<ExplainAnswer | null>(null);
@@ -31,6 +31,7 @@ export function ResultPlan({ ask, target }: { ask: Ask; target: Target }) {
         <input type="checkbox" checked={profile.value} onChange={(event) => (profile.value = event.currentTarget.checked)} /> Profile: run it, and say what each phase took
       </label>
       {error.value !== null && <Failure error={error.value} />}
+      {plan.value === null && error.value === null && <p class="soft">Asking for the plan …</p>}
       {plan.value !== null && (
         <>
           <h2>Steps</h2>
@@ -38,7 +39,7 @@ export function ResultPlan({ ask, target }: { ask: Ask; target: Target }) {
             {plan.value.steps.map((step, i) => (
               <li key={i}>
                 <code>{step.text}</code>
-                {step.rows !== null && <span class="faint"> {number(step.rows)} rows</span>}
+                {step.rows !== null && <span class="faint"> {counted(step.rows, "row")}</span>}
                 {step.indexes.map((index) => (
                   <span key={index.column + index.kind} class="chip">
                     {index.column} {index.kind}: {index.coverage}
@@ -58,7 +59,7 @@ export function ResultPlan({ ask, target }: { ask: Ask; target: Target }) {
                 <span style={{ paddingLeft: `${deep * 14}px` }}>
                   <code>{phase.name}</code>
                 </span>
-                <span class="faint">{phase.rows === null ? "" : `${number(phase.rows)} rows`}</span>
+                <span class="faint">{phase.rows === null ? "" : counted(phase.rows, "row")}</span>
                 <span class="bar-of">
                   <span style={{ width: `${(100 * phase.milliseconds) / most}%` }} />
                 </span>

@@ -4,7 +4,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api, MOST_ROWS, type Ask, type Phase, type QueryAnswer, type Row, type Target } from "../api";
 import { GraphView } from "../drawing/graph-view";
 import { GraphModel, keyOf } from "../drawing/model";
-import { counted, Failure, number, Tabs } from "../parts";
+import { counted, Failure, number, Tabs, took } from "../parts";
 import { ResultJson } from "./json";
 import { ResultPlan } from "./plan";
 import { ResultTable } from "./table";
@@ -74,7 +74,7 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
         isDrawn.current = true;
         const total = found.total_nodes ?? found.nodes.length;
         const cut = total > found.nodes.length ? ` of ${number(total)}` : "";
-        drawn.value = `${number(found.nodes.length)}${cut} nodes, ${counted(found.edges.length, "edge")} matched`;
+        drawn.value = `${number(found.nodes.length)}${cut} ${total === 1 ? "node" : "nodes"}, ${counted(found.edges.length, "edge")} matched`;
       },
       (failed: unknown) => {
         if ((failed as Error).name === "AbortError") return;
@@ -105,7 +105,7 @@ export function Results({ result, right }: { result: Result; right?: preact.Comp
         <Tabs label="Results" all={ways} chosen={shown} choose={(next) => (way.value = next)} />
         <p class="said" aria-live="polite">
           {drawn.value !== "" && `${drawn.value} · `}
-          {counted(answer.row_count, "row")} · {Math.round(result.ms)} ms
+          {counted(answer.row_count, "row")} · {took(result.ms)}
         </p>
         {right}
       </div>

@@ -2,9 +2,8 @@
 import { useSignal } from "@preact/signals";
 import { memo } from "preact/compat";
 import { useEffect, useMemo, useRef } from "preact/hooks";
-import type { TargetedPointerEvent } from "preact";
 import type { QueryAnswer, Row } from "../api";
-import { copy, Dialog, Icon, Mark, number, save } from "../parts";
+import { copy, Dialog, Icon, Mark, number, pull, save } from "../parts";
 import { letterKeys } from "../state";
 import { textOf, Value } from "../values";
 
@@ -77,7 +76,7 @@ export function ResultTable({ answer, chosen, naming, choose }: Props) {
                 {column.name}
                 <span class="faint">{order.value?.column === column.name ? (order.value.down ? " ↓" : " ↑") : ""}</span>
               </button>
-              <span class="grip" aria-hidden="true" onPointerDown={(event) => pull(event, (wide) => (widths.value = new Map(widths.value).set(column.name, wide)))} />
+              <span class="grip" aria-hidden="true" onPointerDown={(event) => pull(event, event.currentTarget.parentElement!.offsetWidth, (wide) => (widths.value = new Map(widths.value).set(column.name, Math.max(48, wide))))} />
             </span>
           ))}
         </div>
@@ -147,16 +146,6 @@ const Line = memo(
   ),
   (before, now) => LOOKS.every((name) => before[name] === now[name]),
 );
-
-/** Follow a drag of the line beside a column's name, and tell how wide the column is to be. */
-function pull(event: TargetedPointerEvent<HTMLElement>, tell: (wide: number) => void): void {
-  const grip = event.currentTarget, start = event.clientX, wide = grip.parentElement!.offsetWidth;
-  event.preventDefault();
-  grip.setPointerCapture(event.pointerId);
-  const moved = (next: PointerEvent) => tell(Math.max(48, wide + next.clientX - start));
-  grip.addEventListener("pointermove", moved);
-  grip.addEventListener("lostpointercapture", () => grip.removeEventListener("pointermove", moved), { once: true });
-}
 
 const whole = (value: unknown): string => (typeof value === "object" ? JSON.stringify(value, null, 2) : textOf(value));
 const preview = (value: unknown): string => textOf(value).slice(0, 300);

@@ -3,7 +3,7 @@ import { batch, effect, signal } from "@preact/signals";
 import type { EditorView } from "@codemirror/view";
 import { useEffect } from "preact/hooks";
 import { api, ApiError, type Ask, type MutationAnswer } from "../api";
-import { ago, copy, counted, Dialog, Failure, Icon, Key, save, tell } from "../parts";
+import { ago, copy, counted, Dialog, Divider, Failure, Icon, Key, leftStyle, save, tell, took, useLeftWidth } from "../parts";
 import { Editor } from "../query/editor";
 import { ofDeclaration, ParameterForm, valuesOf, type Field } from "../query/params";
 import { choicesOf, declarationAt, type Declaration } from "../query/scan";
@@ -102,6 +102,7 @@ async function execute(ask: Ask, name: string, writes: boolean): Promise<void> {
 }
 
 export function QueryView() {
+  const wide = useLeftWidth();
   useEffect(() => {
     const link = linked.value;
     if (link?.text !== undefined) {
@@ -120,7 +121,7 @@ export function QueryView() {
   const declared = now === undefined ? null : declarationAt(now.text, place.value);
   const fields = now === undefined ? [] : fieldsOf(now.text, declared);
   return (
-    <main id="main" class="query">
+    <main id="main" class="query" style={leftStyle(wide)}>
       <h1 class="hidden">Query</h1>
       <div class="write">
         <TabRow />
@@ -139,6 +140,7 @@ export function QueryView() {
         )}
         <RunRow isMutation={declared?.isMutation ?? false} name={declared?.name ?? ""} />
         <Runs />
+        <Divider wide={wide} label="Width of the text" />
       </div>
       <Answer />
       {confirming.value !== null && <Confirm ask={confirming.value.ask} name={confirming.value.name} />}
@@ -245,7 +247,7 @@ const Runs = () => (
             <span class="mono">
               {each.name} {Object.entries(each.params).map(([name, value]) => `${name}=${value}`).join(" ")}
             </span>
-            <span class="r">{each.failed ? "failed" : `${counted(each.rows, "row")} · ${each.ms} ms`} · {ago(each.at * 1000)}</span>
+            <span class="r">{each.failed ? "failed" : `${counted(each.rows, "row")} · ${took(each.ms)}`} · {ago(each.at * 1000)}</span>
           </button>
         </li>
       ))}

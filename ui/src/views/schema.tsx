@@ -131,7 +131,7 @@ const Properties = ({ properties, keys }: { properties: readonly Property[]; key
 const TypeDetails = ({ type }: { type: NodeType }) => (
   <section class="details">
     <h2>
-      <Mark type={type.name} /> {type.name} <span class="faint">{number(rows.value.get(`node:${type.name}`) ?? 0)} rows</span>
+      <Mark type={type.name} /> {type.name} <span class="faint">{counted(rows.value.get(`node:${type.name}`) ?? 0, "row")}</span>
     </h2>
     {type.description !== undefined && <p class="soft">{type.description}</p>}
     {type.implements.length > 0 && <p class="soft">implements {type.implements.join(", ")}</p>}
@@ -155,7 +155,7 @@ const InterfaceDetails = ({ type }: { type: Interface }) => (
 const EdgeDetails = ({ edge }: { edge: EdgeType }) => (
   <section class="details">
     <h2>
-      <b class="edge-word">{edge.word}</b> <span class="faint">{number(rows.value.get(`edge:${edge.name}`) ?? 0)} rows</span>
+      <b class="edge-word">{edge.word}</b> <span class="faint">{counted(rows.value.get(`edge:${edge.name}`) ?? 0, "row")}</span>
     </h2>
     <p>
       {edge.name}: {edge.from} → {edge.to}

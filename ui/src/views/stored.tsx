@@ -2,7 +2,7 @@
 import { signal, useSignal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { api, type MutationAnswer, type QueryAnswer, type StoredQuery } from "../api";
-import { copy, counted, Dialog, Failure, Icon } from "../parts";
+import { copy, counted, Dialog, Divider, Failure, Icon, leftStyle, useLeftWidth } from "../parts";
 import { ofStored, ParameterForm, valuesOf } from "../query/params";
 import { Results, type Result } from "../results/results";
 import { session } from "../session";
@@ -20,10 +20,11 @@ export function openStored(query: StoredQuery): void {
 }
 
 export function StoredView() {
+  const wide = useLeftWidth();
   const all = stored.value;
   const chosen = all.find((each) => each.name === chosenStored.value) ?? all[0];
   return (
-    <main id="main" class="query stored">
+    <main id="main" class="query stored" style={leftStyle(wide)}>
       <div class="write">
         <h1 class="pad">Stored queries</h1>
         <ul class="names" aria-label="Stored queries">
@@ -44,6 +45,7 @@ export function StoredView() {
             There are none. Put <code>.gq</code> files into a directory and start the server, or <code>omnigraph ui</code>, with <code>--queries DIR</code>.
           </p>
         )}
+        <Divider wide={wide} label="Width of the list" />
       </div>
       {chosen === undefined ? <div class="result" /> : <Invoke key={chosen.name} query={chosen} />}
     </main>

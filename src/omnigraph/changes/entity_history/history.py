@@ -34,7 +34,7 @@ class HistoryOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """A stop of one entity, in the order of a history: the youngest commit first."""
+    """A stop of one entity."""
 
     stop: Stop
     walk: Walk
@@ -45,14 +45,19 @@ class _Change:
         entity = self.walk.states.entity
         return rank_of(kind_of(self.walk), entity.name), self.walk.states.id
 
+    @property
+    def moment(self) -> tuple[int, str]:
+        """When its commit was made."""
+        return self.stop.commit.created_us, self.stop.commit.graph_commit_id
+
     def __lt__(self, other: _Change) -> bool:
-        mine, theirs = self.stop.commit, other.stop.commit
-        if mine.graph_commit_id != theirs.graph_commit_id:
-            return (mine.created_us, mine.graph_commit_id) > (
-                theirs.created_us,
-                theirs.graph_commit_id,
-            )
-        return self.rank < other.rank
+        """Whether it comes before another change on the same branch of the graph.
+
+        A commit may say that it was made before its parent: clocks differ, and who begins first may end last.
+        """
+        mine = (self.stop.commit.depth, *self.moment)
+        theirs = (other.stop.commit.depth, *other.moment)
+        return mine > theirs if mine != theirs else self.rank < other.rank
 
 
 def entity_history(
@@ -101,8 +106,8 @@ def _chained(first: Iterable[_Change], others: Iterator[_Change]) -> Iterator[_C
 
 
 def _newest_first(starts: Sequence[tuple[Walk, Place]]) -> Iterator[_Change]:
-    """Yield the changes of all entities, each once, the youngest commit first."""
-    waiting: list[_Change] = []
+    """Yield the changes of all entities, each once, the youngest commit first, and those of a commit together."""
+    waiting: dict[str | None, list[_Change]] = {}  # by the branch of their commit
     known: set[tuple[int, str]] = set()
 
     def add(walk: Walk, place: Place) -> None:
@@ -111,15 +116,22 @@ def _newest_first(starts: Sequence[tuple[Walk, Place]]) -> Iterator[_Change]:
         if stop is None or (id(walk), stop.commit.graph_commit_id) in known:
             return
         known.add((id(walk), stop.commit.graph_commit_id))
-        heapq.heappush(waiting, _Change(stop, walk))
+        heapq.heappush(waiting.setdefault(stop.commit.branch, []), _Change(stop, walk))
 
     for walk, place in starts:
         add(walk, place)
     while waiting:
-        change = heapq.heappop(waiting)
-        yield change
-        for parent in change.stop.parents:
-            add(change.walk, parent)
+        line = max(waiting.values(), key=lambda one: one[0].moment)
+        first = line[0].stop.commit
+        together = []
+        while line and line[0].stop.commit.graph_commit_id == first.graph_commit_id:
+            together.append(heapq.heappop(line))
+        if not line:
+            del waiting[first.branch]
+        yield from together
+        for change in together:
+            for parent in change.stop.parents:
+                add(change.walk, parent)
 
 
 def kind_of(walk: Walk) -> Kind:

@@ -53,7 +53,14 @@ def examples(
     lines = [f"  {command}{f'   # {needs}' if needs else ''}" for command, needs in run]
     call.answer(
         {"written": written, "run": [command for command, _ in run]},
-        "\n".join([*written, "", "run next (each folder has a README.md):", *lines]),
+        "\n".join(
+            [
+                *written,
+                "",
+                "run next (each folder has a README.md; omnigraph ui GRAPH shows the graph that was made):",
+                *lines,
+            ]
+        ),
     )
 
 
