@@ -188,7 +188,8 @@ loops = graph_of(
     "node One { name: String @key }  edge Loop: One -> One { w: F64? }",
     [
         *({"type": "One", "data": {"name": name}} for name in "ab"),
-        *({"edge": "Loop", "from": name, "to": name, "data": {"w": -1}} for name in "abb"),
+        *({"edge": "Loop", "from": "b", "to": "b", "data": {"w": weight}} for weight in (-1, -3)),
+        {"edge": "Loop", "from": "a", "to": "a", "data": {"w": -2}},
     ],
     scope="module",
 )
@@ -206,8 +207,9 @@ class TestSmallGraphs:
         assert len(found) == {self.nobody: 0, self.alone: 1, "One": 2}[nodes]
 
     def test_bad_input(self, loops):
-        with pytest.raises(BadRequest, match=r"w of 3 edges cannot .* -1\.0; "):
-            loops.algorithms.pagerank("Loop", weight="w", engine="spark")
+        for engine in ("local", "spark"):
+            with pytest.raises(BadRequest, match=r"w of 3 edges cannot .* -3\.0; "):
+                loops.algorithms.pagerank("Loop", weight="w", engine=engine)
         with pytest.raises(BadRequest, match="sources has the id `c` and 1 more"):
             loops.algorithms.pagerank("Loop", sources=["a", "c", "d"], engine="spark")
 

@@ -173,7 +173,7 @@ def check_weights(name: str, weights: Floats) -> None:
     if len(wrong):
         raise BadRequest(
             f"the weight {name} of {counted(len(wrong), 'edge')} cannot be used, for example "
-            f"{weights[wrong[0]]}; weights are finite and not negative",
+            f"{weights.take(wrong).min()}; weights are finite and not negative",
             property=name,
         )
 

@@ -48,6 +48,12 @@ class AcceptedSchemas:
         """Return the schema that is accepted for a branch now."""
         return self.at(self._manifest.state(branch))
 
+    def is_of(self, ir_hash: str, catalog: Catalog) -> bool:
+        """Whether a catalog that was given out is that of the schema with this hash."""
+        with self._lock:
+            known = self._schemas.get(ir_hash)
+        return known is not None and known.catalog is catalog
+
     def at(self, state: BranchState) -> AcceptedSchema:
         """Return the schema of a state of a branch that was just read.
 

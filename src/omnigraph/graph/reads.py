@@ -92,7 +92,6 @@ def query_frame(
 
     def made() -> DataFrame:
         from omnigraph.runner.session import spark_session, usable_session
-        from omnigraph.spark.queries.answer import Compiled
         from omnigraph.spark.queries.periods import written_out
         from omnigraph.spark.queries.refused import refuse
 
@@ -103,7 +102,7 @@ def query_frame(
         plan = written_out(plan, values)
         view = state.reader.view(snapshot, catalog)
         session = usable_session(spark_session())
-        return Compiled(session, view, plan, values, state.embedder).frame()
+        return _compiled(state, session, view, plan, values).frame()
 
     with TURNS.reading():
         return retry_if_remade(target, made)
@@ -204,7 +203,7 @@ def _on_spark(
     if engine == "local" or (engine == "auto" and not _is_worth_it(view, plan)):
         return None
     from omnigraph.runner.session import spark_session
-    from omnigraph.spark.queries.answer import Compiled, query_session
+    from omnigraph.spark.queries.answer import query_session
     from omnigraph.spark.queries.periods import written_out
     from omnigraph.spark.queries.refused import refuse
 
@@ -214,11 +213,25 @@ def _on_spark(
         session = _session() if engine == "auto" else spark_session()
         if session is None:
             return None
-        return Compiled(query_session(session, view, plan), view, plan, values, state.embedder)
+        return _compiled(state, query_session(session, view, plan), view, plan, values)
     except BadRequest as refusal:
         if engine == "auto" and refusal.details.get("engine") == "spark":
             return None
         raise
+
+
+def _compiled(
+    state: GraphState,
+    session: SparkSession,
+    view: View,
+    plan: ir.ReadPlan,
+    values: Mapping[str, Any],
+) -> Compiled:
+    """A read as frames of a session; what the schema demands counts only for rows that were written under it."""
+    from omnigraph.spark.queries.answer import Compiled
+
+    keeps_rules = state.schemas.is_of(view.snapshot.ir_hash, view.catalog)
+    return Compiled(session, view, plan, values, state.embedder, keeps_rules=keeps_rules)
 
 
 def _is_worth_it(view: View, plan: ir.ReadPlan) -> bool:

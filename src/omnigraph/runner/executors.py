@@ -27,12 +27,12 @@ LARGE_TABLE_ROWS = 1_000_000
 
 def is_too_large_here(nodes: int, edges: int) -> bool:
     """Whether `auto` is Spark for a graph of this size: it needs more memory than adjacency may take here
-    (`OMNIGRAPH_CACHE_MB`), and there is a session, or a master for one."""
+    (`OMNIGRAPH_CACHE_MB`), and there is a session, or a master for one and Spark is installed."""
     if NODE_BYTES * nodes + EDGE_BYTES * edges <= settings.CACHE_MB.get() << 20:
         return False
-    from omnigraph.runner.session import is_running
+    from omnigraph.runner.session import is_running, spark_problem
 
-    return is_running() or settings.SPARK_MASTER.get() is not None
+    return is_running() or (settings.SPARK_MASTER.get() is not None and spark_problem() is None)
 
 
 class Executors:

@@ -37,7 +37,7 @@ class Sizes:
     """Numbers of rows at which the algorithms change the way they work."""
 
     partition: int = 500_000
-    """The edges of a partition."""
+    """The edges of a partition, or the nodes where there are more of them."""
     hub: int = 100_000
     """A source with more edges is kept apart."""
     broadcast: int = 500_000
@@ -88,7 +88,10 @@ class SparkGraph:
         self._weight = weight
         self._chosen = chosen
         self._edge_count = sum(view.table(one).row_count for one in edges)
-        self.partitions = -(-self._edge_count // self.sizes.partition) or 1
+        nodes = view.catalog.nodes[edges[0].from_type]
+        node_count = view.table(nodes).row_count if chosen is None else len(chosen)
+        rows = max(self._edge_count, node_count)
+        self.partitions = -(-rows // self.sizes.partition) or 1
         self._cached: list[DataFrame] = []
         self._states: list[DataFrame] = []
         self._nodes: DataFrame | None = None

@@ -60,7 +60,8 @@ def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> Spark
 class Compiled:
     """A plan on one snapshot, without forms that are `refused`, as frames of a session.
 
-    Nothing runs until rows are asked for.
+    Nothing runs until rows are asked for. ``keeps_rules``: the snapshot was made under the schema of the view, so
+    its rows keep what that demands; a read of the past may find others.
     """
 
     def __init__(
@@ -70,12 +71,14 @@ class Compiled:
         plan: ir.ReadPlan,
         params: Mapping[str, Any],
         embedder: Embedder | None = None,
+        *,
+        keeps_rules: bool = False,
     ) -> None:
         self._plan = plan
         self._window = Window.of(plan, params)
         if isinstance(plan.ranking, ir.Rrf):
             checked_k(plan.ranking, params)
-        tables = Tables(session, view, params)
+        tables = Tables(session, view, params, keeps_rules=keeps_rules)
         names = Names("c")
         self._job = Job(
             session,

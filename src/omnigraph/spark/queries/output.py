@@ -117,10 +117,11 @@ def finished(
     is_sorted = output.is_ordered or position is not None or bool(window.offset)
     if is_sorted and output.order:
         frame = frame.orderBy(*output.order)
-    if window.offset:
-        frame = frame.offset(min(window.offset, _MOST_ROWS))
+    offset = min(window.offset, _MOST_ROWS)
+    if offset:
+        frame = frame.offset(offset)
     if limit is not None:
-        frame = frame.limit(min(limit, _MOST_ROWS))
+        frame = frame.limit(min(limit, _MOST_ROWS - offset))
     if position is None:
         return frame.select(*columns)
     number = F.lit(0).cast("bigint")
@@ -130,7 +131,7 @@ def finished(
 
 
 _MOST_ROWS = 2**31 - 1
-"""The largest limit that Spark accepts."""
+"""The largest limit that Spark accepts, and the largest sum of a limit and an offset: it adds them up."""
 
 
 def entity_id(var: str) -> ir.PropertyOf:

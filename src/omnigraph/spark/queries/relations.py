@@ -118,11 +118,16 @@ class Relations:
         return Relation(found.frame.distinct(), found.is_small)
 
     def _has_no_parallels(self, traversal: Traversal) -> bool:
-        """Whether the schema allows at most one edge between two nodes."""
+        """Whether there is at most one edge between two nodes by a rule of the schema.
+
+        The rule of a type with a period speaks of each moment alone.
+        """
         types = self.edge_types(traversal)
-        if len(types) != 1 or traversal.direction is Direction.BOTH:
+        if len(types) != 1 or traversal.direction is Direction.BOTH or types[0].period is not None:
             return False
-        return any(set(group) == {"src", "dst"} for group in types[0].unique)
+        return self._tables.keeps_rules and any(
+            set(group) == {"src", "dst"} for group in types[0].unique
+        )
 
     def _stored(
         self,

@@ -51,7 +51,13 @@ class Job:
 
     def inside(self, params: Mapping[str, Any]) -> Job:
         """The same for a query that is a source of this one, which has variables of its own."""
-        tables = Tables(self.session, self.view, params, self.tables.extra)
+        tables = Tables(
+            self.session,
+            self.view,
+            params,
+            self.tables.extra,
+            keeps_rules=self.tables.keeps_rules,
+        )
         names = Names(f"{self.names.fresh()}_")
         relations = Relations(tables, self.relations.unrolled)
         return replace(self, params=params, names=names, tables=tables, relations=relations)

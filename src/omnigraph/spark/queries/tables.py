@@ -51,12 +51,16 @@ class Tables:
         view: View,
         params: Mapping[str, Any],
         extra: Mapping[str, tuple[ir.Condition, ...]] | None = None,
+        *,
+        keeps_rules: bool = False,
     ) -> None:
         self.session = session
         self.view = view
         self._params = params
         self.extra = extra or {}
         """Conditions on every row of a type, by the key of its table; they look at the row's own properties."""
+        self.keeps_rules = keeps_rules
+        """Whether the rows keep the rules of the view's catalog; it may be younger than the snapshot."""
         self._sources: dict[str, PinnedSource] = {}
         self._frames: dict[Any, DataFrame] = {}
 
