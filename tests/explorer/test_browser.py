@@ -79,6 +79,11 @@ def test_a_node_is_expanded_to_all_its_neighbours_and_back(visits):
     page.wait_for_selector(".scene[data-nodes='250'][data-edges='249']")
     page.locator(".nodes li button", has_text="MemberOf").first.click()
     page.locator(".inspect[aria-label^=MemberOf]").get_by_text("Ends").wait_for()
+    # The panel covers no button of the list; Escape closes it.
+    hide = page.locator(".nodes li").get_by_role("button", name="Hide").first.bounding_box()
+    assert hide["x"] + hide["width"] <= page.locator(".inspect").bounding_box()["x"]
+    page.locator(".inspect").get_by_role("button", name="Close").press("Escape")
+    page.locator(".inspect").wait_for(state="detached")
     page.get_by_label("Filter the picture").fill("handle=m018")
     page.wait_for_selector(".scene[data-nodes='1'][data-edges='0']")
     for nodes in (250, 251):
@@ -150,6 +155,9 @@ def test_the_editor_helps(visits):
     page.locator(".cm-content").focus()
     page.keyboard.press("F8")
     page.get_by_text("did you mean `knows`?").first.wait_for()
+    # The message does not begin with what stands below it, the name of the rule.
+    told = page.locator(".cm-diagnostic").first.inner_text()
+    assert re.fullmatch(r"there is .*\n+T\d+", told, re.DOTALL), told
 
     write(page, "query q() { match { $p knows $o  $c: Club } return { $c")
     page.keyboard.type(".")

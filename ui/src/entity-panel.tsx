@@ -1,5 +1,6 @@
 // The panel of one node or edge: its properties, what it is joined to, and how it came to be so.
 import { useSignal } from "@preact/signals";
+import type { TargetedKeyboardEvent } from "preact";
 import { useEffect } from "preact/hooks";
 import { api, type Blame, type EdgeCount, type Entity, type GraphEdge, type GraphNode, type NodeName } from "./api";
 import { blaming, By, History, useBlame } from "./entity-history";
@@ -36,7 +37,7 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
   const name = { kind: "node" as const, type: node.type, id: node.id };
   const blame = useBlame(name, model.at());
   return (
-    <aside class="inspect" aria-label={`${node.type} ${node.caption}`}>
+    <aside class="inspect" aria-label={`${node.type} ${node.caption}`} onKeyDown={(event) => closed(event, model)}>
       <header>
         <Mark type={node.type} large />
         <h2 dir="auto">{node.caption}</h2>
@@ -75,6 +76,14 @@ export function EntityPanel({ node, model }: { node: GraphNode; model: GraphMode
       </div>
     </aside>
   );
+}
+
+/** Escape closes the panel, and goes back to the picture. */
+function closed(event: TargetedKeyboardEvent<HTMLElement>, model: GraphModel): void {
+  if (event.key !== "Escape") return;
+  event.stopPropagation();
+  event.currentTarget.parentElement?.querySelector<HTMLElement>(".stage")?.focus();
+  model.select(null);
 }
 
 const Close = ({ model }: { model: GraphModel }) => (
@@ -125,7 +134,7 @@ export function EdgePanel({ edge, model }: { edge: GraphEdge; model: GraphModel 
   const name = { kind: "edge" as const, type: edge.type, id: edge.id };
   const blame = useBlame(name, model.at());
   return (
-    <aside class="inspect" aria-label={`${edge.type} ${edge.id}`}>
+    <aside class="inspect" aria-label={`${edge.type} ${edge.id}`} onKeyDown={(event) => closed(event, model)}>
       <header>
         <Icon name="link" />
         <h2>{word}</h2>

@@ -158,7 +158,7 @@ function nextStep(error: ApiError): string {
   if (error.status === 429) return `The server is busy; try again in ${error.retryAfter || 1} s.`;
   if (error.status === 503) return `The server takes no requests now; try again in ${error.retryAfter || RETRY_SECONDS} s.`;
   if (error.status >= 500) return "The log of the server says more under this id.";
-  return "Mend the request.";
+  return error.body.span === undefined ? "Mend the request." : "Mend the text where it is underlined.";
 }
 
 /** A button that opens a menu of choices. */

@@ -134,6 +134,8 @@ function shown(text: string, severity: string, message: string, fault?: Fault): 
   const from = fault === undefined ? 0 : unitsAt(text, fault.span.start);
   const to = fault === undefined ? Math.min(1, text.length) : Math.max(from + 1, unitsAt(text, fault.span.end));
   const hint = fault?.hint === undefined ? "" : ` — ${fault.hint}`;
+  // The rule stands below the message.
+  const words = fault?.rule === undefined ? message : message.replace(/^\w+ error: /, "").replace(`${fault.rule}: `, "");
   const level = severity === "error" ? "error" : severity === "warning" ? "warning" : "info";
-  return { from: Math.min(from, text.length), to: Math.min(to, text.length), severity: level, message: message + hint, ...(fault?.rule === undefined ? {} : { source: fault.rule }) };
+  return { from: Math.min(from, text.length), to: Math.min(to, text.length), severity: level, message: words + hint, ...(fault?.rule === undefined ? {} : { source: fault.rule }) };
 }

@@ -4,6 +4,13 @@ import { useEffect } from "preact/hooks";
 import { api, type Ask, type ExplainAnswer, type Phase, type Target } from "../api";
 import { counted, Failure } from "../parts";
 
+/** How much of a table an index covers, in words. */
+const COVERAGE: Record<string, (column: string, kind: string) => string> = {
+  indexed: (column, kind) => `${column}: ${kind} index`,
+  degraded: (column, kind) => `${column}: ${kind} index of a part`,
+  none: (column, kind) => `${column}: no ${kind} index`,
+};
+
 export function ResultPlan({ ask, target }: { ask: Ask; target: Target }) {
   const plan = useSignal<ExplainAnswer | null>(null);
   const error = useSignal<unknown>(null);
@@ -42,7 +49,7 @@ export function ResultPlan({ ask, target }: { ask: Ask; target: Target }) {
                 {step.rows !== null && <span class="faint"> {counted(step.rows, "row")}</span>}
                 {step.indexes.map((index) => (
                   <span key={index.column + index.kind} class="chip">
-                    {index.column} {index.kind}: {index.coverage}
+                    {COVERAGE[index.coverage]?.(index.column, index.kind) ?? `${index.column}: ${index.kind}, ${index.coverage}`}
                   </span>
                 ))}
               </li>
