@@ -250,12 +250,14 @@ def test_the_error_names_three_conflicts_and_carries_all():
 
 @pytest.mark.parametrize("kind", get_args(EntityConflictKind) + get_args(GraphConflictKind))
 def test_resolve_is_offered_where_it_can_decide(kind):
-    text = str(conflicts_error("it", [conflict("node:A", "x", kind)]))
-    assert ("decide with `resolve`" in text) == (kind in get_args(EntityConflictKind))
-    # Only what `resolve` gave can break the rules of a single row.
-    assert ("`resolve`" in text) == (
-        kind in get_args(EntityConflictKind) or kind == "value_constraint_violation"
-    )
+    found = [conflict("node:A", "x", kind)]
+    text = str(conflicts_error("it", found, resolved=True))
+    decides = kind in get_args(EntityConflictKind)
+    assert ("decide with `resolve`" in text) == decides
+    # What `resolve` gave can break the rules of a single row.
+    assert ("`resolve`" in text) == (decides or kind == "value_constraint_violation")
+    # So can rows that one side wrote and a rule that the other made stricter: no resolution is about them.
+    assert ("`resolve`" in str(conflicts_error("it", found))) == decides
 
 
 def test_a_conflict_as_json():

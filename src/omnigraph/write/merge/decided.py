@@ -86,23 +86,26 @@ def in_order(conflicts: Iterable[MergeConflict]) -> list[MergeConflict]:
     )
 
 
-def conflicts_error(what: str, conflicts: Sequence[MergeConflict]) -> MergeConflicts:
+def conflicts_error(
+    what: str, conflicts: Sequence[MergeConflict], *, resolved: bool = False
+) -> MergeConflicts:
     """Return the error of a merge that ends in these conflicts, given in order.
 
-    ``what`` names the operation, such as ``the merge of side into main``.
+    ``what`` names the operation, such as ``the merge of side into main``. ``resolved``: a resolution decided
+    some entity, and may have given the values that break a rule.
     """
     named = "; ".join(one.message for one in conflicts[:NAMED])
     rest = len(conflicts) - NAMED
     more = f"; and {rest} more" if rest > 0 else ""
     number = "1 conflict" if len(conflicts) == 1 else f"{len(conflicts)} conflicts"
-    ways = _ways_on(conflicts)
+    ways = _ways_on(conflicts, resolved=resolved)
     return MergeConflicts(
         f"{what} has {number}: {named}{more}{f'; {ways}' if ways else ''}",
         conflicts=[one.to_json() for one in conflicts],
     )
 
 
-def _ways_on(conflicts: Sequence[MergeConflict]) -> str:
+def _ways_on(conflicts: Sequence[MergeConflict], *, resolved: bool) -> str:
     """What can be done; rules of the whole graph are never resolved away, and each conflict of schemas says
     itself what decides it.
     """
@@ -112,7 +115,7 @@ def _ways_on(conflicts: Sequence[MergeConflict]) -> str:
         return f"{ways}, or decide with `resolve`"
     if kinds & set(get_args(SchemaConflictKind)):
         return "" if len(conflicts) <= NAMED else "each of them says what decides it"
-    if "value_constraint_violation" in kinds:
+    if resolved and "value_constraint_violation" in kinds:
         return f"{ways}, or let `resolve` give values that keep the rule"
     return ways
 

@@ -255,7 +255,7 @@ class MergeRun:
         if self.options.dry_run:
             return told
         if plan.conflicts:
-            raise conflicts_error(what, plan.conflicts)
+            raise conflicts_error(what, plan.conflicts, resolved=plan.resolved > 0)
         if plan.schemas is not None and plan.schemas.row is not None and plan.schemas.change:
             self.options.check_schema(plan.schemas.row.source)
         asked = self.options.asked("merge" if writer == "branch_merge" else "revert")
