@@ -22,8 +22,8 @@ from tests.opened import workspace_of
 from tests.s3_server import BUCKET
 from tests.storage.processes import talk_to
 
-# Only those have it that are to die: others may stand still for as long as they like.
-LEASE_MS = 4_000
+# Only those have it that are to die: others may stand still for as long as they like, and these for this long.
+LEASE_MS = 10_000
 
 # A representative part: pending, partly, finished, published; forks half made.
 DEATHS = [

@@ -205,7 +205,7 @@ def die_in_child(worker, *arguments) -> None:
     assert process.exitcode == 0
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(10, every=("place", "how"))
 @pytest.mark.parametrize(("place", "death", "how"), EVERYWHERE, ids=str)
 def test_the_same_handle_goes_on(tmp_path, place, death, how):
     with new_graph(tmp_path) as graph:
@@ -271,7 +271,7 @@ def test_a_recovery_that_dies_again_and_again_converges(tmp_path, place, death, 
         case.check_settled()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(5, every=("death",))
 @pytest.mark.parametrize(("death", "point"), RECOVERY_DEATHS, ids=str)
 def test_a_process_that_dies_while_recovering_is_followed_by_another(tmp_path, death, point):
     with new_graph(tmp_path) as graph:

@@ -238,7 +238,7 @@ def test_writers_behind_a_slow_holder_have_patience_left_when_it_is_through(
     records = [{"type": "Item", "data": {"name": "slow"}}]
     # It builds indexes while it holds the lock.
     arguments = ({"OMNIGRAPH_INDEX_MIN_ROWS": "1"}, graph.uri, records, "load.before_phase_a")
-    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "1000")
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "4000")  # each of the two waits for the other, too
     with (
         ThreadPoolExecutor(2) as pool,
         stopped_at(tmp_path / "slow", load_paused, arguments) as holder,
@@ -246,7 +246,7 @@ def test_writers_behind_a_slow_holder_have_patience_left_when_it_is_through(
         waiters = [pool.submit(run, graph, f'insert Item {{ name: "w{at}" }}') for at in range(2)]
         while not has_queue(graph):
             time.sleep(0.01)
-        time.sleep(1.2)  # longer than one waits for anybody else
+        time.sleep(4.2)  # longer than one waits for anybody else
         assert holder.go_on() == 1
         for waiter in waiters:
             waiter.result(LIMIT)

@@ -108,7 +108,7 @@ def test_a_lock_whose_put_nobody_answered_is_held_and_given_back(s3, s3_root, st
 
 
 def test_a_lock_whose_put_is_answered_too_late_is_held(s3, s3_root):
-    period = 9.0  # requests are given up after a third of it
+    period = 15.0  # requests are given up after a third of it
     locks = LockManager(s3_root, lease_period=period)
     late = threading.Event()
 

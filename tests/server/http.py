@@ -212,6 +212,7 @@ class Threaded:
     app: ServerApp
     state: ServerState
     http: Http
+    server: GraphServer
 
     @property
     def spooled(self) -> list[Path]:
@@ -234,7 +235,7 @@ def threaded(
     hidden = [str(state.spool_directory), *(served.graph.uri for served in state.graphs.values())]
     try:
         assert started.wait(LONG)
-        yield Threaded(app, state, Http("127.0.0.1", address[1], hidden, token))
+        yield Threaded(app, state, Http("127.0.0.1", address[1], hidden, token), server)
     finally:
         server.drain()
         thread.join(LONG)

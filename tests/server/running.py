@@ -260,15 +260,19 @@ class Served:
         so how much time passes, however busy the machine is.
         """
         for _ in range(steps):
-            passing = _pass(seconds / steps)
-            with suppress(CancelledError):  # it ended meanwhile
-                asyncio.run_coroutine_threadsafe(passing, self.server._loop).result(LONG)
+            pass_time(self.server, seconds / steps)
 
     def wait(self) -> bool:
         """Wait for its end; return whether all work had ended."""
         self.thread.join(LONG)
         assert not self.thread.is_alive()
         return self.ended[0]
+
+
+def pass_time(server: GraphServer, seconds: float) -> None:
+    """Put the clock of a server in a thread on, and let everything that is due then happen."""
+    with suppress(CancelledError):  # it ended meanwhile
+        asyncio.run_coroutine_threadsafe(_pass(seconds), server._loop).result(LONG)
 
 
 async def _pass(seconds: float) -> None:

@@ -157,7 +157,7 @@ class TestDraining:
 
     def test_a_body_that_is_not_read_takes_no_answer_away(self, app):
         """Every answer closes its connection now, this one with most of its body still to come."""
-        with in_thread(app, ending=Ending(delay=5, timeout=LONG)) as served:
+        with in_thread(app, ending=Ending(delay=600, timeout=LONG)) as served:
             served.server.drain()
             while not served.state.draining:
                 time.sleep(0.01)
@@ -166,6 +166,7 @@ class TestDraining:
                 client.send(post("/early", b"z" * (4 << 20)))
                 reply = client.reply()
             assert (reply.status, reply.headers["connection"]) == (413, "close")
+            served.pass_time(600)
 
 
 def test_threads_take_turns_every_half_millisecond():

@@ -32,6 +32,10 @@ class TestContract(LocksContract):
     def lease_period(self):
         return 0.4  # of no meaning here
 
+    @pytest.fixture
+    def short_period(self, lease_period):
+        return lease_period
+
 
 @pytest.fixture
 def locks(tmp_path):
