@@ -102,13 +102,13 @@ def requests(place: Path, people: Path, persons: int) -> Iterator[Figure]:
 
 def first_decision() -> Iterator[Figure]:
     """A decision that was not made before, of a large bundle."""
-    from omnigraph.policy.bundle import Bundle, Rule
+    from omnigraph.policy.bundle import Bundle, PolicyRule
     from omnigraph.policy.cedar import CedarChecker
     from omnigraph.policy.checker import Action, Question
 
     groups = {f"g{n}": frozenset(f"a{k}" for k in range(n, ACTORS, 50)) for n in range(50)}
     rules = tuple(
-        Rule(f"r{n}", f"g{n % 50}", (Action.CHANGE,), "unprotected") for n in range(RULES)
+        PolicyRule(f"r{n}", f"g{n % 50}", (Action.CHANGE,), "unprotected") for n in range(RULES)
     )
     checker = CedarChecker(Bundle("graph", groups, frozenset({"main"}), rules))
     took = []

@@ -9,8 +9,8 @@ import pytest
 from omnigraph.cluster.changes import fail, find_changes
 from omnigraph.cluster.declared.resources import Desired, Resource
 from omnigraph.cluster.outcomes import Outcome, RootContents, decide
-from omnigraph.cluster.stored.ledger import BadLedger, Entry, Ledger, parse_ledger
-from omnigraph.cluster.stored.records import Approval, Recovery
+from omnigraph.cluster.stored.ledger import AppliedResource, BadLedger, Ledger, parse_ledger
+from omnigraph.cluster.stored.records import Approval, RecoveryFile
 
 
 def desired_of(**digests):
@@ -40,7 +40,9 @@ def ledger_of(**digests):
         1,
         None,
         {
-            name.replace("__", "."): Entry(*given) if isinstance(given, tuple) else Entry(given)
+            name.replace("__", "."): AppliedResource(*given)
+            if isinstance(given, tuple)
+            else AppliedResource(given)
             for name, given in digests.items()
         },
     )
@@ -162,7 +164,7 @@ def test_a_pending_recovery_blocks_its_graph_alone():
 
 
 def record(operation):
-    return Recovery(
+    return RecoveryFile(
         operation_id="R",
         operation=operation,
         graph_id="a",

@@ -8,8 +8,8 @@ import pytest
 
 from omnigraph.commit.changes import WRITERS
 from omnigraph.commit.classify import (
-    Decision,
     Observation,
+    RecoveryDecision,
     TableClass,
     classify,
     decide,
@@ -144,18 +144,20 @@ def test_decisions_over_all_pairs_of_classes():
     for writer, *classes in itertools.product(WRITERS, TableClass, TableClass):
         found = set(classes)
         if TableClass.INVARIANT_VIOLATION in found:
-            wanted = Decision.REFUSE
+            wanted = RecoveryDecision.REFUSE
         elif found == {TableClass.ROLLED_PAST_EXPECTED}:
-            wanted = Decision.ROLL_FORWARD
+            wanted = RecoveryDecision.ROLL_FORWARD
         elif writer not in MAINTENANCE or found == {TableClass.NO_MOVEMENT}:
-            wanted = Decision.ROLL_BACK
+            wanted = RecoveryDecision.ROLL_BACK
         else:
             # Content stays the same, however far maintenance came.
             ours = {TableClass.ROLLED_PAST_EXPECTED, TableClass.INCOMPLETE, TableClass.NO_MOVEMENT}
-            wanted = Decision.ROLL_FORWARD if found <= ours else Decision.ROLL_BACK
+            wanted = RecoveryDecision.ROLL_FORWARD if found <= ours else RecoveryDecision.ROLL_BACK
         assert decide(writer, classes) is wanted, (writer, classes)
         broken = decide(writer, classes, expectations_hold=False)
-        assert broken is (Decision.ROLL_BACK if wanted is Decision.ROLL_FORWARD else wanted)
+        assert broken is (
+            RecoveryDecision.ROLL_BACK if wanted is RecoveryDecision.ROLL_FORWARD else wanted
+        )
 
 
 def test_only_what_we_alone_moved_is_restored():

@@ -15,7 +15,7 @@ from omnigraph.maintenance.cleanup.keep_set import (
     Facts,
     Fork,
     Policy,
-    Published,
+    PublishedVersion,
     TableLineage,
     keep_set,
 )
@@ -29,8 +29,8 @@ def pin(version: int, branch: str | None = None, incarnation: int = 7) -> TableS
     return TableState("node:Person", incarnation, "nodes/1", version, branch, 0)
 
 
-def published(*versions: int) -> list[Published]:
-    return [Published(version) for version in versions]
+def published(*versions: int) -> list[PublishedVersion]:
+    return [PublishedVersion(version) for version in versions]
 
 
 def kept(lineage: TableLineage = MAIN, **facts) -> dict[int, list[str]]:
@@ -119,7 +119,7 @@ def test_what_is_above_the_newest_published_version_is_left_to_repair():
 def test_a_version_is_old_once_it_was_replaced_long_ago():
     made = [0.0, 100.0, 200.0, 300.0]
     versions = [
-        Published(number, at, replaced)
+        PublishedVersion(number, at, replaced)
         for number, (at, replaced) in enumerate(zip(made, [*made[1:], None], strict=True), 1)
     ]
     facts = {"published": {MAIN: versions}, "present": {MAIN: range(1, 5)}, "now": 350.0}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.policy.bundle import SCOPE_KEYS, Rule, read_bundle
+from omnigraph.policy.bundle import SCOPE_KEYS, PolicyRule, read_bundle
 from omnigraph.policy.checker import Action
 
 TEAM = """\
@@ -47,8 +47,8 @@ def test_a_bundle_is_read(read):
     assert bundle.groups == {"readers": {"rita", "wim"}, "writers": {"wim"}}
     assert bundle.protected == {"main", "release"}
     assert bundle.rules == (
-        Rule("r", "readers", (Action.READ,), "any"),
-        Rule("w", "writers", (Action.CHANGE, Action.EXPORT), "unprotected"),
+        PolicyRule("r", "readers", (Action.READ,), "any"),
+        PolicyRule("w", "writers", (Action.CHANGE, Action.EXPORT), "unprotected"),
     )
     assert bundle.groups_of("wim") == {"readers", "writers"}
     assert bundle.groups_of("Wim") == set()

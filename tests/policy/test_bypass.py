@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from omnigraph.policy import Action
-from omnigraph.policy.bundle import Bundle, Rule
+from omnigraph.policy.bundle import Bundle, PolicyRule
 from omnigraph.policy.cedar import CedarChecker
 from tests.policy.calls import ADD, ALL, UNKNOWN
 from tests.policy.operation_rows import PHOTO
@@ -27,10 +27,10 @@ BUNDLE = Bundle(
     {"team": frozenset({"ada"}), "keepers": frozenset({"bob"})},
     frozenset({"side"}),
     (
-        Rule("team-branches", "team", ON_BRANCHES, "unprotected"),
-        Rule("team-targets", "team", ON_TARGETS, "unprotected"),
-        Rule("team-queries", "team", (Action.INVOKE_QUERY,)),
-        Rule("keepers", "keepers", (*ON_BRANCHES, *ON_TARGETS, Action.INVOKE_QUERY)),
+        PolicyRule("team-branches", "team", ON_BRANCHES, "unprotected"),
+        PolicyRule("team-targets", "team", ON_TARGETS, "unprotected"),
+        PolicyRule("team-queries", "team", (Action.INVOKE_QUERY,)),
+        PolicyRule("keepers", "keepers", (*ON_BRANCHES, *ON_TARGETS, Action.INVOKE_QUERY)),
     ),
 )
 SECRET = "bea"

@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.errors import PolicyFailure
 from omnigraph.policy import cedar
-from omnigraph.policy.bundle import SCOPE_KEYS, SERVER_ACTIONS, Bundle, Rule
+from omnigraph.policy.bundle import SCOPE_KEYS, SERVER_ACTIONS, Bundle, PolicyRule
 from omnigraph.policy.checker import Action, Question
 from omnigraph.policy.gate import Gate
 from tests import sampling
@@ -47,7 +47,9 @@ def random_bundle(chance: random.Random) -> Bundle:
         fitting = [action for action in actions if SCOPE_KEYS[action] == key]
         some = tuple(chance.sample(fitting, chance.randint(1, len(fitting))))
         scope = "any" if key is None else chance.choice(SCOPES)
-        rules.append(Rule(f"r{number}/{chance.randint(0, 2)}", chance.choice(names), some, scope))
+        rules.append(
+            PolicyRule(f"r{number}/{chance.randint(0, 2)}", chance.choice(names), some, scope)
+        )
     protected = frozenset(chance.sample(BRANCHES[1:], chance.randint(0, 3)))
     return Bundle("server" if server else "graph", groups, protected, tuple(rules))
 
@@ -86,7 +88,7 @@ TEAM = Bundle(
     "graph",
     {"writers": frozenset({"ann"})},
     frozenset({"main"}),
-    (Rule("w", "writers", (Action.CHANGE,), "unprotected"),),
+    (PolicyRule("w", "writers", (Action.CHANGE,), "unprotected"),),
 )
 
 
@@ -100,7 +102,7 @@ def test_policies_can_be_printed():
 
 
 def test_a_rule_about_protected_branches_of_none_allows_nothing():
-    rule = Rule("p", "writers", (Action.CHANGE,), "protected")
+    rule = PolicyRule("p", "writers", (Action.CHANGE,), "protected")
     checker = cedar.CedarChecker(replace(TEAM, protected=frozenset(), rules=(rule,)))
     assert not checker.check(Question("ann", Action.CHANGE, "main")).allowed
     assert cedar.policies_text(checker.bundle) == ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.errors import BadRequest
-from omnigraph.policy.bundle import Bundle, Rule
+from omnigraph.policy.bundle import Bundle, PolicyRule
 from omnigraph.policy.cedar import CedarChecker
 from omnigraph.policy.checker import Action, Question
 from omnigraph.policy.expectations import question_of, read_expectations, unmet
@@ -14,7 +14,7 @@ TEAM = Bundle(
     "graph",
     {"writers": frozenset({"wim"})},
     frozenset({"main"}),
-    (Rule("w", "writers", (Action.CHANGE,), "unprotected"),),
+    (PolicyRule("w", "writers", (Action.CHANGE,), "unprotected"),),
 )
 CASES = """\
 version: 1

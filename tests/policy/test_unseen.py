@@ -11,7 +11,7 @@ import pytest
 
 from omnigraph.mcp.tools import built_in
 from omnigraph.policy import Action, Decision, Question
-from omnigraph.policy.bundle import SCOPE_KEYS, Bundle, Rule
+from omnigraph.policy.bundle import SCOPE_KEYS, Bundle, PolicyRule
 from omnigraph.policy.cedar import CedarChecker
 from tests import sampling
 from tests.faults.calls.counting import counting
@@ -45,7 +45,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServedWorld]:
         yield world
 
 
-def decide(world: ServedWorld, *rules: Rule, protected: frozenset[str] = frozenset()) -> None:
+def decide(world: ServedWorld, *rules: PolicyRule, protected: frozenset[str] = frozenset()) -> None:
     world.policy.bundle = CedarChecker(Bundle("graph", TEAM, protected, rules))
 
 
@@ -54,8 +54,8 @@ def listed(world: ServedWorld) -> set[str]:
     return {tool["name"] for tool in answer["result"]["tools"]}
 
 
-def rule(*actions: Action, scope: str = "any", group: str = "team") -> Rule:
-    return Rule("-".join(actions), group, actions, scope)  # type: ignore[arg-type]
+def rule(*actions: Action, scope: str = "any", group: str = "team") -> PolicyRule:
+    return PolicyRule("-".join(actions), group, actions, scope)  # type: ignore[arg-type]
 
 
 READING = {name for name, tool in built_in().items() if tool.reads_only}
@@ -110,7 +110,7 @@ def test_the_list_is_right_for_any_bundle(world):
             fitting = [action for action in EVERYTHING if SCOPE_KEYS[action] == key]
             some = tuple(chance.sample(fitting, chance.randint(1, len(fitting))))
             scope = "any" if key is None else chance.choice(["any", "protected", "unprotected"])
-            rules.append(Rule(f"r{number}", chance.choice([*TEAM]), some, scope))
+            rules.append(PolicyRule(f"r{number}", chance.choice([*TEAM]), some, scope))
         protected = frozenset(chance.choice([[], ["side"], ["main", "side"]]))
         decide(world, *rules, protected=protected)
         expected = {

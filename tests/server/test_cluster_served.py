@@ -246,9 +246,9 @@ def migrate_behind_the_back(cluster):
 
 def leave_a_recovery(cluster):
     from omnigraph.clock import new_ulid
-    from omnigraph.cluster.stored.records import Recovery
+    from omnigraph.cluster.stored.records import RecoveryFile
 
-    record = Recovery(
+    record = RecoveryFile(
         operation_id=new_ulid(),
         operation="schema_apply",
         graph_id="library",

@@ -10,7 +10,7 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import InputError
 from omnigraph.pipeline.spark.read_plan import count
-from omnigraph.pipeline.spark.spark_engine import Tally
+from omnigraph.pipeline.spark.spark_engine import TaskTally
 from tests.cli.terminal import at_terminal
 from tests.pipeline.load_helpers import load_gathered
 from tests.spark.progress_helpers import fill, waiting_frame
@@ -67,7 +67,7 @@ def test_a_tally_is_told_while_the_job_runs_and_settled_after(spark, tmp_path):
         told.append(rows)
         mark.touch()
 
-    tally = Tally(spark, tell)
+    tally = TaskTally(spark, tell)
     counter = tally.counter
 
     def work(batches):
@@ -95,10 +95,10 @@ def test_a_failing_job_ends_the_watch_and_nobody_listening_costs_nothing(spark):
     def fails(_batches):
         raise ValueError("no")
 
-    tally = Tally(spark, lambda _rows: None)
+    tally = TaskTally(spark, lambda _rows: None)
     with pytest.raises(InputError), spark_errors(), tally.watched():
         spark.range(1).mapInArrow(fails, "id long").count()
-    silent = Tally(spark, None)
+    silent = TaskTally(spark, None)
     assert silent.counter is None
     with silent.watched():
         count(silent.counter, 3)

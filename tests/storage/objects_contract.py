@@ -15,8 +15,8 @@ from omnigraph.errors import BadRequest, StorageError
 from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
-    NotFound,
     ObjectChanged,
+    ObjectNotFound,
     Unavailable,
 )
 from tests.storage import object_workers
@@ -90,19 +90,19 @@ class ObjectsContract:
         assert store.fingerprint("nowhere/at/all") is None
 
     def test_reading_what_is_not_there_is_not_found(self, store):
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             store.read_text("missing")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             store.read_versioned("dir/missing")
 
     def test_a_prefix_reads_as_not_found(self, store):
         store.write_text("dir/object", "x")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             store.read_text("dir")
 
     def test_a_name_below_an_object_reads_as_not_found(self, store):
         store.write_text("object", "x")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             store.read_text("object/below")
         assert not store.exists("object/below")
         assert store.list("object/below") == []
@@ -111,7 +111,7 @@ class ObjectsContract:
         assert store.read_text("object") == "x"
 
     def test_errors_are_storage_errors_that_name_the_object(self, store):
-        with pytest.raises(NotFound) as caught:
+        with pytest.raises(ObjectNotFound) as caught:
             store.read_text("some/missing")
         assert isinstance(caught.value, StorageError)
         assert caught.value.code == "storage"
@@ -349,9 +349,9 @@ class ObjectsContract:
 
     def test_rename_of_nothing_is_not_found_and_leaves_the_target(self, store):
         store.write_text("target", "old")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             store.rename("missing", "target")
-        with pytest.raises(NotFound):
+        with pytest.raises(ObjectNotFound):
             store.rename("missing", "missing")
         assert store.list() == ["target"]
 

@@ -10,7 +10,7 @@ import pytest
 
 from omnigraph.errors import BadRequest
 from omnigraph.storage.objects.local_objects import LocalObjectStore
-from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, NotFound
+from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, ObjectNotFound
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.uris import Root
 from tests.storage.objects_contract import ODD_NAMES, ObjectsContract, SharedContract
@@ -44,7 +44,7 @@ def test_nothing_is_made_before_the_first_write(store, directory):
     assert not store.exists("x")
     store.delete("x")
     store.delete_prefix("x")
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         store.read_text("x")
     assert not directory.exists()
 
@@ -62,7 +62,7 @@ def test_an_empty_directory_does_not_exist(store, directory):
     assert not store.exists("empty")
     assert not store.exists("empty/nested")
     assert store.list() == []
-    with pytest.raises(NotFound):
+    with pytest.raises(ObjectNotFound):
         store.read_text("empty")
 
 

@@ -8,8 +8,8 @@ from obstore import exceptions as faults
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
 from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
-    NotFound,
     ObjectChanged,
+    ObjectNotFound,
     PermissionDenied,
     Unavailable,
     translate,
@@ -21,7 +21,7 @@ EXPECTED = {
     "GenericError": Unavailable,
     "InvalidPathError": Unavailable,
     "JoinError": Unavailable,
-    "NotFoundError": NotFound,
+    "NotFoundError": ObjectNotFound,
     "NotModifiedError": ObjectChanged,
     "NotSupportedError": Unavailable,
     "PermissionDeniedError": PermissionDenied,
@@ -47,10 +47,10 @@ def test_obstore(name):
 @pytest.mark.parametrize(
     ("number", "verb", "kind"),
     [
-        (errno.ENOENT, "read", NotFound),
+        (errno.ENOENT, "read", ObjectNotFound),
         (errno.ENOENT, "write", Unavailable),
         (errno.ENOENT, "claim", Unavailable),
-        (errno.ENOTDIR, "read", NotFound),
+        (errno.ENOTDIR, "read", ObjectNotFound),
         (errno.ENOTDIR, "write", AlreadyExists),
         (errno.EISDIR, "write", AlreadyExists),
         (errno.EEXIST, "claim", AlreadyExists),
@@ -78,7 +78,7 @@ def test_other_failures():
 
 
 def test_the_kinds_are_storage_errors_with_its_code():
-    kinds = (NotFound, AlreadyExists, ObjectChanged, PermissionDenied, Unavailable)
+    kinds = (ObjectNotFound, AlreadyExists, ObjectChanged, PermissionDenied, Unavailable)
     for kind in kinds:
         assert issubclass(kind, StorageError)
         assert issubclass(kind, OmniGraphError)

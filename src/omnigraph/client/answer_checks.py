@@ -1,8 +1,9 @@
 """Whether a document is what an operation answers with.
 
-Anything may listen at an address, and speak JSON. A document is held against the type of its answer before
-anybody reads it, so that what is none is said to be none, and is no mistake somewhere else. A newer server may
-say more than the types know: further members, and other words where a member is one of several.
+Anything may listen at an address and speak JSON. A document is checked against the type of its answer before
+anybody reads it: so an answer of another program is reported as such, and does not fail somewhere else as a missing
+member. A newer server may say more than the types know: further members, and other words where a member is one of
+several.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dataclasses import replace
 from omnigraph import failpoints
 from omnigraph.cluster.changes import (
     DEPENDENCY_NOT_APPLIED,
-    Change,
+    ResourceChange,
     fail,
     find_changes,
     in_order,
@@ -33,10 +33,10 @@ from omnigraph.cluster.moves import Mover
 from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.planning import hold_needed, planned
 from omnigraph.cluster.stored.catalogue import has_blob, write_blob
-from omnigraph.cluster.stored.ledger import Entry, Ledger, swap_ledger
-from omnigraph.cluster.stored.records import Approval, Recovery, read_approvals, shown
+from omnigraph.cluster.stored.ledger import AppliedResource, Ledger, swap_ledger
+from omnigraph.cluster.stored.records import Approval, RecoveryFile, read_approvals, shown
 from omnigraph.cluster.sweep import brought_up, finish, sweep
-from omnigraph.cluster.work import Told, Work, require_ledger
+from omnigraph.cluster.work import CommandRun, Told, require_ledger
 from omnigraph.errors import OmniGraphError
 from omnigraph.service.documents import Document
 
@@ -45,7 +45,7 @@ AFTER_BLOB = failpoints.declare("cluster.after_blob")
 
 def apply(config_dir: str, actor: str | None = None, reserved: Container[str] = ()) -> Document:
     """Bring what is declared into force."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     applying: _Applying | None = None
     with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
@@ -76,7 +76,7 @@ def apply(config_dir: str, actor: str | None = None, reserved: Container[str] = 
 class _Applying:
     """One apply, under the lock."""
 
-    def __init__(self, work: Work, declared: Declared, actor: str | None) -> None:
+    def __init__(self, work: CommandRun, declared: Declared, actor: str | None) -> None:
         assert work.root is not None
         self.work = work
         self.declared = declared
@@ -85,7 +85,7 @@ class _Applying:
         self.ledger = work.ledger
         self.approvals: list[Approval] = []
         self.mover = Mover(work.root, work.store, actor, work.found.cas, work.diagnostics)
-        self.changes: list[Change] = []
+        self.changes: list[ResourceChange] = []
         self.converged = False
         self.is_written = False
         self.is_stopped = False
@@ -117,7 +117,7 @@ class _Applying:
         kind: str,
         operation: str,
         skipped: Code,
-        move: Callable[[str, Change], Code | None],
+        move: Callable[[str, ResourceChange], Code | None],
     ) -> None:
         """Make the moves of one kind, until one fails."""
         for at in [one.resource for one in self.changes if kind_of(one.resource) == kind]:
@@ -132,7 +132,7 @@ class _Applying:
                 self.is_stopped = True
                 self.changes = fail(self.changes, graph, str(failed), self.desired)
 
-    def _create(self, graph: str, _: Change) -> Code | None:
+    def _create(self, graph: str, _: ResourceChange) -> Code | None:
         schema = self.desired.resources[schema_address(graph)]
         assert schema.content is not None
         failed = self.mover.create(graph, schema.content, schema.digest)
@@ -141,7 +141,7 @@ class _Applying:
             self.ledger = brought_up(self.ledger, self.mover.made[-1], seen)
         return failed
 
-    def _migrate(self, graph: str, change: Change) -> Code | None:
+    def _migrate(self, graph: str, change: ResourceChange) -> Code | None:
         schema = self.desired.resources[change.resource]
         assert schema.content is not None
         assert self.work.root is not None
@@ -150,10 +150,10 @@ class _Applying:
             failed = self.mover.migrate(graph, schema.content, schema.digest, before)
             if failed is not None:
                 return failed
-        self.ledger = self.ledger.with_entry(change.resource, Entry(schema.digest))
+        self.ledger = self.ledger.with_entry(change.resource, AppliedResource(schema.digest))
         return None
 
-    def _delete(self, graph: str, change: Change) -> Code | None:
+    def _delete(self, graph: str, change: ResourceChange) -> Code | None:
         assert change.approval is not None
         failed = self.mover.delete(graph, change.approval)
         if failed is not None:
@@ -188,7 +188,7 @@ class _Applying:
                     self._block(at, str(code))
                     continue
                 AFTER_BLOB.hit()
-            self.ledger = self.ledger.with_entry(at, Entry(wanted.digest, wanted.facts))
+            self.ledger = self.ledger.with_entry(at, AppliedResource(wanted.digest, wanted.facts))
 
     def _drop(self) -> None:
         """Take queries, bundles and providers that are not declared any more out of the ledger."""
@@ -199,7 +199,7 @@ class _Applying:
         blocked = [one.blocked(reason) if one.resource == address else one for one in self.changes]
         self.changes = spread(blocked, self.desired)
 
-    def _write_down(self, swept: list[Recovery]) -> None:
+    def _write_down(self, swept: list[RecoveryFile]) -> None:
         ledger = self.ledger.settled()
         left = {one.resource: one for one in find_changes(self.desired, ledger, self.approvals)}
         self.converged = not left and self.diagnostics.is_ok
@@ -223,7 +223,7 @@ class _Applying:
 
 
 def _with_statuses(
-    ledger: Ledger, desired: Desired, changes: Iterable[Change], left: Container[str]
+    ledger: Ledger, desired: Desired, changes: Iterable[ResourceChange], left: Container[str]
 ) -> Ledger:
     """Return the ledger with the status of every resource after an apply."""
     reasons = {one.resource: one for one in changes if not one.is_done}

@@ -3,7 +3,7 @@
 | disposition | |
 |---|---|
 | applied | it is made |
-| derived | a graph is another one because its parts are |
+| derived | a graph changes because its schema or a query does |
 | deferred | it cannot be made by a cluster: a schema change that the engine does not support |
 | blocked | it waits: for an approval, for something it depends on, for a recovery, or after a failure |
 """
@@ -45,7 +45,7 @@ _METADATA: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ResourceChange:
     """A resource that is not as declared, and what becomes of that."""
 
     resource: str
@@ -63,8 +63,8 @@ class Change:
         """Whether apply makes it."""
         return self.disposition in {"applied", "derived"}
 
-    def blocked(self, reason: str) -> Change:
-        """Return the change, which is not made."""
+    def blocked(self, reason: str) -> ResourceChange:
+        """Return the change as one that is not made, for a reason."""
         return replace(self, disposition="blocked", reason=reason)
 
     def to_json(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def find_changes(
     ledger: Ledger,
     approvals: Iterable[Approval] = (),
     pending: Collection[str] = (),
-) -> list[Change]:
+) -> list[ResourceChange]:
     """Return every difference between what is declared and what was applied, by address.
 
     ``pending`` are graphs with a recovery that nobody could finish.
@@ -108,13 +108,13 @@ def find_changes(
     return spread(changes.values(), desired)
 
 
-def _difference(address: str, desired: Desired, ledger: Ledger) -> Change | None:
+def _difference(address: str, desired: Desired, ledger: Ledger) -> ResourceChange | None:
     wanted, entry = desired.resources.get(address), ledger.resources.get(address)
     if wanted is None:
         assert entry is not None
-        return Change(address, "delete", before=entry.digest)
+        return ResourceChange(address, "delete", before=entry.digest)
     if entry is None:
-        return Change(address, "create", after=wanted.digest)
+        return ResourceChange(address, "create", after=wanted.digest)
     facts = {
         key
         for key in {*wanted.facts, *entry.facts}
@@ -123,14 +123,14 @@ def _difference(address: str, desired: Desired, ledger: Ledger) -> Change | None
     if wanted.digest == entry.digest and not facts:
         return None
     metadata = next((_METADATA[key] for key in sorted(facts)), None)
-    change = Change(address, "update", entry.digest, wanted.digest, metadata=metadata)
+    change = ResourceChange(address, "update", entry.digest, wanted.digest, metadata=metadata)
     if kind_of(address) == "graph" and metadata is None:
         return replace(change, disposition="derived")
     return change
 
 
 def _decide_deletes(
-    changes: dict[str, Change], desired: Desired, approvals: Iterable[Approval]
+    changes: dict[str, ResourceChange], desired: Desired, approvals: Iterable[Approval]
 ) -> None:
     """Block deletes of graphs that nobody approved, with everything that would go with them."""
     open_ones = [one for one in approvals if one.consumed_at is None]
@@ -148,7 +148,7 @@ def _decide_deletes(
                 changes[other] = one.blocked(reason)
 
 
-def is_for(approval: Approval, change: Change, desired: Desired) -> bool:
+def is_for(approval: Approval, change: ResourceChange, desired: Desired) -> bool:
     """Return whether an approval is for this very change: of these digests, under this config."""
     return (
         approval.resource == change.resource
@@ -164,8 +164,8 @@ def in_order(addresses: Iterable[str]) -> list[str]:
     return sorted(addresses, key=lambda at: (_ORDER.index(kind_of(at)), at))
 
 
-def spread(changes: Iterable[Change], desired: Desired) -> list[Change]:
-    """Return the changes, those blocked that depend on one that is not made."""
+def spread(changes: Iterable[ResourceChange], desired: Desired) -> list[ResourceChange]:
+    """Return the changes; those that depend on one that is not made are blocked."""
     known = {one.resource: one for one in changes}
     for address in in_order(known):
         change = known[address]
@@ -185,7 +185,9 @@ def spread(changes: Iterable[Change], desired: Desired) -> list[Change]:
     return [known[address] for address in sorted(known)]
 
 
-def fail(changes: Iterable[Change], graph: str, reason: str, desired: Desired) -> list[Change]:
+def fail(
+    changes: Iterable[ResourceChange], graph: str, reason: str, desired: Desired
+) -> list[ResourceChange]:
     """Return the changes after a move of a graph failed: it is blocked, and what depends on it."""
     changes = list(changes)
     failed = {graph_address(graph), schema_address(graph)}

@@ -20,17 +20,17 @@ from omnigraph.cluster.graphs import graph_uri, look_at, observation
 from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.planning import dependencies
 from omnigraph.cluster.stored.catalogue import has_blob, read_blob, unreferenced
-from omnigraph.cluster.stored.ledger import STATE_PATH, Entry, Ledger, Status, swap_ledger
+from omnigraph.cluster.stored.ledger import STATE_PATH, AppliedResource, Ledger, Status, swap_ledger
 from omnigraph.cluster.stored.lock import force_unlock as remove_lock
 from omnigraph.cluster.stored.records import read_approvals, read_recoveries
 from omnigraph.cluster.sweep import finish, sweep
-from omnigraph.cluster.work import Told, Work, require_ledger
+from omnigraph.cluster.work import CommandRun, Told, require_ledger
 from omnigraph.service.documents import Document
 
 
 def validate(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Read a directory with everything it names, and return all that is wrong with it."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     declared: Declared | None = None
     with Told(work):
         declared = read_declared(config_dir, work.diagnostics, reserved)
@@ -49,7 +49,7 @@ def validate(config_dir: str, reserved: Container[str] = ()) -> Document:
 
 def import_cluster(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Make the ledger of a directory, with the graphs that are there already."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     ledger = Ledger()
     with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
@@ -80,7 +80,7 @@ def import_cluster(config_dir: str, reserved: Container[str] = ()) -> Document:
 
 def refresh(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Look at every graph and blob again, and write down what is seen."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     ledger = Ledger()
     with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
@@ -104,7 +104,7 @@ def _statuses(ledger: Ledger) -> dict[str, Any]:
     }
 
 
-def _observed(work: Work, desired: Desired, ledger: Ledger, *, is_import: bool) -> Ledger:
+def _observed(work: CommandRun, desired: Desired, ledger: Ledger, *, is_import: bool) -> Ledger:
     """Return the ledger with what is seen of every graph, applied or declared."""
     assert work.root is not None
     for graph in sorted({*ledger.graphs, *desired.graphs}):
@@ -140,9 +140,9 @@ def _with_graph(
     # A graph that the ledger does not know is taken over: what is declared is what it should be.
     expected = declared if is_import or applied is None else applied
     status: Status = "applied" if seen.digest == expected else "drifted"
-    ledger = ledger.with_entry(schema, Entry(seen.digest))
+    ledger = ledger.with_entry(schema, AppliedResource(seen.digest))
     if address not in ledger.resources:
-        ledger = ledger.with_entry(address, Entry(""))
+        ledger = ledger.with_entry(address, AppliedResource(""))
     ledger = ledger.with_status(address, status).with_status(schema, status)
     return ledger.settled()
 
@@ -159,7 +159,7 @@ def _without_graph(ledger: Ledger, graph: str) -> Ledger:
     )
 
 
-def _blobs_seen(work: Work, ledger: Ledger) -> Ledger:
+def _blobs_seen(work: CommandRun, ledger: Ledger) -> Ledger:
     """Return the ledger without the queries and bundles whose blobs are gone or changed."""
     for address, entry in sorted(ledger.resources.items()):
         if not has_blob(address):
@@ -182,7 +182,7 @@ def _blobs_seen(work: Work, ledger: Ledger) -> Ledger:
 
 def status(config_dir: str) -> Document:
     """Return what the ledger says, who holds the lock, and whether the blobs are there."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     statuses: dict[str, Mapping[str, Any]] = {}
     strays = 0
     with Told(work):
@@ -223,7 +223,7 @@ def status(config_dir: str) -> Document:
 
 def force_unlock(config_dir: str, lock_id: str) -> Document:
     """Remove a lock that a dead command left, by its exact id."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     removed = False
     with Told(work):
         work.open(read_root(config_dir, work.diagnostics))

@@ -19,7 +19,7 @@ from omnigraph.cluster.outcomes import Place, RootContents
 from omnigraph.cluster.stored.records import (
     Approval,
     Operation,
-    Recovery,
+    RecoveryFile,
     remove_recovery,
     write_recovery,
 )
@@ -57,7 +57,7 @@ class Mover:
     actor: str | None
     cas: str | None
     diagnostics: Diagnostics
-    made: list[Recovery] = field(default_factory=list)
+    made: list[RecoveryFile] = field(default_factory=list)
 
     def create(self, graph: str, content: bytes, digest: str) -> Code | None:
         """Make a graph with a schema; return the code of what failed, if something did."""
@@ -116,8 +116,8 @@ class Mover:
         self._moved(record)
         return None
 
-    def _record(self, operation: Operation, graph: str, **facts: Any) -> Recovery:
-        return Recovery(
+    def _record(self, operation: Operation, graph: str, **facts: Any) -> RecoveryFile:
+        return RecoveryFile(
             operation_id=new_ulid(),
             operation=operation,
             graph_id=graph,
@@ -128,7 +128,7 @@ class Mover:
             **facts,
         )
 
-    def _moved(self, record: Recovery) -> None:
+    def _moved(self, record: RecoveryFile) -> None:
         self.made.append(record)
         AFTER_MOVE.hit()
 
@@ -136,6 +136,6 @@ class Mover:
         self.diagnostics.error(code, address, message)
         return code
 
-    def _settle(self, record: Recovery, unmoved: bool) -> None:
+    def _settle(self, record: RecoveryFile, unmoved: bool) -> None:
         if unmoved:
             remove_recovery(self.store, record, self.diagnostics)

@@ -6,7 +6,7 @@
 | schema_apply | schema as in the ledger / as expected / another | drop / forward / keep |
 | graph_delete | gone / tombstone without manifest / manifest there | forward / finish / retire |
 
-A delete whose approval it has used up was done: a graph that is there was made since, and the file is dropped.
+A delete that used up its approval was done: a graph that is there was made later, and the file is dropped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from omnigraph.cluster.declared.diagnostics import Code
-from omnigraph.cluster.stored.records import Recovery
+from omnigraph.cluster.stored.records import RecoveryFile
 
 Place = Literal["absent", "complete", "partial", "tombstone"]
 Step = Literal["drop", "forward", "keep", "finish", "retire"]
@@ -42,7 +42,7 @@ class Outcome:
 
 
 def decide(
-    record: Recovery, applied_digest: str | None, seen: RootContents, *, is_used: bool = False
+    record: RecoveryFile, applied_digest: str | None, seen: RootContents, *, is_used: bool = False
 ) -> Outcome:
     """Return what to do.
 
@@ -63,7 +63,7 @@ def _created(seen: RootContents) -> Outcome:
     return Outcome("keep", Code.GRAPH_CREATE_INCOMPLETE)
 
 
-def _migrated(record: Recovery, applied_digest: str | None, seen: RootContents) -> Outcome:
+def _migrated(record: RecoveryFile, applied_digest: str | None, seen: RootContents) -> Outcome:
     if seen.place in {"complete", "absent"} and seen.digest == applied_digest:
         return Outcome("drop")
     if seen.place == "complete" and seen.digest == record.expected_schema_digest:

@@ -1,4 +1,4 @@
-"""`cluster plan` and `cluster approve`: what apply would change, and the word for the delete of a graph."""
+"""`cluster plan` and `cluster approve`: what apply would change, and the approval that the delete of a graph needs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from omnigraph.cluster.changes import (
     APPROVAL_STALE,
     DEPENDENCY_NOT_APPLIED,
     UNSUPPORTED_KIND,
-    Change,
+    ResourceChange,
     find_changes,
     spread,
 )
@@ -29,7 +29,7 @@ from omnigraph.cluster.stored.ledger import Ledger
 from omnigraph.cluster.stored.records import Approval, read_approvals
 from omnigraph.cluster.stored.times import now_text
 from omnigraph.cluster.sweep import sweep
-from omnigraph.cluster.work import Told, Work, require_ledger
+from omnigraph.cluster.work import CommandRun, Told, require_ledger
 from omnigraph.errors import OmniGraphError
 from omnigraph.service.documents import Document
 from omnigraph.storage.uris import Root
@@ -37,8 +37,8 @@ from omnigraph.storage.uris import Root
 
 def plan(config_dir: str, reserved: Container[str] = ()) -> Document:
     """Return what apply would change. Nothing is written."""
-    work = Work(config_dir)
-    changes: list[Change] = []
+    work = CommandRun(config_dir)
+    changes: list[ResourceChange] = []
     declared: Declared | None = None
     with Told(work):
         declared = require_declared(config_dir, work.diagnostics, reserved)
@@ -77,13 +77,13 @@ def dependencies(desired: Desired) -> list[dict[str, object]]:
     ]
 
 
-def _is_gated(change: Change) -> bool:
+def _is_gated(change: ResourceChange) -> bool:
     return kind_of(change.resource) == "graph" and change.operation == "delete"
 
 
 def planned(
-    work: Work, declared: Declared, approvals: Iterable[Approval], pending: Container[str]
-) -> list[Change]:
+    work: CommandRun, declared: Declared, approvals: Iterable[Approval], pending: Container[str]
+) -> list[ResourceChange]:
     """Return the changes, with the steps of every schema that a graph would be migrated to."""
     assert work.root is not None
     desired = declared.desired
@@ -104,7 +104,9 @@ def planned(
     return spread(planned, desired)
 
 
-def _with_steps(change: Change, root: Root, desired: Desired, diagnostics: Diagnostics) -> Change:
+def _with_steps(
+    change: ResourceChange, root: Root, desired: Desired, diagnostics: Diagnostics
+) -> ResourceChange:
     """Return a change of a schema with its steps; deferred, if the engine does not support one."""
     if kind_of(change.resource) != "schema" or change.operation != "update" or not change.is_done:
         return change
@@ -127,7 +129,9 @@ def _with_steps(change: Change, root: Root, desired: Desired, diagnostics: Diagn
     return replace(change, disposition="deferred", reason=UNSUPPORTED_KIND)
 
 
-def hold_needed(changes: list[Change], ledger: Ledger, desired: Desired) -> list[Change]:
+def hold_needed(
+    changes: list[ResourceChange], ledger: Ledger, desired: Desired
+) -> list[ResourceChange]:
     """Block the delete of providers and bundles of graphs that stay although they are not declared any more.
 
     Without its bundle such a graph would be served to everybody with a token.
@@ -156,7 +160,7 @@ def approve(
     config_dir: str, address: str, actor: str | None, reserved: Container[str] = ()
 ) -> Document:
     """Write down that somebody approves the delete of a graph, as it is and as the config is now."""
-    work = Work(config_dir)
+    work = CommandRun(config_dir)
     approval: Approval | None = None
     with Told(work):
         if actor is None:
@@ -182,7 +186,7 @@ def approve(
     )
 
 
-def _approval(work: Work, desired: Desired, address: str, actor: str) -> Approval:
+def _approval(work: CommandRun, desired: Desired, address: str, actor: str) -> Approval:
     gated = [one for one in find_changes(desired, work.ledger) if _is_gated(one)]
     for change in gated:
         if change.resource == address:

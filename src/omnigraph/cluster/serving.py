@@ -25,7 +25,7 @@ from omnigraph.cluster.declared.resources import (
 )
 from omnigraph.cluster.graphs import graph_uri
 from omnigraph.cluster.stored.catalogue import read_blob
-from omnigraph.cluster.stored.ledger import STATE_PATH, Entry, Ledger, read_ledger
+from omnigraph.cluster.stored.ledger import STATE_PATH, AppliedResource, Ledger, read_ledger
 from omnigraph.cluster.stored.records import read_recoveries
 from omnigraph.embeddings.embedding_settings import EmbeddingSettings
 from omnigraph.errors import BadRequest
@@ -233,12 +233,12 @@ class _Reading:
                 )
         return tuple(found)
 
-    def _of_kind(self, kind: str) -> list[tuple[str, Entry]]:
+    def _of_kind(self, kind: str) -> list[tuple[str, AppliedResource]]:
         return [
             (at, one) for at, one in sorted(self.ledger.resources.items()) if kind_of(at) == kind
         ]
 
-    def _text(self, address: str, entry: Entry) -> str | None:
+    def _text(self, address: str, entry: AppliedResource) -> str | None:
         found, content, why = read_blob(self.store, address, entry.digest)
         if found == "fits":
             return content.decode("utf-8", "replace")
@@ -269,7 +269,7 @@ class _Reading:
             )
 
     def _embedder(
-        self, graph: str, entry: Entry, environ: Mapping[str, str]
+        self, graph: str, entry: AppliedResource, environ: Mapping[str, str]
     ) -> EmbeddingSettings | None:
         name = entry.facts.get("embedding_provider")
         if name is None:

@@ -1,4 +1,4 @@
-"""Look after moves that were begun and not written down: finish them, or say why that cannot be."""
+"""Finish moves that were begun but never written down in the ledger, or say why they cannot be finished."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, graph_of, schema_address
 from omnigraph.cluster.graphs import delete_at, look_at
 from omnigraph.cluster.outcomes import Outcome, RootContents, decide
-from omnigraph.cluster.stored.ledger import Entry, Ledger
+from omnigraph.cluster.stored.ledger import AppliedResource, Ledger
 from omnigraph.cluster.stored.records import (
     Approval,
-    Recovery,
+    RecoveryFile,
     read_approvals,
     read_recoveries,
     remove_recovery,
@@ -31,14 +31,14 @@ class Swept:
     """What was found: the ledger brought up to the graphs, and the files to remove once it is written."""
 
     ledger: Ledger
-    done: list[Recovery] = field(default_factory=list)
+    done: list[RecoveryFile] = field(default_factory=list)
     pending: set[str] = field(default_factory=set)
     """Graphs whose recovery could not be finished."""
 
 
 def find_pending(
     store: ObjectStore, ledger: Ledger, diagnostics: Diagnostics
-) -> list[tuple[Recovery, RootContents, Outcome]]:
+) -> list[tuple[RecoveryFile, RootContents, Outcome]]:
     """Return every recovery file with what is seen of its graph and what to do about it. Nothing is written."""
     records, strange = read_recoveries(store)
     for name in strange:
@@ -82,7 +82,9 @@ def sweep(
     return swept
 
 
-def _tell(record: Recovery, seen: RootContents, outcome: Outcome, diagnostics: Diagnostics) -> None:
+def _tell(
+    record: RecoveryFile, seen: RootContents, outcome: Outcome, diagnostics: Diagnostics
+) -> None:
     address = graph_address(record.graph_id)
     if outcome.step == "keep" and outcome.code is not None:
         what = (
@@ -107,7 +109,7 @@ def _tell(record: Recovery, seen: RootContents, outcome: Outcome, diagnostics: D
 def _forward(
     store: ObjectStore,
     swept: Swept,
-    record: Recovery,
+    record: RecoveryFile,
     seen: RootContents,
     outcome: Outcome,
     diagnostics: Diagnostics,
@@ -137,22 +139,22 @@ def _forward(
     swept.done.append(record)
 
 
-def brought_up(ledger: Ledger, record: Recovery, seen: RootContents) -> Ledger:
+def brought_up(ledger: Ledger, record: RecoveryFile, seen: RootContents) -> Ledger:
     """Return the ledger as a move that was done leaves it."""
     graph, schema = graph_address(record.graph_id), schema_address(record.graph_id)
     if record.operation == "graph_delete":
         gone = [at for at in ledger.resources if graph_of(at) == record.graph_id]
         return ledger.without(*gone)
     assert seen.digest is not None
-    ledger = ledger.with_entry(schema, Entry(seen.digest))
+    ledger = ledger.with_entry(schema, AppliedResource(seen.digest))
     if graph not in ledger.resources:
-        ledger = ledger.with_entry(graph, Entry(""))
+        ledger = ledger.with_entry(graph, AppliedResource(""))
     return ledger.settled()
 
 
 def finish(
     store: ObjectStore,
-    records: list[Recovery],
+    records: list[RecoveryFile],
     approvals: list[Approval],
     diagnostics: Diagnostics,
 ) -> None:
@@ -163,7 +165,7 @@ def finish(
 
 
 def _use_up(
-    store: ObjectStore, record: Recovery, approvals: list[Approval], diagnostics: Diagnostics
+    store: ObjectStore, record: RecoveryFile, approvals: list[Approval], diagnostics: Diagnostics
 ) -> bool:
     """Use up the approval of a delete that was done; return whether that is written down."""
     approval = next((one for one in approvals if one.approval_id == record.approval_id), None)

@@ -9,7 +9,7 @@ from typing import Any
 
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics, Refused
 from omnigraph.cluster.stored.ledger import STATE_PATH, Ledger, ReadLedger, read_ledger
-from omnigraph.cluster.stored.lock import LOCK_PATH, Holder, locked, read_lock
+from omnigraph.cluster.stored.lock import LOCK_PATH, LockHolder, locked, read_lock
 from omnigraph.errors import OmniGraphError
 from omnigraph.service.documents import Document
 from omnigraph.storage.objects.object_store import ObjectStore
@@ -18,14 +18,14 @@ from omnigraph.storage.uris import Root
 
 
 @dataclass(slots=True)
-class Work:
+class CommandRun:
     """One run of a command."""
 
     config_dir: str
     diagnostics: Diagnostics = field(default_factory=Diagnostics)
     root: Root | None = None
     found: ReadLedger = field(default_factory=lambda: ReadLedger(Ledger()))
-    holder: Holder | None = None
+    holder: LockHolder | None = None
     lock_id: str | None = None
     _store: ObjectStore | None = None
 
@@ -63,7 +63,7 @@ class Work:
             raise
 
     def observed(self) -> dict[str, Any]:
-        """Return the state observations of the document."""
+        """Return what the document says of ledger and lock (`state_observations`)."""
         ledger = self.ledger
         shown: dict[str, Any] = {
             "state_path": self._address(STATE_PATH),
@@ -100,7 +100,7 @@ class Work:
         return name if self.root is None else f"{self.root.canonical.rstrip('/')}/{name}"
 
 
-def require_ledger(work: Work) -> None:
+def require_ledger(work: CommandRun) -> None:
     """Refuse a cluster without a ledger."""
     if not work.found.is_there:
         work.diagnostics.error(
@@ -113,9 +113,9 @@ def require_ledger(work: Work) -> None:
 
 @dataclass(slots=True)
 class Told:
-    """Lets a command end early, with what it found; a store that fails is found, too."""
+    """A block that a command may leave early: the diagnostics say why. Errors of the store become one of them."""
 
-    work: Work
+    work: CommandRun
 
     def __enter__(self) -> None:
         pass

@@ -53,7 +53,7 @@ class TableClass(enum.StrEnum):
     INVARIANT_VIOLATION = "invariant_violation"
 
 
-class Decision(enum.StrEnum):
+class RecoveryDecision(enum.StrEnum):
     """What recovery does with the whole operation."""
 
     ROLL_FORWARD = "roll_forward"
@@ -131,7 +131,7 @@ def _has_all_required(entry: TableEntry, transactions: Iterable[TransactionFacts
 
 def decide(
     writer: Writer, classes: Iterable[TableClass], *, expectations_hold: bool = True
-) -> Decision:
+) -> RecoveryDecision:
     """Return what to do with the whole operation, given the classes of its tables.
 
     A complete operation is rolled back all the same if its expectations no longer hold, for example
@@ -141,13 +141,13 @@ def decide(
     """
     found = set(classes)
     if TableClass.INVARIANT_VIOLATION in found:
-        return Decision.REFUSE
+        return RecoveryDecision.REFUSE
     complete = {TableClass.ROLLED_PAST_EXPECTED}
     if writer in MAINTENANCE and found != {TableClass.NO_MOVEMENT}:
         complete |= {TableClass.INCOMPLETE, TableClass.NO_MOVEMENT}
     if expectations_hold and found <= complete:
-        return Decision.ROLL_FORWARD
-    return Decision.ROLL_BACK
+        return RecoveryDecision.ROLL_FORWARD
+    return RecoveryDecision.ROLL_BACK
 
 
 def is_restorable(one: TableClass) -> bool:

@@ -28,8 +28,8 @@ from omnigraph.commit import audit
 from omnigraph.commit.audit import Recovery, RecoveryKind, TableOutcome
 from omnigraph.commit.changes import RELOCATE
 from omnigraph.commit.classify import (
-    Decision,
     Observation,
+    RecoveryDecision,
     TableClass,
     decide,
     expectations_hold,
@@ -129,13 +129,13 @@ def _recover(
         raise OthersFirst
     holds = expectations_hold(state, sidecar)
     decision = decide(sidecar.writer, work.classes, expectations_hold=holds)
-    if decision is Decision.REFUSE:
+    if decision is RecoveryDecision.REFUSE:
         raise StorageError(
             f"a table of operation {sidecar.operation_id} is behind its pin, which nothing this "
             "product does can cause; restore the graph from a copy",
             operation_id=sidecar.operation_id,
         )
-    if decision is Decision.ROLL_FORWARD:
+    if decision is RecoveryDecision.ROLL_FORWARD:
         return work.roll_forward()
     # A restore beside running writers can lose an append, so it waits for a read-write open.
     return work.roll_back() if may_roll_back else None
@@ -155,7 +155,10 @@ def needs_rollback(workspace: Workspace, sidecar: Sidecar) -> bool:
         return False
     classes = observe_all(workspace, sidecar, state).classes
     holds = expectations_hold(state, sidecar)
-    return decide(sidecar.writer, classes, expectations_hold=holds) is not Decision.ROLL_FORWARD
+    return (
+        decide(sidecar.writer, classes, expectations_hold=holds)
+        is not RecoveryDecision.ROLL_FORWARD
+    )
 
 
 # ------------------------------------------------------------------ what is published

@@ -42,7 +42,7 @@ from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import (
     Changes,
     Intent,
-    Place,
+    NewPlace,
     mark_unsettled,
     publish,
     record_place,
@@ -96,7 +96,7 @@ def take_back_id(workspace: Workspace) -> GraphCommit | None:
             return None
         own = replace(workspace, manifest=manifest)
         *older, former = head.former_ids
-        place = Place(head.root, former, (*older, head.graph_id))
+        place = NewPlace(head.root, former, (*older, head.graph_id))
         facts = {"graph_id": former, COPY_ID: head.graph_id, "from": head.root, "to": head.root}
         sidecar = _sidecar(head, held, facts)
         write_sidecar(own, sidecar)
@@ -170,12 +170,12 @@ def _sidecar(head: Head, held: HeldLocks, facts: dict[str, str]) -> Sidecar:
     )
 
 
-def _place(workspace: Workspace, sidecar: Sidecar) -> Place:
+def _place(workspace: Workspace, sidecar: Sidecar) -> NewPlace:
     """Return what the heads will say."""
     head, facts = workspace.manifest.state(MAIN).head, sidecar.intent.facts
     if FORMER_ID in facts:
-        return Place(facts["to"], facts["graph_id"], (*head.former_ids, head.graph_id), True)
-    return Place(facts["to"], head.graph_id, head.former_ids, head.is_copy and _is_back(facts))
+        return NewPlace(facts["to"], facts["graph_id"], (*head.former_ids, head.graph_id), True)
+    return NewPlace(facts["to"], head.graph_id, head.former_ids, head.is_copy and _is_back(facts))
 
 
 def _is_back(facts: Mapping[str, str]) -> bool:
@@ -184,7 +184,7 @@ def _is_back(facts: Mapping[str, str]) -> bool:
 
 
 def _record(
-    workspace: Workspace, held: HeldLocks, sidecar: Sidecar, place: Place
+    workspace: Workspace, held: HeldLocks, sidecar: Sidecar, place: NewPlace
 ) -> GraphCommit | None:
     """Phases C and D: write the place into all heads, that of `main` last."""
     manifest, facts = workspace.manifest, sidecar.intent.facts

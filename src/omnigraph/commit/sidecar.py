@@ -25,7 +25,7 @@ from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.storage import layout
 from omnigraph.storage.decoded import has_type
 from omnigraph.storage.locks.locks import HeldLocks
-from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, NotFound
+from omnigraph.storage.objects.store_errors import AlreadyExists, InvalidText, ObjectNotFound
 
 SIDECAR_VERSION = 2
 
@@ -230,7 +230,7 @@ def list_sidecars(workspace: Workspace, graph_id: str) -> list[Sidecar]:
     for name in filter(layout.is_sidecar, names):
         try:
             text = workspace.store.read_text(name)
-        except NotFound:
+        except ObjectNotFound:
             continue
         except InvalidText as error:
             raise _corrupt(name, error) from error

@@ -14,7 +14,7 @@ from omnigraph.embeddings.http_clients import GeminiClient, OpenAiClient
 from omnigraph.embeddings.local import MODEL as LOCAL_MODEL
 from omnigraph.embeddings.local import LocalClient, MockEmbedder
 from omnigraph.embeddings.pacing import CallLimits
-from omnigraph.embeddings.pool import Client, shared_client
+from omnigraph.embeddings.pool import ProviderClient, shared_client
 from omnigraph.errors import ProviderError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class _Kind:
     model: str
     base_url: str = ""
     keys: tuple[settings.Setting[str | None], ...] = ()
-    client: Callable[[str, str, str, CallLimits], Client] = OpenAiClient
+    client: Callable[[str, str, str, CallLimits], ProviderClient] = OpenAiClient
 
     @property
     def variables(self) -> str:
@@ -141,7 +141,7 @@ class EmbeddingSettings:
             )
 
 
-def _make_client(chosen: EmbeddingSettings) -> Client:
+def _make_client(chosen: EmbeddingSettings) -> ProviderClient:
     assert chosen.limits is not None
     make = _KINDS[chosen.provider].client
     return make(chosen.base_url, chosen.model, chosen.api_key, chosen.limits)

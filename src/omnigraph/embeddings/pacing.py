@@ -48,7 +48,7 @@ class CallLimits:
 
 
 class Clock:
-    """The machine's clock and dice; tests give others."""
+    """The machine's clock and random numbers; tests give their own."""
 
     def now(self) -> float:
         """Return seconds that only grow."""

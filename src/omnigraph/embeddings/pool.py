@@ -14,7 +14,7 @@ from typing import Protocol
 from omnigraph.embeddings.embedder import Role, Vectors
 
 
-class Client(Protocol):
+class ProviderClient(Protocol):
     """Asks one provider for the vectors of one batch of texts."""
 
     def embed(self, texts: Sequence[str], dimension: int, role: Role) -> Vectors:
@@ -28,12 +28,12 @@ class Client(Protocol):
 
 class _Pool:
     def __init__(self) -> None:
-        self._clients: dict[Hashable, Client] = {}
+        self._clients: dict[Hashable, ProviderClient] = {}
         self._holders = 0
         # Collecting an abandoned handle may release it in the middle of `client`.
         self._lock = threading.RLock()
 
-    def client(self, key: Hashable, make: Callable[[], Client]) -> Client:
+    def client(self, key: Hashable, make: Callable[[], ProviderClient]) -> ProviderClient:
         # A forked process must not use the connections of its parent.
         key = (os.getpid(), key)
         with self._lock:
@@ -58,7 +58,7 @@ class _Pool:
 _pool = _Pool()
 
 
-def shared_client(key: Hashable, make: Callable[[], Client]) -> Client:
+def shared_client(key: Hashable, make: Callable[[], ProviderClient]) -> ProviderClient:
     """Return the client of that key; ``make`` it if there is none yet."""
     return _pool.client(key, make)
 

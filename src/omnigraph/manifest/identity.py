@@ -19,7 +19,7 @@ from omnigraph.manifest.rows import Head
 from omnigraph.storage.uris import Root
 
 
-class Identity:
+class GraphIdentity:
     """What a handle knows of its graph: the id, and whether it is settled where it lies.
 
     ``relocating``: for the operation that settles a graph at its new place. Branches are read and

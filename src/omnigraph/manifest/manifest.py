@@ -27,7 +27,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
-from omnigraph.manifest.identity import Identity, graph_moved
+from omnigraph.manifest.identity import GraphIdentity, graph_moved
 from omnigraph.manifest.row_reads import (
     FEW_ROWS,
     read_head_row,
@@ -98,7 +98,7 @@ class Manifest:
         self, root: Root, store: ObjectStore | None = None, *, relocating: bool = False
     ) -> None:
         self.root = root
-        self._identity = Identity(root, relocating=relocating)
+        self._identity = GraphIdentity(root, relocating=relocating)
         self._store = open_store(root) if store is None else store
         self.ref = TableRef(root.child(layout.MANIFEST), storage_options=root.lance_options())
         self._states: dict[str, BranchState] = {}

@@ -64,7 +64,7 @@ class Intent:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NewPlace:
     """Where a graph lies from now on, and under which id."""
 
     root: str
@@ -106,7 +106,7 @@ class Changes:
     schema: SchemaRow | None = None
     adopted: tuple[GraphCommit, ...] = ()
     streams: tuple[StreamRecord, ...] = ()
-    place: Place | None = None
+    place: NewPlace | None = None
     gone: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     forgotten: tuple[Purge, ...] = ()
     audit: Mapping[str, Any] | None = None
@@ -223,7 +223,7 @@ def mark_unsettled(manifest: Manifest) -> None:
     _rewrite_head(manifest, unsettled)
 
 
-def record_place(manifest: Manifest, branch: str, place: Place) -> None:
+def record_place(manifest: Manifest, branch: str, place: NewPlace) -> None:
     """Record where the graph lies in the head of a branch, without a commit."""
 
     def settled(state: BranchState) -> _Rewrite | None:

@@ -23,7 +23,7 @@ from omnigraph.lang.schema.read_ir import read_ir
 from omnigraph.manifest.rows import Head, SchemaRow
 from omnigraph.storage import layout
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import InvalidText, NotFound
+from omnigraph.storage.objects.store_errors import InvalidText, ObjectNotFound
 
 if TYPE_CHECKING:
     from omnigraph.lang.schema import Compiled
@@ -150,7 +150,7 @@ def _read(store: ObjectStore, name: str) -> str | None:
     """Return the text of a control object; None if it is missing."""
     try:
         return store.read_text(name)
-    except NotFound:
+    except ObjectNotFound:
         return None
     except InvalidText:
         return "\ufffd"  # a text that is neither a schema nor a JSON document

@@ -51,7 +51,7 @@ assert set(SCOPE_KEYS) == set(Action), "every action says which scope its rules 
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class PolicyRule:
     """Actions that the members of a group may do, on branches that the scope names; without one on all."""
 
     id: str
@@ -67,7 +67,7 @@ class Bundle:
     kind: BundleKind | None
     groups: Mapping[str, frozenset[str]]
     protected: frozenset[str]
-    rules: tuple[Rule, ...]
+    rules: tuple[PolicyRule, ...]
 
     def groups_of(self, actor: str) -> frozenset[str]:
         """Return the groups that have this actor."""
@@ -148,8 +148,8 @@ class _Reading:
                 node.fault(error.message)
         return names
 
-    def _rules(self, node: Node) -> list[Rule]:
-        rules: dict[str, Rule] = {}
+    def _rules(self, node: Node) -> list[PolicyRule]:
+        rules: dict[str, PolicyRule] = {}
         for element in node.elements("rules"):
             rule = self._rule(element)
             if rule is None:
@@ -159,7 +159,7 @@ class _Reading:
             rules[rule.id] = rule
         return list(rules.values())
 
-    def _rule(self, node: Node) -> Rule | None:
+    def _rule(self, node: Node) -> PolicyRule | None:
         fields = node.fields(("id", "allow"), required=("id", "allow"))
         name = fields["id"].text() if "id" in fields else None
         if "allow" not in fields:
@@ -173,7 +173,7 @@ class _Reading:
         scope = self._scope(fields["allow"], allow, actions)
         if name is None or group is None or not actions:
             return None
-        return Rule(name, group, tuple(actions), scope)
+        return PolicyRule(name, group, tuple(actions), scope)
 
     def _group(self, node: Node) -> str | None:
         fields = node.fields(("group",), required=("group",))

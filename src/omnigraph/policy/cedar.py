@@ -25,7 +25,7 @@ from omnigraph.policy.bundle import (
     SCOPE_KEYS,
     SERVER_ACTIONS,
     Bundle,
-    Rule,
+    PolicyRule,
     read_bundle,
 )
 from omnigraph.policy.checker import Action, Decision, Question
@@ -82,7 +82,7 @@ def policies_text(bundle: Bundle) -> str:
     return str(_cedar().policies_from_json_str(json.dumps(compiled)))
 
 
-def _policy(rule: Rule, action: Action, protected: frozenset[str]) -> dict[str, Any] | None:
+def _policy(rule: PolicyRule, action: Action, protected: frozenset[str]) -> dict[str, Any] | None:
     """Return one permission; None if there is no branch that it could be about."""
     condition = _condition(rule, action, protected)
     if condition is False:
@@ -97,7 +97,7 @@ def _policy(rule: Rule, action: Action, protected: frozenset[str]) -> dict[str, 
 
 
 def _condition(
-    rule: Rule, action: Action, protected: frozenset[str]
+    rule: PolicyRule, action: Action, protected: frozenset[str]
 ) -> dict[str, Any] | bool | None:
     """Return what must hold of the branch: None if nothing, False if it cannot hold."""
     if rule.scope == "any":
@@ -156,7 +156,7 @@ class CedarChecker:
             for rule in self.bundle.rules
         )
 
-    def _can_match(self, rule: Rule) -> bool:
+    def _can_match(self, rule: PolicyRule) -> bool:
         """Whether there can be a branch that the scope of a rule takes in."""
         return rule.scope != "protected" or bool(self.bundle.protected)
 

@@ -13,7 +13,7 @@ class DefaultDeny:
 
     @property
     def is_default_deny(self) -> bool:
-        """That it is no policy of anybody's, but the rule where there is none."""
+        """True: nobody wrote this policy, it stands in where a graph has none."""
         return True
 
     def check(self, question: Question) -> Decision:
@@ -25,5 +25,5 @@ class DefaultDeny:
         )
 
     def could(self, _actor: str, action: Action) -> bool:
-        """Whether there is a case in which an actor may do this."""
+        """Whether an actor may do this in any case at all."""
         return action is Action.READ

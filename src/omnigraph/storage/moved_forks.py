@@ -21,7 +21,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.lance_format.file_ends import with_base_paths
 from omnigraph.storage.layout import MANIFEST, TABLE_DIRS
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import NotFound
+from omnigraph.storage.objects.store_errors import ObjectNotFound
 from omnigraph.storage.uris import Root
 
 _AT_ONCE: Final = 8
@@ -58,7 +58,7 @@ def _fork_manifests(store: ObjectStore) -> Iterator[tuple[str, str]]:
 def _settle(root: Root, store: ObjectStore, table: str, name: str) -> int:
     try:
         file = store.read_bytes(name)
-    except NotFound:
+    except ObjectNotFound:
         return 0  # its branch is being deleted
     try:
         changed = with_base_paths(file, lambda path: moved_base(path, table, root.child(table)))

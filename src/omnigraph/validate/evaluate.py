@@ -27,7 +27,7 @@ from omnigraph.validate.change_set import (
     needed_columns,
 )
 from omnigraph.validate.committed import Committed
-from omnigraph.validate.overlaps import OneAtATime, Span
+from omnigraph.validate.overlaps import HoldingRow, OneAtATime
 from omnigraph.validate.violations import (
     cardinality_violation,
     endpoint_violation,
@@ -235,7 +235,7 @@ class Evaluation:
         )
         numbers = rows.column("tuple_no").to_pylist()
         for place, (number, span) in enumerate(zip(numbers, spans, strict=True)):
-            other = kept.setdefault(number, OneAtATime()).add(Span(*span))
+            other = kept.setdefault(number, OneAtATime()).add(HoldingRow(*span))
             if other is not None:
                 places.append(place)
                 others.append(other.id)

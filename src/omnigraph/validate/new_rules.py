@@ -161,7 +161,7 @@ def _with(entity: Entity, prop: Property) -> Entity:
     return bare
 
 
-class StoredRows:
+class RenamedRows:
     """The rows of a type as they are stored, under the names that a schema change gives to its columns.
 
     New properties that are required have their defaults in all rows, as they will once the change is made.
@@ -231,7 +231,7 @@ def broken_rules(
         }
         if not mine or number not in old or pins[number].row_count == 0:
             continue
-        stored = StoredRows(locate(pins[number]), old[number], entity)
+        stored = RenamedRows(locate(pins[number]), old[number], entity)
         found |= _broken_rows({at: one for at, one in mine.items() if one.is_of_rows}, stored)
         for at, rule in mine.items():
             broken = None if rule.is_of_rows else _broken_set(rule, stored)
@@ -240,7 +240,7 @@ def broken_rules(
     return [found[at] for at in sorted(found)]
 
 
-def _broken_rows(asked: Mapping[int, NewRule], stored: StoredRows) -> dict[int, BrokenRule]:
+def _broken_rows(asked: Mapping[int, NewRule], stored: RenamedRows) -> dict[int, BrokenRule]:
     """Judge the rules about single rows, all of a table in one pass; in a second one find the ids."""
     there = {at: rule for at, rule in asked.items() if stored.has(rule.entity.properties)}
     bad = _counted(there, stored, with_ids=False)
@@ -252,7 +252,7 @@ def _broken_rows(asked: Mapping[int, NewRule], stored: StoredRows) -> dict[int, 
 
 
 def _counted(
-    asked: Mapping[int, NewRule], stored: StoredRows, *, with_ids: bool
+    asked: Mapping[int, NewRule], stored: RenamedRows, *, with_ids: bool
 ) -> dict[int, tuple[int, list[str]]]:
     """How many rows break each rule and, if they are wanted, the first of their ids."""
     import pyarrow as pa
@@ -277,7 +277,7 @@ def _counted(
     return {at: (counts[at], first[at].to_pylist()) for at in asked}
 
 
-def _broken_set(rule: NewRule, stored: StoredRows) -> BrokenRule | None:
+def _broken_set(rule: NewRule, stored: RenamedRows) -> BrokenRule | None:
     """Judge a rule about several rows together: a unique group, or a cardinality."""
     runner = LocalRunner()
     try:

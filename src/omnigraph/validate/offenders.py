@@ -23,7 +23,7 @@ from omnigraph.validate import moments, rules
 from omnigraph.validate.change_set import ChangeSet, TableDelta, Violation
 from omnigraph.validate.committed import Committed
 from omnigraph.validate.evaluate import Evaluation
-from omnigraph.validate.overlaps import Span, too_many_at_once
+from omnigraph.validate.overlaps import HoldingRow, too_many_at_once
 from omnigraph.validate.violations import cardinality_violation
 
 if TYPE_CHECKING:
@@ -116,10 +116,10 @@ class _Search(Evaluation):
         found = self.ask(moments.edges_of_wrong_sources(bounds, most), frames)
         rows = found.sort_by([("src", "ascending"), ("place", "ascending")]).to_pylist()
         for source, edges in groupby(rows, key=lambda row: row["src"]):
-            places: dict[Span, int] = {}
+            places: dict[HoldingRow, int] = {}
             spans = []
             for row in edges:
-                span = Span(row["id"], row["since"], row["until"])
+                span = HoldingRow(row["id"], row["since"], row["until"])
                 places[span] = row["place"]
                 spans.append((span, row["place"] >= 0))
             for span in too_many_at_once(spans, most):

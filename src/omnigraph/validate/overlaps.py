@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 
-class Span(NamedTuple):
+class HoldingRow(NamedTuple):
     """A row that holds at some moment."""
 
     id: str
     since: Any
     until: Any
 
-    def overlaps(self, other: Span) -> bool:
+    def overlaps(self, other: HoldingRow) -> bool:
         """Whether both hold at one moment."""
         return _before(self.since, other.until) and _before(other.since, self.until)
 
@@ -30,11 +30,11 @@ class OneAtATime:
     """Rows of which no two hold at one moment, ordered by when they begin."""
 
     def __init__(self) -> None:
-        self._kept: list[Span] = []
+        self._kept: list[HoldingRow] = []
         self._begins: list[Any] = []
-        self._from_ever: Span | None = None
+        self._from_ever: HoldingRow | None = None
 
-    def add(self, span: Span) -> Span | None:
+    def add(self, span: HoldingRow) -> HoldingRow | None:
         """Keep a row, or return the one that is in its way."""
         before = self._from_ever
         at = 0
@@ -53,12 +53,12 @@ class OneAtATime:
         return None
 
 
-def too_many_at_once(spans: Iterable[tuple[Span, bool]], most: int) -> Iterator[Span]:
+def too_many_at_once(spans: Iterable[tuple[HoldingRow, bool]], most: int) -> Iterator[HoldingRow]:
     """Yield the rows to leave out so that at no moment more than ``most`` hold.
 
     Rows come in the order in which they are kept; one that is not to be left out is marked by False.
     """
-    kept: list[Span] = []
+    kept: list[HoldingRow] = []
     for span, may_go in spans:
         beside = [other for other in kept if other.overlaps(span)]
         if may_go and len(beside) >= most and _peak(beside, span) >= most:
@@ -67,17 +67,17 @@ def too_many_at_once(spans: Iterable[tuple[Span, bool]], most: int) -> Iterator[
             kept.append(span)
 
 
-def _peak(others: Sequence[Span], within: Span) -> int:
+def _peak(others: Sequence[HoldingRow], within: HoldingRow) -> int:
     """How many of the others hold at one moment of a row at most: that is when one of them begins, or it does."""
     starts = [within, *(one for one in others if _begins_within(one, within))]
     return max(sum(_holds_at(other, start.since) for other in others) for start in starts)
 
 
-def _begins_within(one: Span, within: Span) -> bool:
+def _begins_within(one: HoldingRow, within: HoldingRow) -> bool:
     return one.since is not None and (within.since is None or one.since >= within.since)
 
 
-def _holds_at(span: Span, moment: Any) -> bool:
+def _holds_at(span: HoldingRow, moment: Any) -> bool:
     """Whether a row holds at a moment; None stands for the beginning of time."""
     if moment is None:
         return span.since is None

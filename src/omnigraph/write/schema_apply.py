@@ -13,7 +13,6 @@ is forked first, without copying a row; other branches keep their columns and th
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -56,9 +55,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.write.purges import finish_purges
 from omnigraph.write.schema_checks import RowChecks
-from omnigraph.write.schema_tables import TableChanges, column_steps, new_dataset, table_changes
-
-logger = logging.getLogger(__name__)
+from omnigraph.write.schema_tables import ChangedTables, column_steps, new_dataset, table_changes
 
 BEFORE_MIRRORS = failpoints.declare("schema_apply.before_mirrors")
 BEFORE_PURGE = failpoints.declare("schema_apply.before_purge")
@@ -264,14 +261,14 @@ class _Apply:
             True, commit.manifest_version, found.steps, commit, (*_warnings(found), *warnings)
         )
 
-    def _purpose(self, changes: TableChanges) -> Purpose:
+    def _purpose(self, changes: ChangedTables) -> Purpose:
         """Return what waiters see; a hard drop and new values of columns are written under the locks."""
         drops = any(columns.dropped for _, columns in changes.columns)
         writes = any(columns.writes_values for _, columns in changes.columns)
         slow = writes or (self.request.allow_data_loss and drops)
         return Purpose("schema_apply", slow=slow)
 
-    def _refuse_hard_drop(self, changes: TableChanges, accepted: Ir) -> None:
+    def _refuse_hard_drop(self, changes: ChangedTables, accepted: Ir) -> None:
         """Refuse a hard drop on a named branch, or from a table that another branch or a tag pins.
 
         They keep what the drop would destroy.
@@ -320,7 +317,7 @@ class _Apply:
         tags = [tag.name for tag in list_tags(manifest) if keeps(tag.tables, incarnations)]
         return [name for name in manifest.branch_names() if is_kept(name)], tags
 
-    def _purged(self, changes: TableChanges) -> set[int]:
+    def _purged(self, changes: ChangedTables) -> set[int]:
         """Return the incarnations of which a hard drop removes something from disk."""
         if not self.request.allow_data_loss:
             return set()
@@ -353,7 +350,7 @@ class _Apply:
         return commit, self._mirror(row)
 
     def _write(
-        self, state: BranchState, row: SchemaRow, changes: TableChanges, facts: dict[str, Any]
+        self, state: BranchState, row: SchemaRow, changes: ChangedTables, facts: dict[str, Any]
     ) -> Write:
         """Return the write; every table of the branch is among those it rests on."""
         request = self.request

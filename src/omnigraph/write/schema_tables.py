@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class TableChanges:
+class ChangedTables:
     """The tables a schema change creates, changes, renames and drops.
 
     ``created`` are new types with the state of their empty table, ``columns`` are column changes by
@@ -58,7 +58,7 @@ def table_changes(
     target: Catalog,
     *,
     by_merge: bool = False,
-) -> TableChanges:
+) -> ChangedTables:
     """Return what the change from one catalog to another does to the tables of a branch.
 
     Two branches may add types of one name; only what is applied on `main` can know that no other has it.
@@ -73,7 +73,7 @@ def table_changes(
     added = [new[number] for number in sorted(new.keys() - old.keys())]
     used = _names_used(workspace, state) if added else set()
     apart = by_merge or state.name != MAIN
-    return TableChanges(
+    return ChangedTables(
         created=tuple(
             (entity, _new_table(entity, numbered=apart or entity.table_key in used))
             for entity in added

@@ -55,7 +55,7 @@ _groups = itertools.count()
 
 
 @dataclass(frozen=True, slots=True)
-class Adjacency:
+class EdgeFrames:
     """Edges by their source (`src`, `dst` and what belongs to the pair), those of hubs apart."""
 
     rows: DataFrame
@@ -200,7 +200,7 @@ class SparkGraph:
 
     # ------------------------------------------------------------------ edges by their source
 
-    def directed(self) -> Adjacency:
+    def directed(self) -> EdgeFrames:
         """Sources to targets, each pair once, loops included; with weights, their sum as `weight`."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -208,7 +208,7 @@ class SparkGraph:
             return self._adjacency(self.stored, F.count("*").alias("parallel"))
         return self._adjacency(self.stored, F.sum("weight").alias("weight"))
 
-    def neighbours(self) -> Adjacency:
+    def neighbours(self) -> EdgeFrames:
         """Either way along an edge, without loops; `worth` says in how many directions there is one."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -220,7 +220,7 @@ class SparkGraph:
         ways = F.bit_count(F.bit_or("way")).cast("long")
         return self._adjacency(both, ways.alias("worth"))
 
-    def _adjacency(self, edges: DataFrame, value: Column) -> Adjacency:
+    def _adjacency(self, edges: DataFrame, value: Column) -> EdgeFrames:
         """The distinct pairs, each with a value of all edges between the two."""
         from pyspark.sql import functions as F  # noqa: N812
 
@@ -229,19 +229,19 @@ class SparkGraph:
             return self.cached(parted.groupBy("src", "dst").agg(value))
 
         if self._edge_count <= self.sizes.hub:
-            return Adjacency(merged(edges, "src"))
+            return EdgeFrames(merged(edges, "src"))
         counts = edges.groupBy("src").count().where(F.col("count") > self.sizes.hub)
         hubs = self.cached(counts.select(F.col("src").alias("node")))
         if not self.ask(hubs.count):
-            return Adjacency(merged(edges, "src"))
+            return EdgeFrames(merged(edges, "src"))
         their = F.broadcast(hubs.select(F.col("node").alias("src")))
-        return Adjacency(
+        return EdgeFrames(
             merged(edges.join(their, "src", "left_anti"), "src"),
             merged(edges.join(their, "src", "left_semi"), "src", "dst"),
             hubs,
         )
 
-    def along(self, state: DataFrame, edges: Adjacency) -> DataFrame:
+    def along(self, state: DataFrame, edges: EdgeFrames) -> DataFrame:
         """Send the state of each source along its edges: a row for each edge, with its target as `node`."""
         from pyspark.sql import functions as F  # noqa: N812
 

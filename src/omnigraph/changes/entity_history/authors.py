@@ -8,7 +8,7 @@ from typing import Any
 
 from omnigraph.changes.entity_history.walk import Stop
 from omnigraph.manifest.history.ancestry import CommitGraph, bringing_merge, brought_commits
-from omnigraph.manifest.history.records import Lineage, is_published
+from omnigraph.manifest.history.records import BranchLineage, is_published
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 
@@ -27,8 +27,8 @@ class Authors:
         return CommitGraph(self._manifest, [self._branch])
 
     @cached_property
-    def _lineage(self) -> Lineage:
-        return Lineage.of(self._manifest, self._branch)
+    def _lineage(self) -> BranchLineage:
+        return BranchLineage.of(self._manifest, self._branch)
 
     def of(self, stop: Stop, table_key: str, id: str) -> dict[str, Any]:
         """Return the fields of an entry that say who made it."""

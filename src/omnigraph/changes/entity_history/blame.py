@@ -9,14 +9,14 @@ from omnigraph.changes.entity_history.authors import Authors
 from omnigraph.changes.entity_history.entity_states import PRESENCE, image_pair
 from omnigraph.changes.entity_history.history import kind_of
 from omnigraph.changes.entity_history.results import EntityBlame
-from omnigraph.changes.entity_history.walk import Place, Walk
+from omnigraph.changes.entity_history.walk import Walk, WalkState
 from omnigraph.changes.schemas.type_pairs import shown_properties
 
 
 def entity_blame(
-    walk: Walk, place: Place, authors: Authors, edges: list[EntityBlame] | None = None
+    walk: Walk, place: WalkState, authors: Authors, edges: list[EntityBlame] | None = None
 ) -> EntityBlame:
-    """Return who gave an entity, which is there at a place, the values it has."""
+    """Return for each property of an entity the commit that gave it its value."""
     states = walk.states
     _, image = image_pair(None, place.seen, properties=True, short=False)
     values = {} if image is None else image

@@ -12,7 +12,7 @@ from omnigraph.changes.change_filter import Kind, Op
 from omnigraph.changes.entity_history.authors import Authors
 from omnigraph.changes.entity_history.entity_states import PRESENCE, EntityState, image_pair
 from omnigraph.changes.entity_history.results import EntityHistory, HistoryEntry
-from omnigraph.changes.entity_history.walk import Place, Stop, Walk
+from omnigraph.changes.entity_history.walk import Stop, Walk, WalkState
 from omnigraph.changes.schemas.type_pairs import rank_of
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType
@@ -61,7 +61,7 @@ class _Change:
 
 
 def entity_history(
-    starts: Sequence[tuple[Walk, Place]], authors: Authors, options: HistoryOptions
+    starts: Sequence[tuple[Walk, WalkState]], authors: Authors, options: HistoryOptions
 ) -> EntityHistory:
     """Return a page of the changes of some entities, each walked back from its place."""
     check_limit(options.limit)
@@ -105,12 +105,12 @@ def _chained(first: Iterable[_Change], others: Iterator[_Change]) -> Iterator[_C
     yield from others
 
 
-def _newest_first(starts: Sequence[tuple[Walk, Place]]) -> Iterator[_Change]:
+def _newest_first(starts: Sequence[tuple[Walk, WalkState]]) -> Iterator[_Change]:
     """Yield the changes of all entities, each once, the youngest commit first, and those of a commit together."""
     waiting: dict[str | None, list[_Change]] = {}  # by the branch of their commit
     known: set[tuple[int, str]] = set()
 
-    def add(walk: Walk, place: Place) -> None:
+    def add(walk: Walk, place: WalkState) -> None:
         look()
         stop = walk.next_stop(place, lambda one, other: not walk.states.differing(one, other))
         if stop is None or (id(walk), stop.commit.graph_commit_id) in known:

@@ -33,7 +33,7 @@ Same = Callable[[EntityState, EntityState], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WalkState:
     """Where a walk stands: a state of the graph, and the entity there.
 
     ``branch`` is the branch on which its commit was made, or another that has its records. ``merge`` is the merge on the first-parent
@@ -57,7 +57,7 @@ class Stop:
     commit: GraphCommit
     branch: BranchState
     seen: EntityState
-    parents: tuple[Place, ...] = ()
+    parents: tuple[WalkState, ...] = ()
     merge: GraphCommit | None = None
     hidden: GraphCommit | None = None
     reclaimed: bool = False
@@ -79,11 +79,11 @@ class Walk:
         self._stops: dict[object, Stop | None] = {}
         self._purged: bool | None = None
 
-    def start(self, branch: BranchState, snapshot: Snapshot) -> Place:
+    def start(self, branch: BranchState, snapshot: Snapshot) -> WalkState:
         """Return the place of a state of the graph; raises ``HistoryReclaimed`` if it is gone."""
-        return Place(self._home(snapshot, branch), snapshot, self.states.at(snapshot))
+        return WalkState(self._home(snapshot, branch), snapshot, self.states.at(snapshot))
 
-    def next_stop(self, place: Place, same: Same) -> Stop | None:
+    def next_stop(self, place: WalkState, same: Same) -> Stop | None:
         """Return the commit that made what the entity is at a place; None: it was never there before."""
         while True:
             stop = self._last_change(place)
@@ -96,7 +96,7 @@ class Walk:
                 return None if is_end and not stop.seen.is_there else stop
             place = equal
 
-    def _last_change(self, place: Place) -> Stop | None:
+    def _last_change(self, place: WalkState) -> Stop | None:
         """Return the newest commit at or before a place that may have changed the entity, with its parents."""
         table = place.seen.table
         if table is None:
@@ -108,7 +108,7 @@ class Walk:
             self._stops[key] = self._find_last_change(place, table)
         return self._stops[key]
 
-    def _find_last_change(self, place: Place, table: TableState) -> Stop | None:
+    def _find_last_change(self, place: WalkState, table: TableState) -> Stop | None:
         if table.table_branch != lance_branch(place.branch.name):
             return self._pinned_since(place, table)
         found = self._published(place, table)
@@ -121,7 +121,7 @@ class Walk:
             return stop
         return self._through_schemas(place, table, found, stop)
 
-    def _pinned_since(self, place: Place, table: TableState) -> Stop | None:
+    def _pinned_since(self, place: WalkState, table: TableState) -> Stop | None:
         """Return the commit with which a branch came to pin a version that another branch made."""
         commit, here = place.snapshot.commit, place.branch
         found = self.line.first(here, table, table.table_version)
@@ -149,7 +149,7 @@ class Walk:
         except BranchNotFound:
             return other
 
-    def _published(self, place: Place, table: TableState) -> Published | None:
+    def _published(self, place: WalkState, table: TableState) -> Published | None:
         """Return the version that may have changed the row last; the first of a fork, if none there did."""
         if place.seen.is_there:
             return self.line.first(place.branch, table, place.seen.changed)
@@ -167,7 +167,7 @@ class Walk:
         return self.manifest.commit(branch, published.graph_commit_id)
 
     def _through_schemas(
-        self, place: Place, table: TableState, found: Published, stop: Stop
+        self, place: WalkState, table: TableState, found: Published, stop: Stop
     ) -> Stop:
         """Look for a change of the schema since the last write that gave the row another value.
 
@@ -195,11 +195,11 @@ class Walk:
 
     # -- parents
 
-    def _with_parents(self, place: Place, commit: GraphCommit) -> Stop:
+    def _with_parents(self, place: WalkState, commit: GraphCommit) -> Stop:
         stop = Stop(commit, place.branch, place.seen, merge=place.merge)
         if commit.parent_commit_id is None:
             return stop
-        parents: list[Place] = []
+        parents: list[WalkState] = []
         first = self._first_parent(place, commit)
         if first is None:
             stood_in = self._stand_in(place, commit)
@@ -216,7 +216,7 @@ class Walk:
             stop = self._with_merged(place, stop, parents)
         return replace(stop, parents=tuple(parents))
 
-    def _first_parent(self, place: Place, commit: GraphCommit) -> Place | None:
+    def _first_parent(self, place: WalkState, commit: GraphCommit) -> WalkState | None:
         name = commit.branch or MAIN
         try:
             # Before its publish, the head of the branch was its parent.
@@ -227,9 +227,9 @@ class Walk:
             seen = self.states.at(snapshot)
         except (BranchNotFound, VersionMissing, TableMissing, HistoryReclaimed):
             return None
-        return Place(self._home(snapshot, place.branch), snapshot, seen, place.merge)
+        return WalkState(self._home(snapshot, place.branch), snapshot, seen, place.merge)
 
-    def _is_readable(self, place: Place, commit: GraphCommit) -> bool:
+    def _is_readable(self, place: WalkState, commit: GraphCommit) -> bool:
         """Whether the state that a commit made is still there, which is a question only after a purge."""
         if commit.graph_commit_id == place.snapshot.graph_commit_id:
             return True
@@ -243,15 +243,15 @@ class Walk:
             return False
         return True
 
-    def _stand_in(self, place: Place, commit: GraphCommit) -> Place | None:
+    def _stand_in(self, place: WalkState, commit: GraphCommit) -> WalkState | None:
         found = self.line.older_readable(commit)
         if found is None:
             return None
         _, snapshot = found
         home = self._home(snapshot, place.branch)
-        return Place(home, snapshot, self.states.at(snapshot), place.merge)
+        return WalkState(home, snapshot, self.states.at(snapshot), place.merge)
 
-    def _is_insert(self, place: Place, commit: GraphCommit) -> bool:
+    def _is_insert(self, place: WalkState, commit: GraphCommit) -> bool:
         table = place.seen.table
         if table is None or not place.seen.is_there:
             return False
@@ -260,7 +260,7 @@ class Walk:
         made = self.line.first(place.branch, table, place.seen.created)
         return made is not None and made.graph_commit_id == commit.graph_commit_id
 
-    def _with_merged(self, place: Place, stop: Stop, parents: list[Place]) -> Stop:
+    def _with_merged(self, place: WalkState, stop: Stop, parents: list[WalkState]) -> Stop:
         """Add the merged parent to the parents, or say that it is hidden."""
         commit = stop.commit
         merged = self.manifest.commit(place.branch, commit.merged_parent_commit_id or "")
@@ -271,14 +271,14 @@ class Walk:
             return replace(stop, hidden=merged)
         try:
             state, snapshot = resolve_commit(self.manifest, merged)
-            parents.append(Place(state, snapshot, self.states.at(snapshot), through))
+            parents.append(WalkState(state, snapshot, self.states.at(snapshot), through))
         except HistoryReclaimed:
             found = self.line.older_readable(merged)
             if found is None:
                 return replace(stop, hidden=merged)
             _, snapshot = found
             there = self.states.at(snapshot)
-            parents.append(Place(self._home(snapshot, place.branch), snapshot, there, through))
+            parents.append(WalkState(self._home(snapshot, place.branch), snapshot, there, through))
             return replace(stop, reclaimed=True, after=stop.after or snapshot.graph_commit_id)
         return stop
 

@@ -1,4 +1,4 @@
-"""`omnigraph policy` and `omnigraph queries`: bundles and stored queries, looked at before they count."""
+"""`omnigraph policy` and `omnigraph queries`: bundles and stored queries, checked before they come into force."""
 
 from __future__ import annotations
 

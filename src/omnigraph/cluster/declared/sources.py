@@ -351,6 +351,6 @@ class _Resources:
 
 
 def _told(error: OmniGraphError, file: str) -> str:
-    """Return an error with the place in its file."""
+    """Return the text of an error, with its file and line."""
     span = getattr(error, "span", None)
     return f"{file}: {error}" if span is None else f"{file}, line {span.line}: {error}"

@@ -8,7 +8,7 @@ from omnigraph.cluster.declared.resources import digest_bytes, kind_of
 from omnigraph.cluster.stored.ledger import Ledger
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import NotFound
+from omnigraph.storage.objects.store_errors import ObjectNotFound
 
 RESOURCES: Final = "__cluster/resources"
 Found = Literal["fits", "payload_missing", "payload_mismatch", "payload_read_error"]
@@ -32,10 +32,10 @@ def write_blob(store: ObjectStore, address: str, content: bytes) -> None:
 
 
 def read_blob(store: ObjectStore, address: str, digest: str) -> tuple[Found, bytes, str]:
-    """Return whether the content of a resource is there and fits its digest, the content, and what failed."""
+    """Return what was found, the content of the resource, and what failed; the content is empty unless it fits."""
     try:
         content = store.read_bytes(blob_name(address, digest))
-    except NotFound as error:
+    except ObjectNotFound as error:
         return "payload_missing", b"", error.message
     except OmniGraphError as error:
         return "payload_read_error", b"", error.message

@@ -25,8 +25,8 @@ from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
-    NotFound,
     ObjectChanged,
+    ObjectNotFound,
 )
 
 STATE_PATH: Final = "__cluster/state.json"
@@ -47,7 +47,7 @@ AFTER_SWAP = failpoints.declare("cluster.after_ledger")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AppliedResource:
     """A resource that was applied."""
 
     digest: str
@@ -64,7 +64,7 @@ class Ledger:
 
     revision: int = 0
     config_digest: str | None = None
-    resources: Mapping[str, Entry] = field(default_factory=dict)
+    resources: Mapping[str, AppliedResource] = field(default_factory=dict)
     statuses: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     approvals: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     recoveries: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -82,7 +82,7 @@ class Ledger:
             address.partition(".")[2] for address in self.resources if kind_of(address) == "graph"
         )
 
-    def queries(self, graph: str) -> dict[str, Entry]:
+    def queries(self, graph: str) -> dict[str, AppliedResource]:
         """Return the applied queries of a graph by name."""
         start = f"query.{graph}."
         return {
@@ -102,7 +102,7 @@ class Ledger:
             facts.get("external_blob_policy"),
         )
 
-    def with_entry(self, address: str, entry: Entry) -> Ledger:
+    def with_entry(self, address: str, entry: AppliedResource) -> Ledger:
         """Return the ledger with a resource as given."""
         return replace(self, resources={**self.resources, address: entry})
 
@@ -211,10 +211,12 @@ def _ledger(document: Mapping[str, Any]) -> Ledger:
     )
 
 
-def _entry(document: Mapping[str, Any]) -> Entry:
+def _entry(document: Mapping[str, Any]) -> AppliedResource:
     if not isinstance(document["digest"], str):
         raise TypeError(document)
-    return Entry(document["digest"], {key: document[key] for key in FACTS if key in document})
+    return AppliedResource(
+        document["digest"], {key: document[key] for key in FACTS if key in document}
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +240,7 @@ def read_ledger(store: ObjectStore, diagnostics: Diagnostics) -> ReadLedger:
         return ReadLedger(
             parse_ledger(found.text), digest_bytes(found.text.encode()), found.version
         )
-    except NotFound:
+    except ObjectNotFound:
         return ReadLedger(Ledger())
     except BadLedger as error:
         diagnostics.error(error.code, STATE_PATH, str(error))
@@ -261,7 +263,7 @@ def swap_ledger(
             token = store.write_text_if_absent(STATE_PATH, text)
         else:
             token = store.write_text_if_match(STATE_PATH, text, before.token)
-    except (ObjectChanged, AlreadyExists, NotFound):
+    except (ObjectChanged, AlreadyExists, ObjectNotFound):
         diagnostics.error(
             Code.STATE_CAS_MISMATCH,
             STATE_PATH,

@@ -20,7 +20,7 @@ from omnigraph.cluster.declared.diagnostics import Code, Diagnostics, Refused
 from omnigraph.cluster.stored.times import age_seconds, now_text
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import AlreadyExists, NotFound
+from omnigraph.storage.objects.store_errors import AlreadyExists, ObjectNotFound
 
 LOCK_PATH: Final = "__cluster/lock.json"
 VERSION: Final = 1
@@ -30,7 +30,7 @@ BEFORE_UNLOCK = failpoints.declare("cluster.before_unlock")
 
 
 @dataclass(frozen=True, slots=True)
-class Holder:
+class LockHolder:
     """A lock file: who holds it, or what is wrong with the file."""
 
     facts: dict[str, Any]
@@ -44,7 +44,7 @@ class Holder:
 
     @property
     def is_gone(self) -> bool:
-        """Whether the process that holds it was one of this machine, and does not live any more."""
+        """Whether a process of this machine took it that no longer runs."""
         pid, host = self.facts.get("pid"), self.facts.get("host")
         if host != socket.gethostname() or not isinstance(pid, int) or pid <= 0:
             return False
@@ -85,27 +85,27 @@ class Holder:
         return shown if age is None else {**shown, "lock_age_seconds": age}
 
 
-def read_lock(store: ObjectStore) -> Holder | None:
+def read_lock(store: ObjectStore) -> LockHolder | None:
     """Return who holds the lock; None if nobody does."""
     try:
         text = store.read_bytes(LOCK_PATH).decode("utf-8", "replace")
-    except NotFound:
+    except ObjectNotFound:
         return None
     try:
         facts = json.loads(text)
     except (ValueError, RecursionError):
-        return Holder({}, Code.INVALID_STATE_LOCK)
+        return LockHolder({}, Code.INVALID_STATE_LOCK)
     if not isinstance(facts, dict) or type(facts.get("version")) is not int:
-        return Holder({}, Code.INVALID_STATE_LOCK)
+        return LockHolder({}, Code.INVALID_STATE_LOCK)
     if facts["version"] > VERSION:
-        return Holder({}, Code.UNSUPPORTED_STATE_LOCK_VERSION)
+        return LockHolder({}, Code.UNSUPPORTED_STATE_LOCK_VERSION)
     texts = ("lock_id", "operation", "created_at")
     if (
         not all(isinstance(facts.get(key), str) for key in texts)
         or type(facts.get("pid")) is not int
     ):
-        return Holder({}, Code.INVALID_STATE_LOCK)
-    return Holder(facts)
+        return LockHolder({}, Code.INVALID_STATE_LOCK)
+    return LockHolder(facts)
 
 
 @contextmanager

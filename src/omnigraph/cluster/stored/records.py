@@ -11,7 +11,7 @@ from omnigraph.clock import is_ulid
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import NotFound
+from omnigraph.storage.objects.store_errors import ObjectNotFound
 
 RECOVERIES: Final = "__cluster/recoveries"
 APPROVALS: Final = "__cluster/approvals"
@@ -45,7 +45,7 @@ class _Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery(_Record):
+class RecoveryFile(_Record):
     """A move of a graph that was begun, and may not have been finished."""
 
     operation_id: str
@@ -68,7 +68,7 @@ class Recovery(_Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(_Record):
-    """Somebody's word that a resource may be deleted, as it is now and by the config as it is now."""
+    """An approval to delete a resource. It holds only while the resource and the config are what they were then."""
 
     approval_id: str
     resource: str
@@ -88,7 +88,7 @@ class Approval(_Record):
         return f"{APPROVALS}/{self.approval_id}.json"
 
 
-Record = TypeVar("Record", Recovery, Approval)
+Record = TypeVar("Record", RecoveryFile, Approval)
 
 
 def _read_all(
@@ -100,7 +100,7 @@ def _read_all(
         stem = name.rpartition("/")[2].removesuffix(".json")
         try:
             record = kind.parse(store.read_text(name)) if is_ulid(stem) else None
-        except NotFound:
+        except ObjectNotFound:
             continue
         if record is None or record.name != name:
             strange.append(name)
@@ -109,9 +109,9 @@ def _read_all(
     return found, strange
 
 
-def read_recoveries(store: ObjectStore) -> tuple[list[Recovery], list[str]]:
+def read_recoveries(store: ObjectStore) -> tuple[list[RecoveryFile], list[str]]:
     """Return the recovery files, oldest first, and the names of files there that are none."""
-    return _read_all(store, RECOVERIES, Recovery)
+    return _read_all(store, RECOVERIES, RecoveryFile)
 
 
 def read_approvals(store: ObjectStore) -> list[Approval]:
@@ -119,7 +119,7 @@ def read_approvals(store: ObjectStore) -> list[Approval]:
     return _read_all(store, APPROVALS, Approval)[0]
 
 
-def write_recovery(store: ObjectStore, record: Recovery, diagnostics: Diagnostics) -> bool:
+def write_recovery(store: ObjectStore, record: RecoveryFile, diagnostics: Diagnostics) -> bool:
     """Put a recovery file down; return whether that was done."""
     try:
         store.write_text(record.name, record.text())
@@ -130,7 +130,7 @@ def write_recovery(store: ObjectStore, record: Recovery, diagnostics: Diagnostic
     return True
 
 
-def remove_recovery(store: ObjectStore, record: Recovery, diagnostics: Diagnostics) -> None:
+def remove_recovery(store: ObjectStore, record: RecoveryFile, diagnostics: Diagnostics) -> None:
     """Remove a recovery file; if that fails the next command looks at it again."""
     BEFORE_RECOVERY_REMOVED.hit()
     try:
@@ -154,6 +154,6 @@ def use_approval(
     return True
 
 
-def shown(record: Recovery | Approval) -> dict[str, Any]:
+def shown(record: RecoveryFile | Approval) -> dict[str, Any]:
     """Return what a ledger keeps of a record."""
     return {key: value for key, value in asdict(record).items() if value is not None}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from omnigraph.changes.entity_history.authors import Authors
     from omnigraph.changes.entity_history.history import HistoryOptions
     from omnigraph.changes.entity_history.results import EntityBlame, EntityHistory
-    from omnigraph.changes.entity_history.walk import Place, Walk
+    from omnigraph.changes.entity_history.walk import Walk, WalkState
 
 
 class NamedEntity(NamedTuple):
@@ -41,14 +41,14 @@ class _At(NamedTuple):
     snapshot: Snapshot
     catalog: Catalog
 
-    def start(self, entity: Entity, id: str) -> tuple[Walk, Place]:
+    def start(self, entity: Entity, id: str) -> tuple[Walk, WalkState]:
         from omnigraph.changes.entity_history.walk import Walk
 
         may_read = self.access.readable(self.branch.name)
         walk = Walk(self.access.state.workspace, entity, id, may_read)
         return walk, walk.start(self.branch, self.snapshot)
 
-    def edges_of(self, entity: Entity, id: str) -> Iterator[tuple[Walk, Place]]:
+    def edges_of(self, entity: Entity, id: str) -> Iterator[tuple[Walk, WalkState]]:
         """Yield the edges of a node, in the order of a diff."""
         from omnigraph.changes.stats import Meter
         from omnigraph.changes.table_side import TableSide

@@ -141,13 +141,6 @@ class EntityType:
         found = ((name, prop.default) for name, prop in self.properties.items())
         return {name: value for name, value in found if value is not None}
 
-    def with_defaults(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """A new row of these stored values: properties that are not among them get their defaults.
-
-        A null among the values is a value. Writers of whole columns take ``Property.default_column``.
-        """
-        return {**self.defaults, **values}
-
     @property
     def embeds(self) -> Mapping[str, Embed]:
         """The `@embed` bindings by vector property."""

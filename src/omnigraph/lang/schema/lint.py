@@ -27,7 +27,7 @@ class Severity(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Code:
+class LintCode:
     """A published code: its meaning never changes. ``emitted`` is False for a reserved code."""
 
     code: str
@@ -54,35 +54,35 @@ DROP_PROPERTY = "OG-DS-104"
 REQUIRED_PROPERTY_ADDED = "OG-MF-103"
 TYPE_CHANGED = "OG-MF-106"
 
-CODES: Mapping[str, Code] = MappingProxyType(
+CODES: Mapping[str, LintCode] = MappingProxyType(
     {
         code.code: code
         for code in (
-            Code("OG-DS-101", Tier.DESTRUCTIVE, Severity.ERROR, "drop a graph", emitted=False),
-            Code(DROP_NODE, Tier.DESTRUCTIVE, Severity.WARN, "drop a node type"),
-            Code(DROP_EDGE, Tier.DESTRUCTIVE, Severity.WARN, "drop an edge type"),
-            Code(DROP_PROPERTY, Tier.DESTRUCTIVE, Severity.WARN, "drop a property"),
-            Code(
+            LintCode("OG-DS-101", Tier.DESTRUCTIVE, Severity.ERROR, "drop a graph", emitted=False),
+            LintCode(DROP_NODE, Tier.DESTRUCTIVE, Severity.WARN, "drop a node type"),
+            LintCode(DROP_EDGE, Tier.DESTRUCTIVE, Severity.WARN, "drop an edge type"),
+            LintCode(DROP_PROPERTY, Tier.DESTRUCTIVE, Severity.WARN, "drop a property"),
+            LintCode(
                 "OG-DS-105",
                 Tier.DESTRUCTIVE,
                 Severity.ERROR,
                 "drop a vector property",
                 emitted=False,
             ),
-            Code(
+            LintCode(
                 REQUIRED_PROPERTY_ADDED,
                 Tier.VALIDATED,
                 Severity.ERROR,
                 "required property added to an existing type",
             ),
-            Code(
+            LintCode(
                 "OG-MF-104",
                 Tier.VALIDATED,
                 Severity.ERROR,
                 "nullable made required",
                 emitted=False,
             ),
-            Code(TYPE_CHANGED, Tier.DESTRUCTIVE, Severity.ERROR, "property type changed"),
+            LintCode(TYPE_CHANGED, Tier.DESTRUCTIVE, Severity.ERROR, "property type changed"),
         )
     }
 )

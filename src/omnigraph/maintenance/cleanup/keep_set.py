@@ -35,7 +35,7 @@ class Policy:
 
 
 @dataclass(frozen=True, slots=True)
-class Published:
+class PublishedVersion:
     """A version that a commit made visible, with the seconds since 1970 at which that happened.
 
     ``replaced_at``: when the next version of the lineage was published, or the table dropped; None
@@ -71,7 +71,7 @@ class Facts:
     present: Mapping[TableLineage, Sequence[int]]
     policy: Policy
     now: float = 0.0
-    published: Mapping[TableLineage, Sequence[Published]] = field(default_factory=dict)
+    published: Mapping[TableLineage, Sequence[PublishedVersion]] = field(default_factory=dict)
     heads: Mapping[str, Iterable[TableState]] = field(default_factory=dict)
     merge_bases: Mapping[str, Iterable[TableState]] = field(default_factory=dict)
     forks: Sequence[Fork] = ()
@@ -114,12 +114,12 @@ def keep_set(facts: Facts) -> dict[TableLineage, Reasons]:
     return kept.sorted()
 
 
-def _newest(versions: Sequence[Published], count: int | None) -> Sequence[Published]:
+def _newest(versions: Sequence[PublishedVersion], count: int | None) -> Sequence[PublishedVersion]:
     """Return the newest ``count`` versions; none without a count."""
     return () if count is None else sorted(versions, key=lambda one: one.version)[-count:]
 
 
-def _is_young(published: Published, facts: Facts) -> bool:
+def _is_young(published: PublishedVersion, facts: Facts) -> bool:
     """Whether a version was current within the time that is to be kept.
 
     So every commit of that time stays readable, also through tables that had not changed for long.

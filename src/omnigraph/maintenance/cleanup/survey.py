@@ -8,7 +8,6 @@ its table was looked at is claimed by its sidecar, or pinned by a head.
 from __future__ import annotations
 
 import json
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
@@ -21,7 +20,7 @@ from omnigraph.maintenance.cleanup.keep_set import (
     Facts,
     Fork,
     Policy,
-    Published,
+    PublishedVersion,
     TableLineage,
 )
 from omnigraph.maintenance.cleanup.pair_bases import pair_bases
@@ -41,8 +40,6 @@ from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
 from omnigraph.storage.versions import LanceTag, lance_tags, version_times
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +231,7 @@ def _tagged(tables: Iterable[TableFound]) -> dict[str, list[tuple[TableLineage, 
 
 def _published(
     found: Survey, dropped_lately: set[int]
-) -> Iterator[tuple[TableLineage, list[Published]]]:
+) -> Iterator[tuple[TableLineage, list[PublishedVersion]]]:
     numbers: dict[TableLineage, set[int]] = {}
     forks = {one.table.incarnation: one.forks for one in found.tables}
     for state in found.states.values():
@@ -253,7 +250,7 @@ def _published(
             yield (
                 lineage,
                 [
-                    Published(version, times.get(version, 0.0), following.get(version, last))
+                    PublishedVersion(version, times.get(version, 0.0), following.get(version, last))
                     for version in versions
                 ],
             )

@@ -38,7 +38,7 @@ from omnigraph.maintenance.purge.obstacles import (
     unreadable_commits,
 )
 from omnigraph.maintenance.purge.records import Blur, GoneMarks, blur, former_keys_of
-from omnigraph.maintenance.purge.remove import Removal
+from omnigraph.maintenance.purge.remove import TablePurge
 from omnigraph.maintenance.purge.report import PurgeReport, Verified, hashes
 from omnigraph.maintenance.purge.request import Named, seek
 from omnigraph.maintenance.purge.verify import verify
@@ -319,7 +319,7 @@ class _Purge:
         for name, pins in heads.items():
             forgotten = (*of_heads[name], *others)
             others = []
-            removals = [Removal(self.workspace, pin, look) for pin, look in pins.values()]
+            removals = [TablePurge(self.workspace, pin, look) for pin, look in pins.values()]
             self.commits.append(self._commit(name, removals, forgotten))
         if others:
             self.held.check()
@@ -343,7 +343,7 @@ class _Purge:
         return owed
 
     def _commit(
-        self, branch: str, removals: Sequence[Removal], forgotten: tuple[Purge, ...]
+        self, branch: str, removals: Sequence[TablePurge], forgotten: tuple[Purge, ...]
     ) -> GraphCommit:
         state = self.workspace.manifest.state(branch)
         changes = tuple(one.change() for one in removals)

@@ -41,7 +41,7 @@ _NO_SETTING = "omnigraph.purged"
 """A setting that no table has: unsetting it makes a version and changes nothing."""
 
 
-class Removal:
+class TablePurge:
     """What has to happen to one table of a branch; ``external_blobs`` are references in its rows."""
 
     def __init__(self, workspace: Workspace, pin: TableState, look: TableLook) -> None:

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from omnigraph.manifest.history.records import (
     PAGE,
+    BranchLineage,
     BranchRecords,
-    Lineage,
     commit_not_found,
     first_parents,
     is_published,
@@ -34,7 +34,7 @@ class Forwards:
     def __init__(self, manifest: Manifest, state: BranchState) -> None:
         self._manifest = manifest
         self._state = state
-        self._lineage = Lineage.of(manifest, state)
+        self._lineage = BranchLineage.of(manifest, state)
 
     def first(self) -> GraphCommit:
         """Return genesis, with which every history begins."""

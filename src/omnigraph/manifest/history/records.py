@@ -162,7 +162,7 @@ def _is_on_chain(records: BranchRecords, commit: GraphCommit) -> bool:
 
     Where the branch that made it cannot tell any more, the chain is walked down to its depth.
     """
-    if not Lineage.of(records.manifest, records.state).has(commit):
+    if not BranchLineage.of(records.manifest, records.state).has(commit):
         return False
     known = is_published(records.manifest, commit)
     if known is not None:
@@ -270,7 +270,7 @@ def commit_not_found(graph_commit_id: str) -> CommitNotFound:
 
 
 @dataclass(frozen=True, slots=True)
-class Lineage:
+class BranchLineage:
     """The branches that a branch consists of, each with the versions that belong to it.
 
     ``versions`` has the version each was made from, and the last one that counts; None is no end.
@@ -279,7 +279,7 @@ class Lineage:
     versions: dict[str, tuple[int, int | None]]
 
     @classmethod
-    def of(cls, manifest: Manifest, state: BranchState) -> Lineage:
+    def of(cls, manifest: Manifest, state: BranchState) -> BranchLineage:
         """Return the lineage of a branch, as the forks of the manifest tell it."""
         versions: dict[str, tuple[int, int | None]] = {}
         name, last = state.name, None

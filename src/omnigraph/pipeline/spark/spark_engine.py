@@ -80,7 +80,7 @@ class SparkEngine(WrittenEngine):
         """Have executors read and write everything; raise if any record is bad, unless it is to be skipped."""
         report.tell("reading")
         self._rules = rules
-        tally = Tally(self.session, report.read if report.wanted else None)
+        tally = TaskTally(self.session, report.read if report.wanted else None)
         with spark_errors():
             plan = InputPlan(
                 self.session, request, rules, directory, tally.counter, is_local=self.is_local
@@ -244,7 +244,7 @@ def _number_parts(results: Sequence[TaskResult], request: LoadRequest) -> None:
         sources[index] = replace(sources[index], parts=counted)
 
 
-class Tally:
+class TaskTally:
     """A count that tasks add to. ``counter`` is sent to them; None if no progress is reported."""
 
     def __init__(self, session: SparkSession, on_rows: OnRows | None) -> None:

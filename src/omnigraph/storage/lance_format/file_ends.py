@@ -31,7 +31,12 @@ from collections.abc import Callable
 from typing import Final
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.lance_format.protobuf import Field, bytes_field, number_field, raw_fields
+from omnigraph.storage.lance_format.protobuf import (
+    MessageField,
+    bytes_field,
+    number_field,
+    raw_fields,
+)
 
 FOOTER_BYTES: Final = 40
 _FOOTER: Final = struct.Struct("<QQQIIHH4s")
@@ -99,7 +104,7 @@ def with_data_files(file: bytes, change: Callable[[str], tuple[str, int] | None]
     """
     begin, message = _message(file)
 
-    def of_file(field: Field) -> bytes:
+    def of_file(field: MessageField) -> bytes:
         if field.number != _FILES or not isinstance(field.value, bytes):
             return field.raw
         inner = list(raw_fields(field.value))

@@ -10,7 +10,7 @@ from omnigraph.errors import StorageError
 _LONGEST_VARINT: Final = 10
 
 
-class Field(NamedTuple):
+class MessageField(NamedTuple):
     """A field of a message: its number, its value, and the bytes that stand for both."""
 
     number: int
@@ -23,7 +23,7 @@ def read_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     return ((number, value) for number, value, _ in raw_fields(message))
 
 
-def raw_fields(message: bytes) -> Iterator[Field]:
+def raw_fields(message: bytes) -> Iterator[MessageField]:
     """The fields of a message with their own bytes, so that a message can be put together again."""
     at = 0
     while at < len(message):
@@ -42,7 +42,7 @@ def raw_fields(message: bytes) -> Iterator[Field]:
                 value, at = message[at : at + 4], at + 4
             case _:
                 raise _unreadable()
-        yield Field(tag >> 3, value, message[start:at])
+        yield MessageField(tag >> 3, value, message[start:at])
 
 
 def last_values(message: bytes, numbers: Container[int]) -> dict[int, int | bytes]:

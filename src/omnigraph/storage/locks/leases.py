@@ -29,8 +29,8 @@ from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.store_errors import (
     AlreadyExists,
     InvalidText,
-    NotFound,
     ObjectChanged,
+    ObjectNotFound,
     lock_lost,
 )
 from omnigraph.storage.owner import OwnerProcess
@@ -118,7 +118,7 @@ class Lease:
         text = _text(self._holder, self._purpose, self._period)
         try:
             version = self._replace(text)
-        except (ObjectChanged, NotFound, InvalidText):
+        except (ObjectChanged, ObjectNotFound, InvalidText):
             self._over = True
         except StorageError:
             return
@@ -192,7 +192,7 @@ class Leases:
     def _look(self, name: str) -> tuple[_Record, _Sighting] | None:
         try:
             text, version = self._store.read_versioned(name)
-        except NotFound:
+        except ObjectNotFound:
             self._sightings.pop(name, None)
             return None
         seen = self._sightings.get(name)

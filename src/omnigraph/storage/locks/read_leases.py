@@ -26,7 +26,7 @@ from omnigraph.errors import StorageError
 from omnigraph.storage.decoded import has_type
 from omnigraph.storage.layout import LEASES_DIR, is_lease, lease_name
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import NotFound, ObjectChanged
+from omnigraph.storage.objects.store_errors import ObjectChanged, ObjectNotFound
 from omnigraph.storage.owner import OwnerProcess
 
 RENEW_SECONDS: Final = 60.0
@@ -112,7 +112,7 @@ class HeldLease:
             renewed = replace(self.lease, renewed_at=now_us())
             try:
                 self._replace(lease_name(renewed.id), _text(renewed))
-            except NotFound:
+            except ObjectNotFound:
                 logger.warning("the read lease %s was removed by somebody else", renewed.id)
                 return
             except StorageError as error:
@@ -149,7 +149,7 @@ def _leases(store: ObjectStore) -> list[ReadLease]:
     found = []
     for name in filter(is_lease, store.list(LEASES_DIR)):
         # A reader may end between the listing and this read.
-        with contextlib.suppress(NotFound):
+        with contextlib.suppress(ObjectNotFound):
             found.append(_parsed(name, store.read_text(name)))
     return found
 

@@ -32,7 +32,7 @@ from omnigraph.storage.layout import STAGING_DIR
 from omnigraph.storage.locks.lock_files import ensure_graph
 from omnigraph.storage.objects.local_objects import make_directory
 from omnigraph.storage.objects.object_store import ObjectStore
-from omnigraph.storage.objects.store_errors import AlreadyExists, NotFound, translate
+from omnigraph.storage.objects.store_errors import AlreadyExists, ObjectNotFound, translate
 from omnigraph.storage.owner import OwnerProcess
 from omnigraph.storage.uris import Root
 
@@ -193,7 +193,7 @@ def find_abandoned(root: Root, store: ObjectStore, own: WriteMark | None) -> Aba
         elif own is None:
             dead[name] = _start_of(store, name, modified), now
         else:
-            with contextlib.suppress(NotFound, KeyError):
+            with contextlib.suppress(ObjectNotFound, KeyError):
                 note = _note_dead(store, name, now)
                 dead[note] = _span_of(note)
     until = min(starts)
@@ -224,7 +224,7 @@ def _start_of(store: ObjectStore, name: str, modified: int) -> int:
     try:
         said = json.loads(store.read_text(name) or "{}")
         return int(said.get("started", modified))
-    except (NotFound, ValueError, AttributeError):
+    except (ObjectNotFound, ValueError, AttributeError):
         return modified
 
 

@@ -23,7 +23,12 @@ from obstore import exceptions
 from obstore.store import MemoryStore
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.storage.objects.store_errors import InvalidText, NotFound, Unavailable, translate
+from omnigraph.storage.objects.store_errors import (
+    InvalidText,
+    ObjectNotFound,
+    Unavailable,
+    translate,
+)
 from omnigraph.storage.store_kinds.known import shown_cause
 
 if TYPE_CHECKING:
@@ -123,34 +128,34 @@ class ObjectStore:
         """Whether this is an object, or a prefix with at least one object below it."""
         check_prefix(name)
         if name and not name.endswith("/"):
-            with contextlib.suppress(NotFound), self._translated("look for", name):
+            with contextlib.suppress(ObjectNotFound), self._translated("look for", name):
                 self._head(name)
                 return True
-        with contextlib.suppress(NotFound), self._translated("look for", name):
+        with contextlib.suppress(ObjectNotFound), self._translated("look for", name):
             return next(self._names(name), None) is not None
         return False
 
     def fingerprint(self, name: str) -> str | None:
         """A value that changes whenever the object is replaced; None when there is no object."""
-        with contextlib.suppress(NotFound), self._translated("look for", check_name(name)):
+        with contextlib.suppress(ObjectNotFound), self._translated("look for", check_name(name)):
             return self._fingerprint(name)
         return None
 
     def list(self, prefix: str = "") -> builtins.list[str]:
         """The names of all objects below a prefix (whole segments), sorted by code point."""
-        with contextlib.suppress(NotFound), self._translated("list", check_prefix(prefix)):
+        with contextlib.suppress(ObjectNotFound), self._translated("list", check_prefix(prefix)):
             return sorted(self._names(prefix))
         return []
 
     def sizes(self, prefix: str) -> dict[str, int]:
         """The bytes of every object below a prefix (whole segments), by its name."""
-        with contextlib.suppress(NotFound), self._translated("measure", check_prefix(prefix)):
+        with contextlib.suppress(ObjectNotFound), self._translated("measure", check_prefix(prefix)):
             return dict(self._sizes(prefix))
         return {}
 
     def modified(self, prefix: str) -> dict[str, int]:
         """When each object below a prefix was last written, by the store's clock, in nanoseconds."""
-        with contextlib.suppress(NotFound), self._translated("list", check_prefix(prefix)):
+        with contextlib.suppress(ObjectNotFound), self._translated("list", check_prefix(prefix)):
             return dict(self._modified(prefix))
         return {}
 
@@ -175,18 +180,18 @@ class ObjectStore:
 
     def delete(self, name: str) -> None:
         """Remove an object; a missing one is fine."""
-        with contextlib.suppress(NotFound), self._translated("delete", check_name(name)):
+        with contextlib.suppress(ObjectNotFound), self._translated("delete", check_name(name)):
             self._delete(name)
 
     def discard(self, name: str) -> None:
         """Remove an object that does no harm if it is there again after a loss of power."""
-        with contextlib.suppress(NotFound), self._translated("delete", check_name(name)):
+        with contextlib.suppress(ObjectNotFound), self._translated("delete", check_name(name)):
             self._discard(name)
 
     def delete_prefix(self, prefix: str) -> None:
         """Remove every object below a prefix; an object of that very name stays."""
         name = check_name(prefix.removesuffix("/"))
-        with contextlib.suppress(NotFound), self._translated("delete", name):
+        with contextlib.suppress(ObjectNotFound), self._translated("delete", name):
             self._delete_prefix(name)
 
     @property

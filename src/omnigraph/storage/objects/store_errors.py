@@ -17,7 +17,7 @@ _LOOKING: Final = frozenset({"read", "look for", "list", "delete"})
 _OS_ERROR = re.compile(r"\(os error ([0-9]+)\)")
 
 
-class NotFound(StorageError):
+class ObjectNotFound(StorageError):
     """There is no object of that name."""
 
 
@@ -71,8 +71,8 @@ def translate(
     if full_disk.is_full(error):
         return full_disk.disk_full(what, error, needed, Unavailable)
     kind = _kind(error, verb)
-    if kind is NotFound:
-        return NotFound(f'there is no "{name}" under {address}', object=name)
+    if kind is ObjectNotFound:
+        return ObjectNotFound(f'there is no "{name}" under {address}', object=name)
     if kind is AlreadyExists:
         return AlreadyExists(f'"{name}" under {address} exists already', object=name)
     if kind is ObjectChanged:
@@ -89,11 +89,11 @@ def translate(
 
 
 _KINDS: Final[dict[type[Exception], type[StorageError]]] = {
-    FileNotFoundError: NotFound,
+    FileNotFoundError: ObjectNotFound,
     FileExistsError: AlreadyExists,
     IsADirectoryError: AlreadyExists,
     PermissionError: PermissionDenied,
-    exceptions.NotFoundError: NotFound,
+    exceptions.NotFoundError: ObjectNotFound,
     exceptions.AlreadyExistsError: AlreadyExists,
     exceptions.PreconditionError: ObjectChanged,
     exceptions.NotModifiedError: ObjectChanged,
@@ -101,7 +101,7 @@ _KINDS: Final[dict[type[Exception], type[StorageError]]] = {
     exceptions.UnauthenticatedError: PermissionDenied,
 }
 _ERRNO_KINDS: Final[dict[int, type[StorageError]]] = {
-    errno.ENOENT: NotFound,
+    errno.ENOENT: ObjectNotFound,
     errno.EEXIST: AlreadyExists,
     errno.EISDIR: AlreadyExists,
     errno.ENOTEMPTY: AlreadyExists,
@@ -117,9 +117,9 @@ def _kind(error: Exception, verb: str) -> type[StorageError]:
         return PermissionDenied  # listings come as "generic" failures
     if number == errno.ENOTDIR:
         # An object is where the name needs a directory: nothing can be read or written there.
-        return NotFound if verb in _LOOKING else AlreadyExists
+        return ObjectNotFound if verb in _LOOKING else AlreadyExists
     kind = _ERRNO_KINDS.get(number or 0) or _listed_kind(error)
-    if verb in {"write", "claim"} and kind in {NotFound, ObjectChanged}:
+    if verb in {"write", "claim"} and kind in {ObjectNotFound, ObjectChanged}:
         return Unavailable  # neither answers the request
     if isinstance(error, exceptions.AlreadyExistsError) and verb in {"write", "replace"}:
         # Two requests for one key overlapped.

@@ -46,11 +46,11 @@ def read_branch(store: ObjectStore, location: str, name: str) -> TableBranch | N
 
     Lance 14 keeps a branch as `_refs/branches/{percent-encoded name}.json`.
     """
-    from omnigraph.storage.objects.store_errors import NotFound
+    from omnigraph.storage.objects.store_errors import ObjectNotFound
 
     try:
         text = store.read_text(f"{_directory(location)}/{quote(name, safe='')}{_SUFFIX}")
-    except NotFound:
+    except ObjectNotFound:
         return None
     try:
         entry = json.loads(text)

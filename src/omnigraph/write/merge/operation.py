@@ -40,7 +40,7 @@ from omnigraph.write.merge.schemas import MergedSchemas, SchemaMerging
 from omnigraph.write.merge.spool import HELD_BYTES, Scratch
 from omnigraph.write.merge.three_way import Plan, States, ThreeWay
 from omnigraph.write.schema_tables import (
-    TableChanges,
+    ChangedTables,
     column_steps,
     new_dataset,
     table_changes,
@@ -114,7 +114,7 @@ def _publish_with_schema(workspace: Workspace, merge: Publication) -> GraphCommi
 def _write(workspace: Workspace, merge: Publication, state: BranchState) -> Write:
     """Return the write of a merge on a state of its target; it rests on every table of the branch."""
     plan, schemas = merge.plan, merge.plan.schemas
-    changes = TableChanges()
+    changes = ChangedTables()
     if plan.changes_schema and schemas is not None:
         changes = table_changes(workspace, state, schemas.target, schemas.catalog, by_merge=True)
     pins = {pin.incarnation: pin for pin in state.head.tables.values()}

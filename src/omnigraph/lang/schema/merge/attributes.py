@@ -18,16 +18,16 @@ Value = TypeVar("Value")
 Item = TypeVar("Item", bound=Hashable)
 
 
-class Conflict(Enum):
+class Undecided(Enum):
     """The answer of a merge that a person has to decide."""
 
     CONFLICT = "conflict"
 
 
-CONFLICT: Final = Conflict.CONFLICT
+CONFLICT: Final = Undecided.CONFLICT
 
 
-def merge_value(base: Value, source: Value, target: Value) -> Value | Conflict:
+def merge_value(base: Value, source: Value, target: Value) -> Value | Undecided:
     """What the side that changed it says; both must agree if both did."""
     if source in (base, target):
         return target
@@ -43,7 +43,7 @@ def merge_set(
 
 def merge_rules(
     base: frozenset[Item], source: frozenset[Item], target: frozenset[Item]
-) -> frozenset[Item] | Conflict:
+) -> frozenset[Item] | Undecided:
     """Merge the `@range` (or `@check`) rules of one property. Both sides altered it differently if
     both added one, or one altered what the other removed."""
     added_s, added_t = source - base, target - base
@@ -52,20 +52,20 @@ def merge_rules(
     return merge_set(base, source, target)
 
 
-def merge_type(base: PropType | None, source: PropType, target: PropType) -> PropType | Conflict:
+def merge_type(base: PropType | None, source: PropType, target: PropType) -> PropType | Undecided:
     """Merge the types of a property: nullability, width and enum values each by themselves.
 
     Without a base, for elements that were joined before, the looser of both wins.
     """
     if source == target:
         return target
-    wide: PropType | Conflict
+    wide: PropType | Undecided
     if base is None:
         wide = _unbound(target) if _unbound(source) == _unbound(target) else CONFLICT
         base = replace(target, nullable=False, enum_values=None)
     else:
         wide = merge_value(_unbound(base), _unbound(source), _unbound(target))
-    if isinstance(wide, Conflict):
+    if isinstance(wide, Undecided):
         return wide
     nullable = source.nullable if target.nullable == base.nullable else target.nullable
     values = None
@@ -85,7 +85,7 @@ def _values(type_: PropType) -> frozenset[str]:
 
 def merge_cardinality(
     base: Cardinality | None, source: Cardinality, target: Cardinality
-) -> Cardinality | Conflict:
+) -> Cardinality | Undecided:
     """Merge bounds: both sides may relax them differently, and then the wider of each holds."""
     both = Cardinality(
         min(source.min, target.min),

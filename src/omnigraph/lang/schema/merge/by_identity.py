@@ -27,7 +27,7 @@ Member = int | str
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class NumberedRule:
     """A constraint over properties by number. ``value`` is what a range or a check says; of a period
     its members in their order."""
 
@@ -37,7 +37,7 @@ class Rule:
 
 
 @dataclass(frozen=True, slots=True)
-class Binding:
+class NumberedEmbed:
     """An `@embed` whose source is a property by number."""
 
     source: Member
@@ -51,7 +51,7 @@ class PropertyView:
 
     number: int
     shape: PropertyShape
-    embed: Binding | None
+    embed: NumberedEmbed | None
     follows: frozenset[int]
 
     @property
@@ -74,7 +74,7 @@ class TypeView:
     properties: dict[int, PropertyView]
     implements: frozenset[int]
     ends: tuple[int, ...]
-    rules: frozenset[Rule]
+    rules: frozenset[NumberedRule]
 
     @property
     def name(self) -> str:
@@ -135,7 +135,9 @@ class SchemaView:
         return PropertyView(
             self.joins.one(type_.property_ids[prop.name]),
             prop,
-            None if embed is None else Binding(self._member(type_, embed.source), embed.model),
+            None
+            if embed is None
+            else NumberedEmbed(self._member(type_, embed.source), embed.model),
             follows,
         )
 
@@ -143,17 +145,17 @@ class SchemaView:
         found = type_.member_id(name)
         return self.joins.one(found) if isinstance(found, int) else found
 
-    def _rule(self, type_: TypeIr, constraint: Constraint) -> Rule:
+    def _rule(self, type_: TypeIr, constraint: Constraint) -> NumberedRule:
         match constraint:
             case Group(kind, names):
-                return Rule(kind, frozenset(self._member(type_, name) for name in names))
+                return NumberedRule(kind, frozenset(self._member(type_, name) for name in names))
             case Range(name, low, high):
-                return Rule("range", frozenset({self._member(type_, name)}), (low, high))
+                return NumberedRule("range", frozenset({self._member(type_, name)}), (low, high))
             case Check(name, pattern):
-                return Rule("check", frozenset({self._member(type_, name)}), pattern)
+                return NumberedRule("check", frozenset({self._member(type_, name)}), pattern)
             case Valid(since, until):
                 members = (self._member(type_, since), self._member(type_, until))
-                return Rule("valid", frozenset(members), members)
+                return NumberedRule("valid", frozenset(members), members)
 
 
 def _constraints(type_: TypeIr) -> list[Constraint]:

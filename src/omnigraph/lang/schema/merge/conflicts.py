@@ -31,7 +31,7 @@ _WORDS_OF_CHANGES = {
 
 
 @dataclass(frozen=True, slots=True)
-class SchemaConflict:
+class ElementConflict:
     """One conflict between two schemas. ``element`` is the name that `resolve_schema` takes."""
 
     kind: SchemaConflictKind
@@ -61,7 +61,7 @@ class SchemaConflict:
         return f"keep it with {option} {self.element}=ours, or drop it with =theirs"
 
 
-def in_order(conflicts: Iterable[SchemaConflict]) -> tuple[SchemaConflict, ...]:
+def in_order(conflicts: Iterable[ElementConflict]) -> tuple[ElementConflict, ...]:
     """Return the conflicts by element, then kind, then attribute."""
     return tuple(
         sorted(conflicts, key=lambda one: (one.element, one.kind, one.detail.get("attribute", "")))
@@ -70,10 +70,10 @@ def in_order(conflicts: Iterable[SchemaConflict]) -> tuple[SchemaConflict, ...]:
 
 def divergent(
     element: str, attribute: str, texts: Mapping[str, str | None], names: Mapping[Side, str]
-) -> SchemaConflict:
+) -> ElementConflict:
     """Two sides changed one attribute differently; ``texts`` of `base`, `source` and `target`."""
     source, target = (_quoted(texts[side]) for side in ("source", "target"))
-    return SchemaConflict(
+    return ElementConflict(
         "divergent_schema",
         element,
         f"{element}: the {attribute} is {source} in {names['source']} "
@@ -92,7 +92,7 @@ def drop_vs_change(
     changed: Iterable[str],
     data: DataChange,
     names: Mapping[Side, str],
-) -> SchemaConflict:
+) -> ElementConflict:
     """One side dropped what the other changed or uses."""
     words = sorted(changed)
     other = names["target" if dropped_by == "source" else "source"]
@@ -101,7 +101,7 @@ def drop_vs_change(
     if data.rows:
         more = ", …" if data.rows > len(data.row_ids) else ""
         rows = f" ({data.rows} row{'' if data.rows == 1 else 's'}: {', '.join(data.row_ids)}{more})"
-    return SchemaConflict(
+    return ElementConflict(
         "schema_drop_vs_change",
         element,
         f"{element} was dropped in {names[dropped_by]} and {' and '.join(done)} in {other}{rows}",
@@ -117,10 +117,10 @@ def drop_vs_change(
 
 def name_clash(
     element: str, names: Mapping[Side, str], types: Mapping[Side, str] | None = None
-) -> SchemaConflict:
+) -> ElementConflict:
     """Two different elements want one name; of properties, ``types`` as written on both sides."""
     said = "" if types is None else f" ({types['source']} and {types['target']})"
-    return SchemaConflict(
+    return ElementConflict(
         "schema_name_clash",
         element,
         f"{element} stands for different things in {names['source']} and {names['target']}{said}",
@@ -128,9 +128,9 @@ def name_clash(
     )
 
 
-def invalid(element: str, rule: str, message: str) -> SchemaConflict:
+def invalid(element: str, rule: str, message: str) -> ElementConflict:
     """Both schemas together break a rule of the language, or cannot be reached."""
-    return SchemaConflict(
+    return ElementConflict(
         "schema_invalid",
         element,
         f"{element}: the merged schema is not valid: {message}",

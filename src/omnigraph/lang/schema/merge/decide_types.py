@@ -13,7 +13,7 @@ from omnigraph.lang.schema.merge.attributes import (
     merge_set,
     merge_value,
 )
-from omnigraph.lang.schema.merge.by_identity import Rule, TypeView
+from omnigraph.lang.schema.merge.by_identity import NumberedRule, TypeView
 from omnigraph.lang.schema.merge.changes import type_changes
 from omnigraph.lang.schema.merge.conflicts import name_clash
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedType, Deciding, Versions
@@ -162,7 +162,7 @@ def _cardinality(deciding: Deciding, element: str, versions: Versions) -> Cardin
 # Rules
 
 
-def _rules(deciding: Deciding, versions: Versions) -> frozenset[Rule]:
+def _rules(deciding: Deciding, versions: Versions) -> frozenset[NumberedRule]:
     if versions.source is None or versions.target is None:
         return versions.there.rules
     sides = [
@@ -186,14 +186,16 @@ def _rules(deciding: Deciding, versions: Versions) -> frozenset[Rule]:
     return merged
 
 
-def _periods(rules: frozenset[Rule]) -> frozenset[Rule]:
+def _periods(rules: frozenset[NumberedRule]) -> frozenset[NumberedRule]:
     return frozenset(rule for rule in rules if rule.kind == "valid")
 
 
-def _period(deciding: Deciding, versions: Versions, said: list[frozenset[Rule]]) -> frozenset[Rule]:
+def _period(
+    deciding: Deciding, versions: Versions, said: list[frozenset[NumberedRule]]
+) -> frozenset[NumberedRule]:
     """The period of a type, at most one."""
 
-    def show(rules: frozenset[Rule]) -> str | None:
+    def show(rules: frozenset[NumberedRule]) -> str | None:
         for rule in rules:
             names = (deciding.property_element(versions, member) for member in rule.value)
             return constraint_text(Valid(*(name.partition(".")[2] for name in names)))
@@ -205,7 +207,7 @@ def _period(deciding: Deciding, versions: Versions, said: list[frozenset[Rule]])
     return chosen
 
 
-def _rules_of(type_: TypeView | None, base: TypeView | None) -> frozenset[Rule]:
+def _rules_of(type_: TypeView | None, base: TypeView | None) -> frozenset[NumberedRule]:
     """The rules of a side. Those that fell with a property count as unchanged: the property may stay."""
     if type_ is None or base is None:
         return frozenset() if type_ is None else type_.rules
@@ -218,8 +220,11 @@ def _rules_of(type_: TypeView | None, base: TypeView | None) -> frozenset[Rule]:
 
 
 def _altered(
-    deciding: Deciding, versions: Versions, members: Iterable[Any], said: list[frozenset[Rule]]
-) -> frozenset[Rule]:
+    deciding: Deciding,
+    versions: Versions,
+    members: Iterable[Any],
+    said: list[frozenset[NumberedRule]],
+) -> frozenset[NumberedRule]:
     """The ranges, or the checks, of one property."""
     (member,) = members
     _, source, target = versions.of_property(member)
@@ -228,7 +233,7 @@ def _altered(
     element = deciding.property_element(versions, member)
     name = element.partition(".")[2]
 
-    def show(rules: frozenset[Rule]) -> str | None:
+    def show(rules: frozenset[NumberedRule]) -> str | None:
         return " ".join(sorted(constraint_text(_constraint(rule, name)) for rule in rules)) or None
 
     values = (said[0], said[1], said[2])
@@ -236,11 +241,11 @@ def _altered(
     return chosen
 
 
-def _constraint(rule: Rule, name: str) -> Range | Check:
+def _constraint(rule: NumberedRule, name: str) -> Range | Check:
     return Check(name, rule.value) if rule.kind == "check" else Range(name, *rule.value)
 
 
-def _standing(rules: frozenset[Rule], type_: DecidedType) -> frozenset[Rule]:
+def _standing(rules: frozenset[NumberedRule], type_: DecidedType) -> frozenset[NumberedRule]:
     """The rules whose members are all there: the others fell with a property."""
     return frozenset(
         rule

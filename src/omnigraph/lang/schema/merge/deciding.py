@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from omnigraph.lang.schema.merge.attributes import Conflict
+from omnigraph.lang.schema.merge.attributes import Undecided
 from omnigraph.lang.schema.merge.by_identity import (
-    Binding,
+    NumberedEmbed,
+    NumberedRule,
     PropertyView,
-    Rule,
     SchemaView,
     TypeView,
 )
-from omnigraph.lang.schema.merge.conflicts import SchemaConflict, divergent, drop_vs_change
-from omnigraph.lang.schema.merge.join_added import Joined
+from omnigraph.lang.schema.merge.conflicts import ElementConflict, divergent, drop_vs_change
+from omnigraph.lang.schema.merge.join_added import JoinedSchemas
 from omnigraph.lang.schema.merge.sides import OTHER, DataChange, DataChanged, Side
 from omnigraph.lang.schema.merge.words import Words, theirs_is_gone
 from omnigraph.lang.schema.shape import Annotation, Cardinality, Kind
@@ -32,7 +32,7 @@ class DecidedProperty:
     name: str
     type: PropType
     annotations: tuple[Annotation, ...]
-    embed: Binding | None
+    embed: NumberedEmbed | None
     embed_name: str = ""
     """The name of the embedded property, for the case that the merged type lacks it."""
     is_injected: bool = False
@@ -52,7 +52,7 @@ class DecidedType:
     end_names: tuple[str, ...] = ()
     """The names of the ends, for the case that the merged schema lacks them."""
     properties: dict[int, DecidedProperty] = field(default_factory=dict)
-    rules: frozenset[Rule] = frozenset()
+    rules: frozenset[NumberedRule] = frozenset()
 
 
 Decided = dict[int, DecidedType]
@@ -95,11 +95,11 @@ class Versions:
 class Deciding:
     """What all decisions share."""
 
-    schemas: Joined
+    schemas: JoinedSchemas
     words: Words
     data: DataChanged
     names: Mapping[Side, str]
-    conflicts: list[SchemaConflict] = field(default_factory=list)
+    conflicts: list[ElementConflict] = field(default_factory=list)
     unresolved: set[int] = field(default_factory=set)
     """Elements whose fate or name is not decided; they take no part in clashes."""
 
@@ -132,14 +132,14 @@ class Deciding:
         element: str,
         attribute: str,
         values: tuple[Value, Value, Value],
-        merged: Value | Conflict,
+        merged: Value | Undecided,
         show: Callable[[Value], str | None],
     ) -> tuple[Value, bool]:
         """The merged value, or the one that a word takes of base, source and target.
 
         The second is whether it is decided; an undecided value is the target's for the time being.
         """
-        if not isinstance(merged, Conflict):
+        if not isinstance(merged, Undecided):
             return merged, True
         base, source, target = values
         word = self.words.decide(element)

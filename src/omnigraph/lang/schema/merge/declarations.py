@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from omnigraph.errors import CatalogError, ParseError
 from omnigraph.lang.schema.compile import compile_schema
 from omnigraph.lang.schema.defaults import DEFAULT
-from omnigraph.lang.schema.merge.by_identity import Member, Rule
+from omnigraph.lang.schema.merge.by_identity import Member, NumberedRule
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
 from omnigraph.lang.schema.resolve_shape import resolve
 from omnigraph.lang.schema.shape import Annotation, Shape
@@ -79,7 +79,7 @@ class _Written:
             and (given.type, given.annotations) == (prop.type, prop.annotations)
         )
 
-    def _name(self, rule: Rule) -> str:
+    def _name(self, rule: NumberedRule) -> str:
         (member,) = rule.members
         return self._member(member)
 
@@ -102,7 +102,7 @@ class _Written:
         return ast.Property(ast.Name(prop.name), prop.type, tuple(notes))
 
     def _has(self, kind: str, number: int) -> bool:
-        return Rule(kind, frozenset({number})) in self.rules
+        return NumberedRule(kind, frozenset({number})) in self.rules
 
     def constraints(self) -> tuple[ast.Constraint, ...]:
         """The rules that do not stand on a property: over several, over ends, ranges, checks, a period."""
@@ -114,7 +114,7 @@ class _Written:
         order = {word: at for at, word in enumerate(ast.CONSTRAINT_WORDS)}
         return tuple(each for _, _, each in sorted(found, key=lambda one: (order[one[0]], one[1])))
 
-    def _constraint(self, rule: Rule) -> tuple[str, tuple[str, ...], ast.Constraint]:
+    def _constraint(self, rule: NumberedRule) -> tuple[str, tuple[str, ...], ast.Constraint]:
         names = tuple(sorted(map(self._member, rule.members)))
         if rule.kind == "range":
             low, high = (_bound(each) for each in rule.value)
@@ -174,7 +174,7 @@ def _number_text(value: float | Decimal) -> str:
 # Compiling
 
 
-class BrokenRule(NamedTuple):
+class BrokenElement(NamedTuple):
     """An element, the rule of the language that it breaks, and the compiler's message."""
 
     element: str
@@ -185,7 +185,7 @@ class BrokenRule(NamedTuple):
 class BrokenRules(Exception):
     """Declarations do not fit together."""
 
-    def __init__(self, rules: Sequence[BrokenRule]) -> None:
+    def __init__(self, rules: Sequence[BrokenElement]) -> None:
         super().__init__(rules)
         self.rules = rules
 
@@ -200,18 +200,18 @@ def compile_declarations(trees: Iterable[ast.Declaration]) -> Shape:
             return resolve(Source(""), ast.Schema(tuple(ordered)))
         found = dict.fromkeys(empty)
     except (CatalogError, ParseError) as error:
-        found = {BrokenRule("schema", error.code, error.message): None}
+        found = {BrokenElement("schema", error.code, error.message): None}
     # The compiler stops at the first fault: look at each declaration by itself for the others.
     alone = dict.fromkeys([*empty, *_broken_alone(ordered, {rule.element for rule in empty})])
     raise BrokenRules(tuple(alone or dict.fromkeys(_broken_names(ordered)) or found))
 
 
-def _empty_enums(trees: Iterable[ast.Declaration]) -> Iterator[BrokenRule]:
+def _empty_enums(trees: Iterable[ast.Declaration]) -> Iterator[BrokenElement]:
     """The properties whose enum lost every value, because each side removed others."""
     for tree in trees:
         for prop in tree.properties:
             if prop.type.enum_values == ():
-                yield BrokenRule(
+                yield BrokenElement(
                     f"{element_of(tree)}.{prop.name.text}",
                     ParseError.code,
                     "no value is left in its enum, because each side removed others",
@@ -220,7 +220,7 @@ def _empty_enums(trees: Iterable[ast.Declaration]) -> Iterator[BrokenRule]:
 
 def _broken_alone(
     trees: Sequence[ast.Declaration], known_faults: Iterable[str]
-) -> Iterator[BrokenRule]:
+) -> Iterator[BrokenElement]:
     """The faults of each declaration among the interfaces and node types that it names, less the faulty ones."""
     known = {element_of(tree): tree for tree in trees}
     faulty = {element.partition(".")[0] for element in known_faults}
@@ -237,7 +237,7 @@ def _broken_alone(
             yield from found
 
 
-def _broken_names(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:
+def _broken_names(trees: Sequence[ast.Declaration]) -> Iterator[BrokenElement]:
     """The edge types that are one name without regard to case."""
     edges = [ast.Edge(tree.name, _END, _END) for tree in trees if isinstance(tree, ast.Edge)]
     for at, edge in enumerate(edges):
@@ -249,7 +249,7 @@ def _broken_names(trees: Sequence[ast.Declaration]) -> Iterator[BrokenRule]:
 _END = ast.Name("End")
 
 
-def _faults(named: Sequence[ast.Declaration], tree: ast.Declaration) -> Iterator[BrokenRule]:
+def _faults(named: Sequence[ast.Declaration], tree: ast.Declaration) -> Iterator[BrokenElement]:
     before, text = render(ast.Schema(tuple(named))), render(ast.Schema((tree,)))
     try:
         compile_schema(f"{before}\n{text}")
@@ -258,7 +258,7 @@ def _faults(named: Sequence[ast.Declaration], tree: ast.Declaration) -> Iterator
         line = text[text.rfind("\n", 0, max(start, 0)) + 1 :]
         member = _PROPERTY_LINE.match(line)
         element = element_of(tree) + ("" if member is None else f".{member[1]}")
-        yield BrokenRule(error.details.get("entity") or element, error.code, error.message)
+        yield BrokenElement(error.details.get("entity") or element, error.code, error.message)
 
 
 _PROPERTY_LINE = re.compile(r"\s+(\w+):")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.joins import Joins, has_dropped
-from omnigraph.lang.schema.merge.by_identity import PropertyView, Rule, SchemaView, TypeView
+from omnigraph.lang.schema.merge.by_identity import NumberedRule, PropertyView, SchemaView, TypeView
 from omnigraph.lang.schema.merge.changes import definition_notes
 from omnigraph.lang.schema.merge.sides import OTHER, Side
 from omnigraph.lang.schema.shape import KINDS, Kind
@@ -16,7 +16,7 @@ Pair = tuple[int, int]
 
 
 @dataclass(slots=True)
-class Joined:
+class JoinedSchemas:
     """The three schemas by one numbering."""
 
     base: SchemaView
@@ -43,7 +43,7 @@ class Joined:
         return after and not before
 
 
-def join_added(base: Ir, source: Ir, target: Ir, single_line_below: int = 0) -> Joined:
+def join_added(base: Ir, source: Ir, target: Ir, single_line_below: int = 0) -> JoinedSchemas:
     """Join what both sides added with the same name and definition, interfaces first, edges last."""
     found = _view(base, source, target, Joins(base, source, target), single_line_below)
     for kind in KINDS:
@@ -52,12 +52,12 @@ def join_added(base: Ir, source: Ir, target: Ir, single_line_below: int = 0) -> 
     return found
 
 
-def _view(base: Ir, source: Ir, target: Ir, joins: Joins, single_line_below: int) -> Joined:
+def _view(base: Ir, source: Ir, target: Ir, joins: Joins, single_line_below: int) -> JoinedSchemas:
     base_view, source_view, target_view = (SchemaView(ir, joins) for ir in (base, source, target))
-    return Joined(base_view, source_view, target_view, single_line_below)
+    return JoinedSchemas(base_view, source_view, target_view, single_line_below)
 
 
-def _joined(found: Joined, pairs: Iterable[Pair]) -> Joined:
+def _joined(found: JoinedSchemas, pairs: Iterable[Pair]) -> JoinedSchemas:
     """The schemas with these ids joined; the views are made again only if there are any."""
     known = list(pairs)
     for pair in known:
@@ -68,20 +68,20 @@ def _joined(found: Joined, pairs: Iterable[Pair]) -> Joined:
     return _view(*irs, found.joins, found.single_line_below)
 
 
-def _same_types(found: Joined, kind: Kind) -> Iterator[Pair]:
+def _same_types(found: JoinedSchemas, kind: Kind) -> Iterator[Pair]:
     for theirs, ours in _added_types(found, kind):
         if _same_type(theirs, ours):
             yield from _type_pairs(theirs, ours)
 
 
-def _same_properties(found: Joined, kind: Kind) -> Iterator[Pair]:
+def _same_properties(found: JoinedSchemas, kind: Kind) -> Iterator[Pair]:
     for theirs, ours in _types_of_both(found, kind):
         for one, other in _added_properties(found, theirs, ours):
             if _follow_one(one, other) or _same_property(theirs, one, ours, other):
                 yield _property_pair(theirs, one, ours, other)
 
 
-def _added_types(found: Joined, kind: Kind) -> Iterator[tuple[TypeView, TypeView]]:
+def _added_types(found: JoinedSchemas, kind: Kind) -> Iterator[tuple[TypeView, TypeView]]:
     """Types of one name that each side added for itself."""
     ours = {type_.name: type_ for type_ in found.target.of_kind(kind)}
     for theirs in found.source.of_kind(kind):
@@ -92,7 +92,7 @@ def _added_types(found: Joined, kind: Kind) -> Iterator[tuple[TypeView, TypeView
             yield theirs, other
 
 
-def _is_added(found: Joined, side: Side, number: int) -> bool:
+def _is_added(found: JoinedSchemas, side: Side, number: int) -> bool:
     """Whether only this side has a type, and the other one never had it."""
     other = OTHER[side]
     return not (
@@ -102,7 +102,7 @@ def _is_added(found: Joined, side: Side, number: int) -> bool:
     )
 
 
-def _types_of_both(found: Joined, kind: Kind) -> Iterator[tuple[TypeView, TypeView]]:
+def _types_of_both(found: JoinedSchemas, kind: Kind) -> Iterator[tuple[TypeView, TypeView]]:
     for theirs in found.source.of_kind(kind):
         ours = found.target.types.get(theirs.number)
         if ours is not None:
@@ -110,7 +110,7 @@ def _types_of_both(found: Joined, kind: Kind) -> Iterator[tuple[TypeView, TypeVi
 
 
 def _added_properties(
-    found: Joined, source: TypeView, target: TypeView
+    found: JoinedSchemas, source: TypeView, target: TypeView
 ) -> Iterator[tuple[PropertyView, PropertyView]]:
     """Properties of one name that each side added to a type for itself."""
     base = found.base.types.get(target.number)
@@ -213,12 +213,12 @@ def _same_property(
     )
 
 
-def _implied(type_: TypeView, prop: PropertyView) -> set[Rule]:
+def _implied(type_: TypeView, prop: PropertyView) -> set[NumberedRule]:
     """The key and unique rules that a property of an interface gives to its nodes."""
     if type_.ir.kind != "interface":
         return set()
     return {
-        Rule(rule.kind, frozenset())
+        NumberedRule(rule.kind, frozenset())
         for rule in type_.rules
         if rule.members == {prop.number} and rule.kind != "index"
     }

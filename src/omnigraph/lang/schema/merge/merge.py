@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.lint import REQUIRED_PROPERTY_ADDED
-from omnigraph.lang.schema.merge.conflicts import RESOLVABLE, SchemaConflict, in_order, invalid
+from omnigraph.lang.schema.merge.conflicts import RESOLVABLE, ElementConflict, in_order, invalid
 from omnigraph.lang.schema.merge.decide_types import decide_schema
 from omnigraph.lang.schema.merge.deciding import Deciding
 from omnigraph.lang.schema.merge.declarations import (
@@ -52,7 +52,7 @@ class SchemaMerge:
     """
 
     schema: MergedSchema | None
-    conflicts: tuple[SchemaConflict, ...] = ()
+    conflicts: tuple[ElementConflict, ...] = ()
     resolved: tuple[str, ...] = ()
 
 
@@ -133,7 +133,7 @@ def _added_as_required(after: Ir, element: str) -> Iterator[SchemaStep]:
     yield RequireProperty(type_.kind, type_.name, name)
 
 
-def _out_of_reach(step: UnsupportedChange, words: Words) -> SchemaConflict:
+def _out_of_reach(step: UnsupportedChange, words: Words) -> ElementConflict:
     """The conflict over what the target cannot get, such as a `U64` column in place of its `I64`."""
     found = invalid(step.entity, step.code or "unsupported_change", step.reason)
     if step.entity not in words.resolved:
@@ -145,7 +145,7 @@ def _no_table(_type: TypeIr) -> bool:
     return False
 
 
-def _refused(conflicts: Sequence[SchemaConflict], words: Words) -> SchemaMerge:
+def _refused(conflicts: Sequence[ElementConflict], words: Words) -> SchemaMerge:
     words.refuse_unused(each.element for each in conflicts if each.kind not in RESOLVABLE)
     return SchemaMerge(None, in_order(conflicts), words.resolved)
 

@@ -10,7 +10,7 @@ from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.joins import dropped_since
 from omnigraph.lang.schema.merge.by_identity import TypeView
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedType
-from omnigraph.lang.schema.merge.join_added import Joined
+from omnigraph.lang.schema.merge.join_added import JoinedSchemas
 from omnigraph.lang.schema.shape import Shape
 
 OwnTable = Callable[[TypeIr], bool]
@@ -20,7 +20,7 @@ OwnTable = Callable[[TypeIr], bool]
 def numbered(
     shape: Shape,
     decided: Decided,
-    schemas: Joined,
+    schemas: JoinedSchemas,
     numbering: Numbering,
     own_table: OwnTable,
 ) -> Ir:
@@ -80,13 +80,13 @@ def _has_other_columns(source: TypeIr, merged: TypeIr) -> bool:
     return before != after
 
 
-def _there(schemas: Joined, decided: DecidedType) -> TypeView:
+def _there(schemas: JoinedSchemas, decided: DecidedType) -> TypeView:
     found = schemas.target.types.get(decided.number) or schemas.source.types.get(decided.number)
     assert found is not None
     return found
 
 
-def _known_ids(schemas: Joined, decided: DecidedType) -> dict[str, int]:
+def _known_ids(schemas: JoinedSchemas, decided: DecidedType) -> dict[str, int]:
     """The ids of the properties by their merged names."""
     ids: dict[int, int] = {}
     for view in (schemas.source, schemas.target):
@@ -98,7 +98,7 @@ def _known_ids(schemas: Joined, decided: DecidedType) -> dict[str, int]:
     return {prop.name: ids[prop.number] for prop in decided.properties.values()}
 
 
-def _with_history(ir: Ir, schemas: Joined, took_ids: bool) -> Ir:
+def _with_history(ir: Ir, schemas: JoinedSchemas, took_ids: bool) -> Ir:
     """Add which ids are joined and which were dropped on either line."""
     joins, sides = schemas.joins, (schemas.source.ir, schemas.target.ir)
     live = {joins.one(number): number for number in ir.ids}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.attributes import merge_set, merge_type, merge_value
-from omnigraph.lang.schema.merge.by_identity import Binding, PropertyView, TypeView
+from omnigraph.lang.schema.merge.by_identity import NumberedEmbed, PropertyView, TypeView
 from omnigraph.lang.schema.merge.changes import (
     definition_notes,
     note,
@@ -154,7 +154,7 @@ class TypeProperties:
             return source and target
         return bool(merge_value(base, source, target))
 
-    def _embed_text(self, binding: Binding | None) -> str | None:
+    def _embed_text(self, binding: NumberedEmbed | None) -> str | None:
         if binding is None:
             return None
         source = binding.source

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Literal
 
 from omnigraph.lang.schema.ir import Ir, TypeIr
-from omnigraph.lang.schema.syntax.pieces import Pieces, cut
+from omnigraph.lang.schema.syntax.pieces import DeclarationTexts, cut
 
 Side = Literal["source", "target"]
 OTHER: dict[Side, Side] = {"source": "target", "target": "source"}
@@ -26,7 +26,7 @@ class SchemaSide:
     name: str
 
     @cached_property
-    def pieces(self) -> Pieces:
+    def pieces(self) -> DeclarationTexts:
         """The declarations of the text."""
         return cut(self.text)
 

@@ -12,13 +12,13 @@ from typing import NamedTuple
 from omnigraph.errors import CatalogError, ParseError
 from omnigraph.lang.schema.merge.by_identity import TypeView
 from omnigraph.lang.schema.merge.deciding import Decided
-from omnigraph.lang.schema.merge.join_added import Joined
+from omnigraph.lang.schema.merge.join_added import JoinedSchemas
 from omnigraph.lang.schema.merge.sides import SchemaSide
 from omnigraph.lang.schema.resolve_shape import resolve
 from omnigraph.lang.schema.shape import Shape, TypeShape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.parser import parse
-from omnigraph.lang.schema.syntax.pieces import Piece, Pieces, element_of
+from omnigraph.lang.schema.syntax.pieces import DeclarationText, DeclarationTexts, element_of
 from omnigraph.lang.schema.syntax.printer import render
 from omnigraph.lang.source import Source
 
@@ -42,7 +42,7 @@ def merged_text(
     shape: Shape,
     decided: Decided,
     trees: dict[int, ast.Declaration],
-    schemas: Joined,
+    schemas: JoinedSchemas,
     sides: tuple[SchemaSide, SchemaSide, SchemaSide],
 ) -> MergedText:
     """The text of a merged shape. ``trees`` are its declarations as they would be printed.
@@ -76,7 +76,7 @@ class _Assembly:
         shape: Shape,
         decided: Decided,
         trees: dict[int, ast.Declaration],
-        schemas: Joined,
+        schemas: JoinedSchemas,
     ) -> None:
         self.decided = decided
         self.trees = trees
@@ -84,7 +84,7 @@ class _Assembly:
         self.types = {type_.entity: type_ for type_ in shape}
         self.interfaces = tuple(each for each in trees.values() if isinstance(each, ast.Interface))
 
-    def put_together(self, source: Pieces, target: Pieces) -> MergedText:
+    def put_together(self, source: DeclarationTexts, target: DeclarationTexts) -> MergedText:
         written = {"target": target.by_element(), "source": source.by_element()}
         numbers: dict[int, None] = {}
         for pieces, view in ((target, self.schemas.target), (source, self.schemas.source)):
@@ -100,7 +100,9 @@ class _Assembly:
         tree = ast.Schema(tuple(part.tree for part in parts))
         return MergedText(text, resolve(Source(text), tree))
 
-    def _part(self, number: int, ours: dict[str, Piece], theirs: dict[str, Piece]) -> _Part:
+    def _part(
+        self, number: int, ours: dict[str, DeclarationText], theirs: dict[str, DeclarationText]
+    ) -> _Part:
         """The comments and the text of one declaration."""
         tree = self.trees[number]
         decided = self.types[element_of(tree)]

@@ -15,7 +15,7 @@ _REST_OF_LINE = re.compile(r"[ \t]*(?://[^\n]*|/\*(?:(?!\*/)[^\n])*\*/[ \t]*(?=\
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DeclarationText:
     """One declaration of a text. ``before`` are the comments and blank lines above it."""
 
     tree: ast.Declaration
@@ -29,13 +29,13 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class Pieces:
+class DeclarationTexts:
     """The declarations of a text in their order, and what follows the last one."""
 
-    pieces: tuple[Piece, ...]
+    pieces: tuple[DeclarationText, ...]
     rest: str
 
-    def by_element(self) -> dict[str, Piece]:
+    def by_element(self) -> dict[str, DeclarationText]:
         """The declarations by element."""
         return {element_of(piece.tree): piece for piece in self.pieces}
 
@@ -46,7 +46,7 @@ def element_of(node: ast.Declaration) -> str:
     return f"{kind}:{node.name.text}"
 
 
-def cut(text: str) -> Pieces:
+def cut(text: str) -> DeclarationTexts:
     """Cut a text that compiles into its declarations; together they are the text again."""
     tokens = [match.span() for match in _TOKEN.finditer(text) if match["trivia"] is None]
     starts_at = {start: at for at, (start, _) in enumerate(tokens)}
@@ -60,6 +60,6 @@ def cut(text: str) -> Pieces:
         last = (first[at + 1] if at + 1 < len(first) else len(tokens)) - 1
         rest = _REST_OF_LINE.match(text, tokens[last][1])
         stop = tokens[last][1] if rest is None else rest.end()
-        pieces.append(Piece(each, text[end:start], text[start:stop]))
+        pieces.append(DeclarationText(each, text[end:start], text[start:stop]))
         end = stop
-    return Pieces(tuple(pieces), text[end:])
+    return DeclarationTexts(tuple(pieces), text[end:])
