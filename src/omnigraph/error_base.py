@@ -248,7 +248,7 @@ class SourceError(OmniGraphError):
 
 
 def _span_of(place: object) -> Span | None:
-    """Return the place that a body names; None for anything that is none."""
+    """Return the place that a body names; None if it is not one."""
     if not isinstance(place, dict):
         return None
     numbers = [place.get(name) for name in ("start", "end", "line", "column")]

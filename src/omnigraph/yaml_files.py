@@ -25,7 +25,7 @@ def read_yaml(path: Path) -> Any:
 
 
 def parse_yaml(text: str, path: Path) -> Any:
-    """Return what the text of such a file says; ``path`` is what messages call it."""
+    """Return the content of a YAML text; ``path`` is the name of the file in messages."""
     from ruamel.yaml import YAML
     from ruamel.yaml.constructor import DuplicateKeyError
     from ruamel.yaml.error import MarkedYAMLError, YAMLError

@@ -195,7 +195,7 @@ def _kind(value: object) -> str:
 
 
 def read_nodes(path: Path) -> Node:
-    """Return what a file says, with places; a file that is not YAML at all is refused."""
+    """Return the content of a file as nodes, each with its place; a file that is not YAML at all is refused."""
     return parse_nodes(read_yaml_text(path), path)
 
 

@@ -58,7 +58,7 @@ def equal_rows(
 def equal_across(
     compared: Compared, left: AlignedRows, right: AlignedRows, sides: Sides
 ) -> pa.BooleanArray:
-    """Tell the same of rows of two schemas: by the properties both declare, and those that one side added."""
+    """Like ``equal_rows``, for rows of two schemas: by the properties both declare, and those that one side added."""
     old, new = (side.entity for side in sides)
     same = pc.equal(left.present, right.present)
     for name in old.implicit_columns[1:]:

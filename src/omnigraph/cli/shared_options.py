@@ -126,7 +126,7 @@ class CommitFlags:
         return {"message": self.message, "operation_id": self._checked_id()}
 
     def _checked_id(self) -> str | None:
-        """Return the id; refuse what is none, before a graph is opened or a server asked."""
+        """Return the operation id; refuse what is no ULID, before a graph is opened or a server asked."""
         if self.operation_id is not None and not is_ulid(self.operation_id.strip().upper()):
             raise BadRequest(
                 f"operation_id is {self.operation_id!r}; give a ULID, 26 characters such as "
@@ -267,7 +267,7 @@ def read_resolve(given: str | None) -> Any:
     document = _decode(text, "resolutions", form)
     if not isinstance(document, dict):
         raise BadRequest(f"the resolutions are no JSON object; {form}")
-    resolve_from_json(document)  # refuses what is none before a graph is opened
+    resolve_from_json(document)  # a wrong decision is refused before a graph is opened
     return document["resolutions"]
 
 

@@ -35,7 +35,7 @@ class CallLimits:
 
     @staticmethod
     def current() -> CallLimits:
-        """Return what the environment says now."""
+        """Return the limits that the environment sets now."""
         deadline = settings.EMBED_DEADLINE_MS.get()
         return CallLimits(
             timeout=settings.EMBED_TIMEOUT_MS.get() / 1000,

@@ -250,7 +250,7 @@ def _fits(wanted: str, facts: BlobFacts | None) -> bool:
 
 
 def _etag(workspace: Workspace, request: BlobWrite, pins: Sequence[TableState]) -> str | None:
-    """Return what the new version of the table says of the blob; None if it cannot be read now."""
+    """Return the ETag of the blob in the new version of the table; None if it cannot be read now."""
     (pin,) = pins
     try:
         table = open_table(workspace.pinned(pin))

@@ -101,7 +101,7 @@ def neighbors(drawing: Drawing, request: NeighborsRequest) -> Document:
 
 
 def _then(drawing: Drawing, request: NeighborsRequest) -> str:
-    """Return what to look at where a node is not there, or does not hold at the moment that is asked about."""
+    """Return how the error goes on that says a node does not exist, or not at that moment: what to check."""
     if drawing.is_timed(request.node):
         return f' that holds at {drawing.as_of}; check the id, the branch and as_of, which may be "ever"'
     return "; check the id and the branch"
@@ -124,7 +124,7 @@ def _place(drawing: Drawing, request: NeighborsRequest) -> ChangePlace | None:
 
 
 def _digest(drawing: Drawing, request: NeighborsRequest) -> str:
-    """Return what a token is bound to: all of a request but how many edges a page has."""
+    """Return a digest of all of a request but the size of its pages: a token is good for that request only."""
     edges = [edge.name for edge in request.edges]
     shown = {name: list(names) for name, names in drawing.properties.items()}
     return filter_digest([request.node.name, request.id, request.direction, edges, shown])

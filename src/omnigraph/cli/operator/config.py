@@ -22,7 +22,7 @@ from omnigraph.errors import BadRequest
 ScopeKind = Literal["server", "cluster", "store"]
 CellLayout = Literal["truncate", "wrap"]
 FormatName = Literal["json", "jsonl", "csv", "kv", "table"]
-# What stands beside a type is what an entry that is none must be, in words.
+# Beside each type, in words for messages: what an entry must be.
 Text = Annotated[str, "a text"]
 Width = Annotated[int, "a whole number, 1 or more"]
 Texts = Annotated[tuple[str, ...], "a list of texts"]
@@ -129,7 +129,7 @@ class Operator:
 
 
 def read_operator() -> Operator:
-    """Return what the file says; raise ``BadRequest`` if it cannot be used."""
+    """Return the settings of `config.yaml`, empty ones without the file; ``BadRequest`` if it cannot be used."""
     home = settings.HOME.get()
     path = None if home is None else home / "config.yaml"
     try:
@@ -220,7 +220,7 @@ class _File:
             made = msgspec.convert(value.strip() if isinstance(value, str) else value, kind)
         except msgspec.ValidationError:
             made = ""
-        if made == "" or (isinstance(made, int) and made < 1):  # a blank text is none
+        if made == "" or (isinstance(made, int) and made < 1):  # a blank text is no setting
             raise self._refusal(f"`{place}` must be {_wanted(kind)}; mend it")
         return made
 

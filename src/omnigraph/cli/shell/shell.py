@@ -219,7 +219,7 @@ def _refuse_without_dot(text: str) -> None:
 
 
 def _only_query(text: str) -> Query:
-    """Return the query of a statement, behind the one it uses; raise if it is none."""
+    """Return the query of a statement, behind the one it uses; raise if it is no query."""
     return parse(text).queries[-1]
 
 

@@ -182,7 +182,7 @@ class Splitter:
             yield self._cut(end)
 
     def finish(self) -> Statement | None:
-        """Return what is left when no more lines come, or None if that is nothing."""
+        """Return the last statement when no more lines come, finished or not; None if nothing is left."""
         for statement in self.feed("\n\n"):
             return statement  # its line had no newline, or it waited for more
         text = self._text.rstrip()

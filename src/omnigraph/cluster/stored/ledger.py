@@ -165,7 +165,7 @@ class BadLedger(ValueError):
 
 
 def parse_ledger(text: str) -> Ledger:
-    """Return the ledger of a text; ``BadLedger`` if it is none, or of a later release."""
+    """Return the ledger of a text; ``BadLedger`` if it is not a ledger, or one of a later release."""
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):

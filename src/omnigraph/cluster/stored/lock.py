@@ -71,7 +71,7 @@ class LockHolder:
         return f"{who}; wait for it, or run `omnigraph cluster force-unlock {self.lock_id}` if it is dead"
 
     def observed(self) -> dict[str, Any]:
-        """Return what observations say of it."""
+        """Return what `state_observations` say of the lock."""
         shown: dict[str, Any] = {"locked": True}
         for key, name in (
             ("lock_id", "lock_id"),

@@ -33,7 +33,7 @@ class _Record:
 
     @classmethod
     def parse(cls, text: str) -> Self | None:
-        """Return the record of a file; None if it is none, or of a later release."""
+        """Return the record of a file; None if it is not one, or one of a later release."""
         try:
             document = json.loads(text)
             known = {one.name for one in fields(cls)}

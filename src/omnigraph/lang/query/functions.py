@@ -73,11 +73,11 @@ class Function:
         return None if self.repeats else len(self.takes)
 
     def argument(self, at: int) -> Argument:
-        """What is taken in that place."""
+        """The argument that is declared for a place; the last one where it repeats."""
         return self.takes[min(at, len(self.takes) - 1)]
 
     def fits(self, kinds: Kinds) -> bool:
-        """Whether the function takes so many arguments of these types."""
+        """Whether the function takes arguments of these types, and this many."""
         if len(kinds) < self.least or (self.most is not None and len(kinds) > self.most):
             return False
         return all(self.argument(at).allows(kind) for at, kind in enumerate(kinds))

@@ -38,7 +38,7 @@ class Tree(NamedTuple):
 
 
 def least_tree(csr: Adjacency, start: int, most: int) -> Tree:
-    """The least of the shortest paths from a node to all others, up to so many edges."""
+    """The least of the shortest paths from a node to all others, each of at most that many edges."""
     before = np.full(csr.shape[0], -1, np.int32)
     levels = np.full(csr.shape[0], -1, np.int32)
     levels[start] = 0

@@ -116,7 +116,7 @@ class Account:
         return {name for name, loop in self._bought.items() if loop is not None}
 
     def run(self, loop: Callable[..., Any], arguments: tuple[Any, ...], seconds: float) -> Any:
-        """Call a loop, which takes NumPy about so many seconds, in the way that is the better one by now."""
+        """Call a loop, compiled if that pays by now; ``seconds`` is about what NumPy takes for it."""
         name = _name(loop, arguments)
         compiled = self._bought.get(name)
         if compiled is not None:
