@@ -238,6 +238,20 @@ def test_cancel_between_rounds(graph):
     assert told == [1, 2]
 
 
+def test_a_run_that_ends_while_it_begins_keeps_nothing(graph, spark, monkeypatch):
+    def held():
+        return spark._jsparkSession.sharedState().cacheManager().numCachedEntries()
+
+    def stopped(*_):
+        raise QueryCancelled("stopped")
+
+    before = held()
+    monkeypatch.setattr(SparkGraph, "ask", stopped)
+    with pytest.raises(QueryCancelled):
+        graph.algorithms.degree("E5", engine="spark")
+    assert held() == before
+
+
 def test_the_page_of_the_manual(tmp_path, monkeypatch):
     page = Path(__file__).parents[2] / "docs" / "user" / "citations-on-spark.md"
     monkeypatch.chdir(tmp_path)

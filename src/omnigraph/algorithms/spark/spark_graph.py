@@ -104,17 +104,25 @@ class SparkGraph:
         return self._runner.session
 
     def __enter__(self) -> Self:
-        with spark_errors():
-            for name, value in _SETTINGS.items():
-                self.session.conf.set(name, value)
-            self.session.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
-            # One partition has nothing to adapt to, and rounds of few rows are jobs of one stage.
-            self.session.conf.set("spark.sql.adaptive.enabled", str(self.partitions > 1).lower())
-            self._nodes = self._numbered()
-            self.size = self.ask(self._nodes.count)
+        try:
+            with spark_errors():
+                for name, value in _SETTINGS.items():
+                    self.session.conf.set(name, value)
+                self.session.conf.set("spark.sql.shuffle.partitions", str(self.partitions))
+                # One partition has nothing to adapt to, and rounds of few rows are jobs of one stage.
+                is_adaptive = str(self.partitions > 1).lower()
+                self.session.conf.set("spark.sql.adaptive.enabled", is_adaptive)
+                self._nodes = self._numbered()
+                self.size = self.ask(self._nodes.count)
+        except BaseException:
+            self._free()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._free()
+
+    def _free(self) -> None:
         # Whatever ended the run, Java may be gone.
         with suppress(Exception):
             for frame in self._cached:
