@@ -248,11 +248,11 @@ def test_a_source_that_is_used_often_is_checked_once() -> None:
         ),
         (
             read("$a $p:road|ferry[km > 3]{0,} $b", "length($p)"),
-            ["scan $a: Town", "expand $a -$p:Road|Ferry[km > 3]{0,}-> $b: Town"],
+            ["scan $a: Town", "path $a -$p:Road|Ferry[km > 3]{0,}-> $b: Town"],
         ),
         (
             read("$b: Town { name: \"x\" } $a $p:road by km $b", "cost($p)"),
-            ['scan $b: Town [$b.name = "x"]', "expand $b <-$p:Road by km- $a: Town inverse"],
+            ['scan $b: Town [$b.name = "x"]', "path $b <-$p:Road by km- $a: Town inverse"],
         ),
         (
             read(T + "$f: Firm { name: $a.name, code: \"x\" }", "$a"),

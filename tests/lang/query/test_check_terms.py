@@ -36,6 +36,16 @@ BROKEN = [
     (read(P + "$p = 5"), "T7", ["scalar"]),
     (read(P + "$r = 5", params="$r: [{ h: String }]"), "T7", ["$r", "records"]),
     (read(P + "if($p.name, 1) = 1"), "T7", ["Bool"]),
+    # T7: the same conditions as values
+    (read(P, '($p = "ada") as x'), "T7", ["$p", "scalar"]),
+    (read(P, '("ada" != $p) as x'), "T7", ["$p", "scalar"]),
+    (read(P, '($p in ["ada"]) as x'), "T7", ["$p", "scalar"]),
+    (read(P, '($p starts_with "a") as x'), "T7", ["$p", "scalar"]),
+    (read(P, 'sum(if($p = "ada", 1, 0)) as x'), "T7", ["$p", "scalar"]),
+    (read(P, "$p.name", 'order { ($p = "ada") }'), "T7", ["$p", "scalar"]),
+    (read(P, "($p.age = null) as x"), "T7", ["is null"]),
+    (read(P, "if(null != $p.age, 1) as x"), "T7", ["is null"]),
+    (read(P, "$p.name", "order { ($p.age = null) }"), "T7", ["is null"]),
     # T9
     (read(P + "exists { $t: Team }"), "T9", ["outer", "exists"]),
     (read(P + "$p.age = 1 or not { $t: Team }"), "T9", ["outer"]),
@@ -177,6 +187,7 @@ SOUND = [
     read(P + "$p.age > 3 or $p.rank = \"junior\" and not $p.active"),
     read(P + "$p.active  not ($p.active = false)  ($p.age > 3)"),
     read(P + "$p.age in []  $p.age in [1, 2]  $p.age in $a  \"x\" in $p.tags", params="$a: [F64]"),
+    read(P + "[] contains $p.age  not [] contains $p.name  3 in []"),
     read(P + "1 = 1 or $x is null", params="$x: I32?").replace("$x is null", "($x) is null"),
     read(P + "$p.tags is not null  $p is not null  now() is not null"),
     read(P + "search($p.name, \"x\") or not fuzzy($p.name, \"y\")"),
@@ -290,6 +301,8 @@ def test_an_item_written_like_a_key_is_that_key() -> None:
     ("text", "hint"),
     [
         (read(P + "$p.age = null"), "`… is null`"),
+        (read(P, "distinct $p.name"), "`return distinct { … }`"),
+        (read(P, '($p = "ada") as x'), "`id($p)`"),
         (read(P, "count(*) as n", "having { m > 1 }"), "alias"),
         (read(P, 'part($p.born, "hour") as x'), '"weekday"'),
         (read(P, "sum($p.age) + $p.height as s"), "written the same"),

@@ -99,8 +99,9 @@ def _expand(step: ir.Expand) -> str:
     if step.between is not None:
         edge += f" through {step.src_type} [{predicate_text(step.between)}]"
     inverse = " inverse" if step.inverse else ""
+    word = "expand" if step.path_var is None else "path"
     return (
-        f"expand ${step.src} {left}{edge}{right} ${step.dst}: {step.dst_type}"
+        f"{word} ${step.src} {left}{edge}{right} ${step.dst}: {step.dst_type}"
         f"{_filters(step.dst_filters)}{inverse}"
     )
 

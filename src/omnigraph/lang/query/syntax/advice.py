@@ -287,6 +287,8 @@ def _variable(at: _Fault) -> Advice | None:
         if at.text.removesuffix(at.before).rstrip().endswith("("):
             return None, _PATTERN
         return None, f"variables start with `$`: `${at.before}: Type`"
+    if at.before == "in" and at.expected == {"VAR"}:
+        return None, "`for` takes a list parameter or a list property: `for $x in $list`"
     if not at.found.startswith("$"):
         return None
     if at.found[1:2].islower() or at.found[1:2] == "_":

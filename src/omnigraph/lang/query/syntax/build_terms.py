@@ -78,7 +78,7 @@ def condition_of(made: Any, place: str) -> ast.Condition:
     if kind in CONDITIONS:
         return cast("ast.Condition", made)
     if kind is Joined:
-        return ast.And(tuple(condition_of(part, "`and`") for part in made.parts), made.span)
+        return ast.And(tuple(condition_of(part, place) for part in made.parts), made.span)
     if kind is ast.Truth:
         return cast("ast.Condition", made.condition)
     if kind is ast.Call and made.function in ast.TEXT_CALLS:

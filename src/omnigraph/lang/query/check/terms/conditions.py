@@ -114,18 +114,12 @@ class Conditions(Expressions):
         left_whole, right_whole = self._whole(clause.left), self._whole(clause.right)
         if left_whole is not None and right_whole is not None:
             return self._identity(clause, left_whole, right_whole)
-        for whole, expr in ((left_whole, clause.left), (right_whole, clause.right)):
-            if whole is not None and isinstance(expr, ast.PropRef):
-                self.context.fail(
-                    "T7",
-                    f"{shown(expr)} is a node, not a scalar; it can be compared only with another node",
-                    expr.span,
-                )
-        left, left_type = self.value(clause.left)
-        right, right_type = self.value(clause.right)
+        left, left_type = self._compared(clause.left)
+        right, right_type = self._compared(clause.right)
         if clause.op == "in":
             return self._member(clause, (left, left_type), (right, right_type))
         if clause.op == "contains":
+            left, left_type = _list_for(left, left_type, right_type)
             return ir.Compare(left, self._contains(clause, left_type, right_type), right)
         if clause.op == "starts_with":
             self._require_text(clause, left_type, right_type)
@@ -144,6 +138,13 @@ class Conditions(Expressions):
                 _date_hint(clause.left, right_type) or _date_hint(clause.right, left_type),
             )
         return ir.Compare(left, clause.op, right)
+
+    def _compared(self, expr: ast.Expr) -> Typed:
+        """An operand beside one that is no node; a whole node is refused also where it could be returned."""
+        whole = self._whole(expr)
+        if whole is not None and whole[1].kind == "node":
+            self.refuse_node(whole[1], expr)
+        return self.value(expr)
 
     def _whole(self, expr: ast.Expr) -> tuple[Whole, BoundVariable] | None:
         """The node or edge that an operand is, with its variable."""
@@ -186,7 +187,8 @@ class Conditions(Expressions):
 
     def _member(self, clause: ast.Comparison, item: Typed, items: Typed) -> ir.Compare:
         """`e in l`: the list holds the value."""
-        (value, kind), (listed, list_type) = item, items
+        value, kind = item
+        listed, list_type = _list_for(*items, kind)
         if not list_type.is_list:
             self.context.fail(
                 "T7",
@@ -199,8 +201,6 @@ class Conditions(Expressions):
                 f"`in` looks for a scalar in a list, and {shown(clause.left)} is {kind.display}",
                 clause.left.span,
             )
-        if isinstance(listed, ir.Const) and listed.value == []:
-            return ir.Compare(ir.Const([], PropType(kind.scalar, is_list=True)), "member", value)
         if not compatible(list_type.element, kind.element):
             self.context.fail(
                 "T7",
@@ -281,3 +281,11 @@ class Conditions(Expressions):
 
 def _date_hint(expr: ast.Expr, other: PropType) -> str | None:
     return date_hint(expr, other) if isinstance(expr, ast.Literal) else None
+
+
+def _list_for(listed: ir.Expr, kind: PropType, item: PropType) -> Typed:
+    """A list in which an item is looked for; the empty literal is a list of anything."""
+    if isinstance(listed, ir.Const) and listed.value == []:
+        kind = PropType(item.scalar, is_list=True)
+        return ir.Const([], kind), kind
+    return listed, kind

@@ -96,11 +96,19 @@ class Expressions(ABC):
 
     def node(self, variable: BoundVariable, var: ast.Var) -> Typed:
         """A bare node variable; most places take scalars only."""
+        self.refuse_node(variable, var)
+
+    def refuse_node(self, variable: BoundVariable, expr: ast.Expr) -> NoReturn:
+        """A whole node where a scalar is compared (T7)."""
+        hint = None
+        if isinstance(expr, ast.Var):
+            hint = f"compare properties, as in `${expr.name}.key`, or write `id(${expr.name})`"
         self.context.fail(
             "T7",
-            f"`${var.name}`, a {variable.type_name}, is a node, not a scalar; it can be compared only with another node",
-            var.span,
-            f"compare properties, as in `${var.name}.key`, or write `id(${var.name})`",
+            f"{shown(expr)}, a {variable.type_name}, is a node, not a scalar; "
+            "it can be compared only with another node",
+            expr.span,
+            hint,
         )
 
     def aggregate(self, call: ast.Call) -> Typed:
