@@ -241,7 +241,11 @@ def _order(
         listed |= asked.kept
         # Done to choose the order, so these rows are no estimates.
         order += [OrderedStep(done.op, done.text, done.rows) for done in data.trace.steps]
-        order += [OrderedStep(step.op, step.text, whole(step.estimated)) for step in steps]
+        order += [
+            OrderedStep(step.op, step.text, whole(step.estimated))
+            for step in steps
+            if step.estimated is not None
+        ]
         data.trace.steps.clear()
         listed |= {step.name for step in steps if isinstance(step, Scan | Expand | Intersect)}
     named = {variable.name for variable in plan.variables if variable.name in pattern.nodes}

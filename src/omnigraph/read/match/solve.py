@@ -64,7 +64,7 @@ def plan_only(data: MatchData, pattern: Pattern, wanted: Wanted) -> list[Step]:
     if prepared is None:
         return []
     tests = list(_row_tests(data, pattern, prepared, negations))
-    steps = planned(prepared.graph, tests, wanted.kept, {})
+    steps = planned(prepared.graph, tests, wanted.kept, {}, told=True)
     return [] if prepared.graph.is_empty else steps
 
 
@@ -83,7 +83,8 @@ def _listed(
         count = len(next(iter(seed.values())))
         start = Bindings(count, {**seed, SEED: np.arange(count, dtype=np.int32)})
     tests = list(_row_tests(data, pattern, prepared, negations))
-    steps = planned(graph, tests, wanted.kept, dict.fromkeys(start.codes, start.count))
+    given = dict.fromkeys(start.codes, start.count)
+    steps = planned(graph, tests, wanted.kept, given, told=data.trace is not None)
     if graph.is_empty:
         return
     batch_rows = data.thresholds.batch_rows
@@ -121,8 +122,13 @@ def planned(
     tests: Sequence[RowTest],
     kept: frozenset[str],
     given: Mapping[str, int],
+    *,
+    told: bool,
 ) -> list[Step]:
-    """The steps that list what is left; the variables are narrowed towards the one they start with."""
+    """The steps that list what is left; the variables are narrowed towards the one they start with.
+
+    ``told``: the steps say about how many rows they make.
+    """
     looked_at = set(kept).union(*(test.names for test in tests))
     loops = {one.ends.left for one in graph.links if one.ends.left == one.ends.right}
     counted = frozenset(
@@ -138,7 +144,7 @@ def planned(
         changed = [name for name, one in before.items() if graph.candidates[name] is not one]
         estimates.forget(changed)
         order = order_of(estimates, counted)
-    return steps_of(estimates, order, counted)
+    return steps_of(estimates, order, counted, told=told)
 
 
 def codes_in_match(data: MatchData, pattern: Pattern, var: str) -> Codes:

@@ -13,7 +13,7 @@ with the cheapest next step only.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
@@ -177,16 +177,21 @@ def meets(ready: Sequence[LinkEstimate]) -> bool:
     return len(ready) > 1 and ready[0].is_plain and ready[1].is_plain
 
 
-def steps_of(estimates: Estimates, order: Sequence[str], counted: frozenset[str]) -> list[Step]:
-    """The steps that bind the variables in this order, each test as soon as it can be made."""
-    return _Steps(estimates).of(order, counted)
+def steps_of(
+    estimates: Estimates, order: Sequence[str], counted: frozenset[str], *, told: bool = True
+) -> list[Step]:
+    """The steps that bind the variables in this order, each test as soon as it can be made.
+
+    ``told``: with about how many rows each makes, which takes longer than many a match.
+    """
+    return _Steps(estimates, told=told).of(order, counted)
 
 
 class _Steps:
-    def __init__(self, estimates: Estimates) -> None:
+    def __init__(self, estimates: Estimates, *, told: bool) -> None:
         self.estimates = estimates
         self.steps: list[Step] = []
-        self.rows = float(max(estimates.given.values(), default=1))
+        self.rows = float(max(estimates.given.values(), default=1)) if told else None
         self.bound: frozenset[str] = frozenset()
         self.links: dict[Link, None] = dict.fromkeys(one.link for one in estimates.links)
         self.tests: dict[RowTest, None] = dict.fromkeys(estimates.tests)
@@ -201,7 +206,7 @@ class _Steps:
             look()
             ready = self.estimates.ready(name, self.bound)
             ready = [one for one in ready if one.link in self.links]
-            rows = min(self.rows * self.estimates.factor(name, self.bound, ready), _MOST)
+            rows = self._times(self.estimates.factor, name, self.bound, ready)
             self._bind(name, ready, rows, at + 1 == len(order) and name in counted)
             self.rows = rows
             self.bound |= {name}
@@ -209,7 +214,13 @@ class _Steps:
             self._settle([one for one in near if one in self.links], rows)
         return self.steps
 
-    def _bind(self, name: str, ready: list[LinkEstimate], rows: float, is_counted: bool) -> None:
+    def _times(self, factor: Callable[..., float], *args: object) -> float | None:
+        """The rows there are, times a factor that is only worked out where rows are told."""
+        return None if self.rows is None else min(self.rows * factor(*args), _MOST)
+
+    def _bind(
+        self, name: str, ready: list[LinkEstimate], rows: float | None, is_counted: bool
+    ) -> None:
         for one in ready:
             del self.links[one.link]
         if not ready:
@@ -225,13 +236,16 @@ class _Steps:
             edge = links[0].ends.edge_var
             if edge is not None:
                 self.bound |= {edge}
-            made = self.rows * self.estimates.generated(ready[0], name, self.bound)
-            self.steps.append(Expand(name, links[0], made if len(links) > 1 else rows))
+            if len(links) > 1:
+                made = self._times(self.estimates.generated, ready[0], name, self.bound)
+            else:
+                made = rows
+            self.steps.append(Expand(name, links[0], made))
             rest = links[1:]
         for link in rest:
             self._close(link, rows)
 
-    def _settle(self, links: Sequence[Link] | dict[Link, None], rows: float) -> None:
+    def _settle(self, links: Sequence[Link] | dict[Link, None], rows: float | None) -> None:
         """Add a step for everything that can be decided with what is bound."""
         for link in [one for one in links if one.ends.names <= self.bound]:
             del self.links[link]
@@ -240,7 +254,7 @@ class _Steps:
             del self.tests[test]
             self.steps.append(Judge(test, rows))
 
-    def _close(self, link: Link, rows: float) -> None:
+    def _close(self, link: Link, rows: float | None) -> None:
         if link.ends.edge_var is not None:
             self.bound |= {link.ends.edge_var}
         self.steps.append(Close(link, rows))

@@ -45,7 +45,7 @@ class GivenFilter:
     """Drop rows whose given code is not a candidate."""
 
     name: str
-    estimated: float
+    estimated: float | None
     op = "given"
 
     @property
@@ -64,7 +64,7 @@ class Scan:
     """Put every candidate beside every row."""
 
     name: str
-    estimated: float
+    estimated: float | None
     op = "scan"
 
     @property
@@ -84,7 +84,7 @@ class Expand:
 
     name: str
     link: Link
-    estimated: float
+    estimated: float | None
     op = "expand"
 
     @property
@@ -105,7 +105,7 @@ class Intersect:
     name: str
     links: Sequence[EdgeLink]
     counted: bool
-    estimated: float
+    estimated: float | None
     op = "intersect"
 
     @property
@@ -125,7 +125,7 @@ class Close:
     """Keep the rows whose two bound variables are joined; an edge variable is bound to each edge between them."""
 
     link: Link
-    estimated: float
+    estimated: float | None
     op = "check"
 
     @property
@@ -144,7 +144,7 @@ class Judge:
     """Keep the rows that pass a test, or for which a negated block has no match."""
 
     test: RowTest
-    estimated: float
+    estimated: float | None
 
     @property
     def op(self) -> str:
