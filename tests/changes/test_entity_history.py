@@ -177,13 +177,13 @@ def test_pages_never_part_a_commit(graph):
 def test_a_clock_that_went_back_parts_no_commit(graph, monkeypatch):
     """The order is that of the commits, whatever they say of when they were made."""
 
-    def change(city, note, hours):
+    def change(city, note, hours, branch="main"):
         at = clock.now_us() + hours * 3_600_000_000
         person = {"type": "Person", "data": {"slug": "ann", "city": city}}
         edge = {"edge": "Knows", "from": "ann", "to": "ben", "data": {"id": "k1", "note": note}}
         with monkeypatch.context() as later:
             later.setattr(clock, "now_us", lambda: at)
-            graph.load([person, edge], mode="merge")
+            graph.load([person, edge], mode="merge", branch=branch)
 
     change("rome", "a", 2)
     change("oslo", "a", 1)
@@ -203,6 +203,16 @@ def test_a_clock_that_went_back_parts_no_commit(graph, monkeypatch):
         pages += page.entries
         before = page.next
     assert [(one.graph_commit_id, one.kind) for one in pages] == wanted
+
+    # So does the clock of another machine, which writes on a branch.
+    graph.branches.create("side")
+    change("bari", "b", -1, "side")
+    (newest,) = graph.commits.list("side", limit=1)
+    told = graph.history("node", "Person", "ann", edges=True, branch="side")
+    assert [(one.graph_commit_id, one.kind) for one in told.entries] == [
+        (newest.graph_commit_id, "node"),
+        *wanted,
+    ]
 
 
 def test_the_blame_of_a_node_with_its_edges(graph):

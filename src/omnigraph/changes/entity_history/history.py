@@ -16,6 +16,7 @@ from omnigraph.changes.entity_history.walk import Stop, Walk, WalkState
 from omnigraph.changes.schemas.type_pairs import rank_of
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType
+from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import check_limit
 
 USUAL: Final = 100
@@ -51,7 +52,7 @@ class _Change:
         return self.stop.commit.created_us, self.stop.commit.graph_commit_id
 
     def __lt__(self, other: _Change) -> bool:
-        """Whether it comes before another change on the same branch of the graph.
+        """Whether it comes before another change on the same line of commits.
 
         A commit may say that it was made before its parent: clocks differ, and who begins first may end last.
         """
@@ -107,8 +108,14 @@ def _chained(first: Iterable[_Change], others: Iterator[_Change]) -> Iterator[_C
 
 def _newest_first(starts: Sequence[tuple[Walk, WalkState]]) -> Iterator[_Change]:
     """Yield the changes of all entities, each once, the youngest commit first, and those of a commit together."""
-    waiting: dict[str | None, list[_Change]] = {}  # by the branch of their commit
+    waiting: dict[str, list[_Change]] = {}  # by the line of their commit
+    lines: dict[str, str] = {}
     known: set[tuple[int, str]] = set()
+
+    def line_of(stop: Stop) -> str:
+        """The first parents of the start are one line; what merges brought is one for each branch."""
+        line = "" if stop.merge is None else stop.commit.branch or MAIN
+        return lines.setdefault(stop.commit.graph_commit_id, line)
 
     def add(walk: Walk, place: WalkState) -> None:
         look()
@@ -116,7 +123,7 @@ def _newest_first(starts: Sequence[tuple[Walk, WalkState]]) -> Iterator[_Change]
         if stop is None or (id(walk), stop.commit.graph_commit_id) in known:
             return
         known.add((id(walk), stop.commit.graph_commit_id))
-        heapq.heappush(waiting.setdefault(stop.commit.branch, []), _Change(stop, walk))
+        heapq.heappush(waiting.setdefault(line_of(stop), []), _Change(stop, walk))
 
     for walk, place in starts:
         add(walk, place)
@@ -127,7 +134,7 @@ def _newest_first(starts: Sequence[tuple[Walk, WalkState]]) -> Iterator[_Change]
         while line and line[0].stop.commit.graph_commit_id == first.graph_commit_id:
             together.append(heapq.heappop(line))
         if not line:
-            del waiting[first.branch]
+            del waiting[lines[first.graph_commit_id]]
         yield from together
         for change in together:
             for parent in change.stop.parents:
