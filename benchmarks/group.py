@@ -1,10 +1,10 @@
 """Mutations of one row by many threads that share commits, beside one thread alone, raw Lance and Kùzu.
 
-    ./dev bench group [--threads N] [--seconds S] [--rows N]
+    ./dev bench group [--threads N] [--connections N] [--seconds S] [--rows N]
 
 One thread runs with and without `group_commit`, and raw Lance beside them, in turns, so that a busy machine disturbs all
 alike. What raw Lance takes for the tables of one such commit is an append and a merge-insert of a row each: `lone / raw`,
-on the clock and in processor time. The same inserts come over HTTP from 32 connections, each under an operation id, to
+on the clock and in processor time. The same inserts come over HTTP from many connections, each under an operation id, to
 servers of one worker and of two, in turns.
 """
 
@@ -141,19 +141,21 @@ def many_threads(
     return len(took) / (time.perf_counter() - begun), sorted(took), len(commits)
 
 
-def served(place: Path, seconds: float) -> tuple[dict[int, float], dict[str, int]]:
+def served(
+    place: Path, seconds: float, connections: int
+) -> tuple[dict[int, float], dict[str, int]]:
     """Inserts a second over HTTP by the number of workers, and how often each status came."""
     graphs, statuses = {"g": place}, Counter[str]()
     rates: dict[int, list[float]] = {1: [], 2: []}
 
     def ask(workers: int, server: Server, turn: int, spent: float) -> float:
-        words = (server.host, str(server.port), INSERT, f"w{workers} {turn}", str(spent))
-        found = child("inserting", *words)
+        words = [server.host, str(server.port), INSERT, f"w{workers} {turn}", str(spent)]
+        found = child("inserting", *words, str(connections))
         statuses.update(found["statuses"])
         return float(found["rate"])
 
     # All connections are those of one actor here.
-    env = {"OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": "64"}
+    env = {"OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": str(2 * connections)}
     with serving(graphs, env) as one, serving(graphs, env, flags=["--workers", "2"]) as two:
         for workers, server in ((1, one), (2, two)):
             ask(workers, server, 0, 1.0)
@@ -186,6 +188,7 @@ def main() -> None:
     """Measure, and print what was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--threads", type=int, default=32)
+    parser.add_argument("--connections", type=int, default=32, help="of clients over HTTP")
     parser.add_argument("--seconds", type=float, default=15.0)
     parser.add_argument("--rows", type=int, default=10_000)
     parser.add_argument("--turns", type=int, default=8)
@@ -213,7 +216,7 @@ def main() -> None:
                 )
                 # Again, so that what the machine did meanwhile disturbs both alike.
                 later = one_thread(ways, given.turns, numbers)
-        http, statuses = served(place / "g", given.seconds)
+        http, statuses = served(place / "g", given.seconds, given.connections)
         kuzu = kuzu_rate(min(5.0, given.seconds))
     both = {name: [*took[name], *later[name]] for name in took}
     clock = {name: statistics.median(each.clock for each in calls) for name, calls in both.items()}

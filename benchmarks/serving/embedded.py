@@ -108,10 +108,11 @@ def flooded(host: str, port: str, persons: str, kind: str, seconds: str) -> dict
     return flood(host, int(port), CONNECTIONS, float(seconds), asked)
 
 
-def inserting(host: str, port: str, query: str, prefix: str, seconds: str) -> dict[str, Any]:
+def inserting(
+    host: str, port: str, query: str, prefix: str, seconds: str, connections: str
+) -> dict[str, Any]:
     """Inserts of one row each over many connections of a server, in a process of their own."""
     from benchmarks.serving.flood import flood
-    from benchmarks.serving.workers import CONNECTIONS
     from omnigraph.clock import new_ulid
 
     connection = Connection(host, int(port))
@@ -122,7 +123,7 @@ def inserting(host: str, port: str, query: str, prefix: str, seconds: str) -> di
         field = f"\r\nOmnigraph-Operation-Id: {new_ulid()}\r\nContent-Length".encode()
         asked.append(plain.replace(b"\r\nContent-Length", field, 1))
     connection.close()
-    return flood(host, int(port), CONNECTIONS, float(seconds), asked)
+    return flood(host, int(port), int(connections), float(seconds), asked)
 
 
 PARTS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -369,6 +369,8 @@ def test_the_condition_on_the_head(open_server, graph, value, status):
         f"Omnigraph-If-Graph-Commit: {value}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
     )
     assert answer.status == status, answer.text
+    if value == "x":
+        assert "is 'x'" in answer.json["error"], "it is told as it was sent"
     assert graph.commits.list(limit=1)[0].graph_commit_id == before
 
 

@@ -56,6 +56,35 @@ class LocksContract:
             assert held.names == ("a", "b")
             assert held.name == "a, b"
 
+    def test_further_locks_are_taken_if_they_are_free(self, locks):
+        with locks.acquire(["b", "d"]) as held:
+            assert locks.extend(held, ["a", "b", "c"])
+            assert held.names == ("b", "d", "a", "c")
+            assert all(locks.is_mine(name) for name in "abcd")
+        assert not any(locks.is_mine(name) for name in "abcd")
+        with locks.acquire(["a", "b", "c", "d"]):
+            pass
+
+    def test_further_locks_are_not_waited_for(self, locks):
+        taken, go_on = threading.Event(), threading.Event()
+
+        def hold():
+            with locks.acquire("c"):
+                taken.set()
+                assert go_on.wait(60)
+
+        other = threading.Thread(target=hold)
+        other.start()
+        assert taken.wait(60)
+        try:
+            with locks.acquire("b") as held:
+                assert not locks.extend(held, ["b", "c"])
+                held.check()
+        finally:
+            go_on.set()
+            other.join(60)
+        locks.acquire(["b", "c"]).release()
+
     def test_the_handle_says_who_holds_it(self, locks):
         with locks.acquire("a") as held:
             assert held.owner == OwnerProcess.current()

@@ -12,7 +12,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.graph.writes import mutation_request
 from omnigraph.write.group_commit.preparing import Mutation
 from omnigraph.write.group_commit.queue import Member
-from omnigraph.write.group_commit.together import mutate_together
+from omnigraph.write.group_commit.together import Groups
 from omnigraph.write.mutate import MutationResult
 
 Answer = MutationResult | OmniGraphError
@@ -51,7 +51,7 @@ def run_together(graph: Graph, *asked: Asked, branch: str = "main") -> list[Answ
     members = [member(graph, one, branch) for one in asked]
     waiting: Sequence[Mutation] = members
     while waiting:
-        mutate_together(state_of(graph).workspace, waiting)
+        Groups(state_of(graph).workspace).run(waiting)
         left = [one for one in waiting if not one.is_answered]
         assert len(left) < len(waiting), "the first one was left out"
         assert left == list(waiting[len(waiting) - len(left) :]), (

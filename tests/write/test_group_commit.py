@@ -216,9 +216,8 @@ class TestPlainInserts:
     def test_those_who_come_while_others_are_prepared_are_taken_along(self, graph):
         late = [member(graph, person("Bob")), member(graph, person("Cy"))]
         first = member(graph, person("Ann"))
-        together.mutate_together(
-            state_of(graph).workspace, [first], lambda: [late.pop(0)] if late else []
-        )
+        group = together.Groups(state_of(graph).workspace)
+        group.run([first], lambda: [late.pop(0)] if late else [])
         assert len(graph.snapshot().commit.members) == 3
         assert sorted(nodes(graph, "Person")) == ["Ann", "Bob", "Cy", "Zoe"]
 
@@ -402,7 +401,7 @@ class TestRacesAndFailures:
         first, second = member(graph, person("Ann")), member(graph, person("Bob"))
         second.token = Cancel()
         second.token.cancel()
-        together.mutate_together(state_of(graph).workspace, [first, second])
+        together.Groups(state_of(graph).workspace).run([first, second])
         assert isinstance(second.error, QueryCancelled)
         assert sorted(nodes(graph, "Person")) == ["Ann", "Zoe"]
 
@@ -509,6 +508,66 @@ class TestThreads:
             assert {one["actor_id"] for one in told[0].commit.members} == {"ann", "cy"}
             with og.open(guarded.uri, mode="r") as seen:
                 assert sorted(nodes(seen, "Person")) == ["Zoe", "ann", "cy"]
+
+
+class TestOthers:
+    """Somebody else commits to the same tables, such as another worker of a server."""
+
+    def test_who_has_to_wait_anyway_is_prepared_once_and_takes_along_who_comes_meanwhile(
+        self, graph
+    ):
+        workspace = state_of(graph).workspace
+        groups = together.Groups(workspace)
+        assert not groups.others_commit("main"), "nothing is known of an earlier group"
+        groups.run([member(graph, person("Ann")), member(graph, person("Bob"))])
+        is_held, go_on, is_begun = threading.Event(), threading.Event(), threading.Event()
+        late = [member(graph, person("Dee", operation_id=new_ulid()))]
+        begun = []
+
+        def stop(_point):
+            is_held.set()
+            assert go_on.wait(60)
+
+        def note(_point):
+            begun.append(go_on.is_set())
+            is_begun.set()
+
+        def other():
+            with og.open(graph.uri) as another:
+                run(another, 'insert Person { name: "Eve" }')
+
+        def more():
+            return [late.pop()] if late and go_on.is_set() else []
+
+        with failpoints.arm("mutation.before_phase_a", stop, times=1):
+            outside = threading.Thread(target=other)
+            outside.start()
+            assert is_held.wait(60)
+        assert groups.others_commit("main")
+        first, lost = member(graph, person("Cy")), workspace.tally.lost_races
+        with failpoints.arm("attempt.pinned", note):
+            inside = threading.Thread(target=lambda: groups.run([first], more))
+            inside.start()
+            # One that does not take the locks first would be prepared now, and once more later.
+            is_begun.wait(0.2)
+            go_on.set()
+            outside.join(60)
+            inside.join(60)
+        assert first.result is not None
+        assert workspace.tally.lost_races == lost
+        assert begun == [True], "prepared once, when the other one was done"
+        assert sorted(nodes(graph, "Person")) == ["Ann", "Bob", "Cy", "Dee", "Eve", "Zoe"]
+
+    def test_other_tables_than_those_of_the_last_group(self, graph):
+        """The locks that it lacks are taken, too."""
+        groups = together.Groups(state_of(graph).workspace)
+        groups.run([member(graph, person("Ann")), member(graph, person("Bob"))])
+        groups.others_commit = lambda branch: True
+        late = [member(graph, ask('insert Team { code: "u" }', operation_id=new_ulid()))]
+        first = member(graph, person("Cy"))
+        groups.run([first], lambda: [late.pop()] if late else [])
+        assert len(graph.snapshot().commit.members) == 2
+        assert sorted(nodes(graph, "Team")) == ["t", "u"]
 
 
 def _cancelled(graph, token):

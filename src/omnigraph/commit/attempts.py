@@ -76,7 +76,7 @@ class Attempt:
             frozenset(lock_names(self.workspace, write)), lock_purpose(write)
         )
         if self.held is not None:
-            if not self.lock_request.names <= set(self.held.names):
+            if not self.workspace.locks.extend(self.held, self.lock_request.names):
                 raise MoreLocks
             return commit_under_locks(
                 self.workspace, write, stage_early(self.workspace, write), self.held
@@ -110,7 +110,8 @@ class Attempts:
     and again under the locks. ``branch_id``: the Lance identifier of the branch, for a caller that
     has already prepared something for it; another branch of the same name is refused.
     ``one_schema``: stop when the schema changed, because input that was read under one schema
-    cannot be read again under another.
+    cannot be read again under another. ``first``: locks to take before anything is prepared, for a
+    caller who sees that somebody else holds them, and would lose the race.
     """
 
     workspace: Workspace
@@ -119,6 +120,7 @@ class Attempts:
     if_commit: str | None = None
     branch_id: str | None = None
     one_schema: bool = False
+    first: LockRequest | None = None
 
     def run(self, work: Callable[[Attempt], Result]) -> Result:
         """Call ``work`` until it succeeds, and return its result.
@@ -133,6 +135,8 @@ class Attempts:
         patience = Patience()
         left = self.retries
         held: HeldLocks | None = None
+        if self.first is not None:
+            held = self.workspace.locks.acquire(self.first.names, patience, self.first.purpose)
         while True:
             attempt = self._begin(patience, held)
             try:

@@ -87,8 +87,10 @@ class GraphState:
         """Where mutations wait that may share a commit."""
         from omnigraph.commit.heal import heal
         from omnigraph.write.group_commit.queue import GroupQueue
-        from omnigraph.write.group_commit.together import mutate_together
+        from omnigraph.write.group_commit.together import Groups
         from omnigraph.write.mutate import mutate_alone
+
+        groups = Groups(self.workspace)
 
         def alone(request: Request) -> MutationResult:
             with TURNS.writing():
@@ -99,11 +101,13 @@ class GraphState:
             take_more: More[Request, MutationResult],
         ) -> None:
             with TURNS.writing():
-                mutate_together(self.workspace, members, take_more)
+                groups.run(members, take_more)
 
         with self._lock:
             if self._mutations is None:
-                self._mutations = GroupQueue(lambda: heal(self.workspace), alone, together)
+                self._mutations = GroupQueue(
+                    lambda: heal(self.workspace), alone, together, groups.others_commit
+                )
             return self._mutations
 
     @property

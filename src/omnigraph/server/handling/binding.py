@@ -277,9 +277,9 @@ def if_commit(operation: Operation, headers: Headers) -> str | None:
             "Omnigraph-If-Graph-Commit is a condition on a write that makes a commit, which this route "
             "does not; leave it out"
         )
-    text = given.decode("latin-1").strip().upper()
-    if not is_ulid(text):
+    text = given.decode("latin-1").strip()
+    if not is_ulid(text.upper()):
         raise BadRequest(
             f"Omnigraph-If-Graph-Commit is {text[:80]!r}; give one bare commit id, without quotes"
         )
-    return text
+    return text.upper()

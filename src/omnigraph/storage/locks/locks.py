@@ -148,6 +148,19 @@ class LockManager:
         except (Contention, SchemaApplyInProgress):
             return None
 
+    def extend(self, held: HeldLocks, names: Iterable[str]) -> bool:
+        """Take those of the locks that are not held yet; False if one of them is not free.
+
+        It never waits: two who wait while they hold locks may wait for each other.
+        """
+        try:
+            for name in sorted(set(names).difference(held.names)):
+                self._take(held, name, (), Patience(0))
+                held.names = (*held.names, name)
+        except (Contention, SchemaApplyInProgress):
+            return False
+        return True
+
     def is_mine(self, name: str) -> bool:
         """Whether the calling thread holds the lock, through any manager of this graph."""
         return _Turn.of(self._realm, name).is_mine()

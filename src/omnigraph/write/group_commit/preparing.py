@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
-from omnigraph.commit.attempts import LOST, Attempt
+from omnigraph.commit.attempts import LOST
 from omnigraph.commit.replays import find_made, replayed
 from omnigraph.errors import HistoryReclaimed, OmniGraphError, StorageError
+from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
@@ -80,9 +81,9 @@ class _Batch:
 class Preparing:
     """The members on one state of the branch: what they change together, and what each will be answered."""
 
-    def __init__(self, workspace: Workspace, attempt: Attempt, runner: LocalRunner) -> None:
+    def __init__(self, workspace: Workspace, state: BranchState, runner: LocalRunner) -> None:
         self.workspace = workspace
-        self.state = attempt.state
+        self.state = state
         self.runner = runner
         self.changed: dict[Mutation, Prepared] = {}
         self._unchanged: dict[Mutation, Prepared] = {}
@@ -94,8 +95,6 @@ class Preparing:
         self._rows = 0
         self._graph: PendingGraph | None = None
         self._batch = _Batch()
-        # Under the locks nobody joins who might need others.
-        self._may_grow = attempt.held is None
         self._until = monotonic() + LONGEST
 
     @property
@@ -112,7 +111,7 @@ class Preparing:
         for at, one in enumerate(joined):
             if not self._add(one) or self._is_late():
                 break
-            if at == len(joined) - 1 and not (self._may_grow and add_more()):
+            if at == len(joined) - 1 and not add_more():
                 break
         self._add_batch()
 

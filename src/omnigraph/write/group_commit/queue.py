@@ -10,7 +10,8 @@ On each branch one mutation or one group of them runs at a time, in the thread o
 
 Nobody waits for company. A mutation that finds nobody at work begins at once. Whoever ends hands over to the first who
 waits. Who begins looks for what dead writers left, as every writer does; then it takes along all others who have come
-by then, and runs alone if nobody has.
+by then, and runs alone if nobody has. But where another process commits to the branch, it has to wait for that anyway,
+and takes along who comes meanwhile.
 """
 
 from __future__ import annotations
@@ -83,7 +84,8 @@ class GroupQueue(Generic[Request, Result]):
 
     ``begin`` is what every writer does first. ``alone`` runs one request. ``together`` runs several as one commit and
     answers them, in their order; it may take those along who came since, and leave out the last ones, which then wait
-    for the next commit. It must not leave out the first.
+    for the next commit. It must not leave out the first. ``others_commit`` says of a branch whether somebody else seems
+    to write to it.
     """
 
     def __init__(
@@ -91,10 +93,12 @@ class GroupQueue(Generic[Request, Result]):
         begin: Callable[[], object],
         alone: Callable[[Request], Result],
         together: Callable[[Sequence[Member[Request, Result]], More[Request, Result]], None],
+        others_commit: Callable[[str], bool],
     ) -> None:
         self._begin = begin
         self._alone = alone
         self._together = together
+        self._others_commit = others_commit
         self._lock = threading.Lock()
         self._lines: dict[str, _Line[Request, Result]] = {}
 
@@ -151,7 +155,7 @@ class GroupQueue(Generic[Request, Result]):
 
         try:
             self._begin()
-            if not take_more():
+            if not take_more() and not self._others_commit(branch):
                 return self._alone(me.request)
             self._run_together(members, take_more)
             return me.outcome()

@@ -6,7 +6,9 @@
 3. Only then is anybody answered, the failed ones too: what those met may be the work of a member before them, and
    is nowhere until the commit is.
 
-A lost race prepares all of them again, on the new state and under the locks.
+A lost race prepares all of them again, on the new state and under the locks. Where somebody else is seen to commit to the
+same tables, the race is lost already: then the locks come first, and whoever has come by the time they are free is
+prepared once.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from contextlib import closing
 from typing import Any
 
 from omnigraph.clock import new_ulid, stamp_us
-from omnigraph.commit.attempts import Attempt, Attempts
+from omnigraph.commit.attempts import Attempt, Attempts, LockRequest
+from omnigraph.commit.changes import Write
 from omnigraph.commit.replays import REQUESTS, Replayed
 from omnigraph.errors import (
     Contention,
@@ -29,6 +32,7 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GROUP, MESSAGE
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.runner.local_runner import LocalRunner
+from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.write.group_commit.preparing import Mutation, Preparing, TimedMember
 from omnigraph.write.group_commit.queue import More
 from omnigraph.write.mutate import (
@@ -44,34 +48,63 @@ from omnigraph.write.vectors import TextVectors
 NAMED_IDS = 64
 """The number of ids that a commit names of each table for each member."""
 
+MOST_BRANCHES = 100
+"""The number of branches of which the tables of the last group are known."""
+
 _OF_ALL = (Contention, SchemaApplyInProgress, RecoveryRequired, Drift)
 """What a commit fails with whoever takes part."""
 
 
-def mutate_together(
-    workspace: Workspace,
-    members: Sequence[Mutation],
-    take_more: More[Request, MutationResult] = tuple,
-) -> None:
-    """Run mutations of one branch as one commit, and answer them; the last ones may be left out.
+class Groups:
+    """Runs groups of mutations of one graph. It knows which tables the last group of each branch took."""
 
-    The caller has finished what dead writers left. ``take_more`` gives those who came since, and is asked until the
-    members are prepared.
-    """
-    group = _Group(workspace, take_more)
-    group.add(members)
-    attempts = Attempts(workspace, members[0].request.branch)
-    while True:
-        try:
-            return attempts.run(group.run)
-        except Replayed:
-            # One of the ids was committed by somebody else since: prepared again, its member finds that.
-            continue
-        except _OF_ALL:
-            raise
-        except OmniGraphError:
-            # What one of them brought cannot be written, and by itself each of them fails or succeeds.
-            return _one_by_one(workspace, [one.member for one in group.joined])
+    def __init__(self, workspace: Workspace) -> None:
+        self._workspace = workspace
+        self._locks: dict[str, frozenset[str]] = {}
+
+    def others_commit(self, branch: str) -> bool:
+        """Return whether somebody else seems to write to the tables that the last group wrote to."""
+        return any(map(self._workspace.locks.seems_held, self._locks.get(branch, ())))
+
+    def run(
+        self, members: Sequence[Mutation], take_more: More[Request, MutationResult] = tuple
+    ) -> None:
+        """Run mutations of one branch as one commit, and answer them; the last ones may be left out.
+
+        The caller has finished what dead writers left. ``take_more`` gives those who came since, and is asked until
+        the members are prepared.
+        """
+        branch = members[0].request.branch
+        group = _Group(self._workspace, take_more)
+        group.add(members)
+        first = None
+        if self.others_commit(branch):
+            first = LockRequest(self._locks[branch], Purpose("mutation"))
+        attempts = Attempts(self._workspace, branch, first=first)
+        while True:
+            try:
+                attempts.run(group.run)
+            except Replayed:
+                # One of the ids was committed by somebody else since: prepared again, its member finds that.
+                continue
+            except _OF_ALL:
+                raise
+            except OmniGraphError:
+                # What one of them brought cannot be written, and by itself each of them fails or succeeds.
+                _one_by_one(self._workspace, [one.member for one in group.joined])
+            else:
+                self._note(branch, group.written)
+            return
+
+    def _note(self, branch: str, written: Write | None) -> None:
+        if written is None:
+            return
+        if len(self._locks) >= MOST_BRANCHES:
+            self._locks.clear()
+        lock_name = self._workspace.lock_name
+        self._locks[branch] = frozenset(
+            lock_name(table.location, branch) for table in written.expected
+        )
 
 
 def _one_by_one(workspace: Workspace, members: Sequence[Mutation]) -> None:
@@ -90,7 +123,10 @@ class _Group:
     def __init__(self, workspace: Workspace, take_more: More[Request, MutationResult]) -> None:
         self.workspace = workspace
         self.joined: list[TimedMember] = []
+        self.written: Write | None = None
+        """What the last attempt wanted to commit."""
         self._take_more = take_more
+        self._has_run = False
 
     def add(self, members: Sequence[Mutation]) -> None:
         """Add members behind the others."""
@@ -107,13 +143,16 @@ class _Group:
 
     def run(self, attempt: Attempt) -> None:
         """Prepare and commit the members on one state of the branch, and answer them."""
+        may_grow, self._has_run = not self._has_run, True
+        if may_grow and attempt.held is not None:
+            self.add_more()  # who came while the locks were waited for
         with closing(LocalRunner()) as runner:
-            prepared = Preparing(self.workspace, attempt, runner)
-            prepared.run(self.joined, self.add_more)
+            prepared = Preparing(self.workspace, attempt.state, runner)
+            prepared.run(self.joined, self.add_more if may_grow else _nobody)
         changed = prepared.changed
         commit = None
         if changed:
-            write = write_of(
+            self.written = write = write_of(
                 prepared.graph, _intent(list(changed.values()), self.joined[-1].started)
             )
             for one in changed:
@@ -126,6 +165,11 @@ class _Group:
                 raise
             prepared.graph.note_committed(commit)
         prepared.answer(commit)
+
+
+def _nobody() -> bool:
+    """Say that nobody came: whoever joins a group that is prepared again might need locks that it does not hold."""
+    return False
 
 
 def _intent(changed: Sequence[Prepared], started: int) -> Intent:
