@@ -47,6 +47,15 @@ def data_bytes(place: Path) -> dict[Path, int]:
     }
 
 
+def split(sizes: dict[Path, int]) -> dict[str, float]:
+    """Megabytes of rows and of indexes."""
+    indexes = sum(size for path, size in sizes.items() if "_indices" in path.parts)
+    return {
+        "rows_mb": round((sum(sizes.values()) - indexes) / 1e6, 1),
+        "indexes_mb": round(indexes / 1e6, 1),
+    }
+
+
 def main() -> None:
     """Build, purge, and print what it took as one JSON document."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -74,10 +83,9 @@ def main() -> None:
                         "dry_run_s": round(looked - started, 2),
                         "purge_s": round(ended - looked, 2),
                         "more_memory_mb": round((peak - memory) / 1024),
-                        "data_mb": round(sum(before.values()) / 1e6, 1),
-                        "written_mb": round(
-                            sum(size for path, size in after.items() if path not in before) / 1e6, 1
-                        ),
+                        "before": split(before),
+                        "written": split({k: v for k, v in after.items() if k not in before}),
+                        "removed": split({k: v for k, v in before.items() if k not in after}),
                         "purged": dict(report.purged),
                         "versions_removed": report.versions_removed,
                         "unreadable": len(plan.unreadable),

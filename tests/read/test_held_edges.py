@@ -10,6 +10,7 @@ import pytest
 import omnigraph
 from omnigraph import cancel
 from omnigraph.lang.query.ir import Direction
+from omnigraph.read.kernels import csr
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.periods import HeldMasks, TimeWindow
 from omnigraph.read.view.edges import EdgeList
@@ -40,6 +41,14 @@ def _where(request, monkeypatch):
         monkeypatch.setattr(cancel, "LONG_ITEMS", 1)
 
 
+@pytest.fixture(params=["pieces", "entries"])
+def copied(request, monkeypatch):
+    """Where few entries change whole pieces are copied; otherwise every entry is looked at."""
+    if request.param == "entries":
+        monkeypatch.setattr(csr, "_MOVED_BY_HAND", 0)
+
+
+@pytest.mark.usefixtures("copied")
 @pytest.mark.parametrize("seed", range(5))
 def test_adjacency_follows_when_bounds_pass(seed):
     rng = random.Random(seed)

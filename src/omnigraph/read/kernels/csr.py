@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,8 @@ _BITS_BYTES = 1 << 26
 _BITS_ROOM = 32
 # and for at least one pair to look up per this number of neighbours.
 _BITS_PAIRS = 8
+# Up to this number of entries that go or come, whole pieces are copied instead of looking at every entry.
+_MOVED_BY_HAND = 64
 
 
 class _Rows:
@@ -148,15 +151,14 @@ class Csr(_Rows):
     def with_pairs(self, rows: Codes, columns: Codes) -> Csr:
         """The same pairs and these. Adding a few costs a copy instead of a sort."""
         # Few pairs are sorted; the many that are there stay in order, and a search says where the few belong.
-        fresh = csr_of(rows, columns, self.shape)
-        rows = np.repeat(np.arange(self.shape[0], dtype=np.int32), fresh.degrees)
-        places = self._lower_bounds(rows, fresh.indices)
+        keys = np.unique(pair_keys(rows, columns))
+        rows, columns = (keys >> np.uint64(32)).astype(np.int32), keys.astype(np.int32)
+        places = self._lower_bounds(rows, columns)
         known = places < self.indptr[rows + 1]
-        known[known] = self.indices[places[known]] == fresh.indices[known]
+        known[known] = self.indices[places[known]] == columns[known]
         new = ~known
-        added = np.bincount(rows[new] + 1, minlength=self.shape[0] + 1)
-        indices = np.insert(self.indices, places[new], fresh.indices[new])
-        return Csr(self.indptr + np.cumsum(added), indices, self.shape)
+        indices = _with(self.indices, places[new], columns[new])
+        return Csr(_moved(self.indptr, rows[new], 1), indices, self.shape)
 
     def _lower_bounds(self, rows: Codes, columns: Codes) -> Counts:
         """Where in its row each column is, or would have to be: all searched at once."""
@@ -175,12 +177,13 @@ class Csr(_Rows):
         steps = np.repeat([-1, 1], [len(gone), len(new)])
         first, last = (np.searchsorted(repeats, keys, side) for side in ("left", "right"))
         counts = there + last - first + np.bincount(which, steps, len(keys)).astype(np.int64)
-        lost = there & (counts == 0)
-        removed = np.bincount(rows[lost] + 1, minlength=self.shape[0] + 1)
-        indices = np.delete(self.indices, places[lost])
-        left = Csr(self.indptr - np.cumsum(removed), indices, self.shape)
-        came = ~there & (counts > 0)
-        made = left.with_pairs(rows[came], columns[came]) if came.any() else left
+        lost, came = there & (counts == 0), ~there & (counts > 0)
+        made = self
+        if lost.any():
+            indptr = _moved(self.indptr, rows[lost], -1)
+            made = Csr(indptr, _without(self.indices, places[lost]), self.shape)
+        if came.any():
+            made = made.with_pairs(rows[came], columns[came])
         others = repeats[~np.isin(repeats, keys)]
         again = np.repeat(keys, np.maximum(counts - 1, 0))
         return made, np.sort(np.concatenate([others, again]))
@@ -209,20 +212,24 @@ class MultiCsr(_Rows):
 
     def changed(self, gone: Entries, new: Entries) -> MultiCsr:
         """The same without few entries and with few others, whose positions are in no other entry of their rows."""
-        places = self._lower_bounds(*gone)
-        left = MultiCsr(
-            self.indptr - np.cumsum(np.bincount(gone[0] + 1, minlength=self.shape[0] + 1)),
-            np.delete(self.indices, places),
-            np.delete(self.positions, places),
-            self.shape,
-        )
+        left = self
+        if len(gone[0]):
+            places = np.sort(self._lower_bounds(*gone))
+            left = MultiCsr(
+                _moved(self.indptr, np.sort(gone[0]), -1),
+                _without(self.indices, places),
+                _without(self.positions, places),
+                self.shape,
+            )
+        if not len(new[0]):
+            return left
         order = np.lexsort(new[::-1])
         rows, columns, positions = (part[order] for part in new)
         places = left._lower_bounds(rows, columns, positions)
         return MultiCsr(
-            left.indptr + np.cumsum(np.bincount(rows + 1, minlength=self.shape[0] + 1)),
-            np.insert(left.indices, places, columns),
-            np.insert(left.positions, places, positions),
+            _moved(left.indptr, rows, 1),
+            _with(left.indices, places, columns),
+            _with(left.positions, places, positions),
             self.shape,
         )
 
@@ -238,6 +245,37 @@ class MultiCsr(_Rows):
 
 Entries = tuple[Codes, Codes, Codes]
 """Rows, columns and positions."""
+
+
+def _moved(indptr: npt.NDArray[np.int64], rows: Codes, step: int) -> npt.NDArray[np.int64]:
+    """Where rows begin when each of some rows, ascending, has an entry more (``step`` 1) or less (-1)."""
+    if len(rows) > _MOVED_BY_HAND:
+        return indptr + step * np.cumsum(np.bincount(rows + 1, minlength=len(indptr)))
+    moved = indptr.copy()
+    cuts = [*(rows + 1).tolist(), len(indptr)]
+    for count, (first, end) in enumerate(pairwise(cuts), 1):
+        moved[first:end] += step * count
+    return moved
+
+
+def _without(values: Codes, places: Counts) -> Codes:
+    """All values but those at some places, ascending."""
+    if len(places) > _MOVED_BY_HAND:
+        return np.delete(values, places)
+    begins, ends = [0, *(places + 1).tolist()], [*places.tolist(), len(values)]
+    parts = [values[begin:end] for begin, end in zip(begins, ends, strict=True)]
+    return np.concatenate(parts)
+
+
+def _with(values: Codes, places: Counts, more: Codes) -> Codes:
+    """All values, and before those at some places, ascending, one more each."""
+    if len(places) > _MOVED_BY_HAND:
+        return np.insert(values, places, more)
+    parts, begin = [], 0
+    for at, place in enumerate(places.tolist()):
+        parts += [values[begin:place], more[at : at + 1]]
+        begin = place
+    return np.concatenate([*parts, values[begin:]])
 
 
 def _searched(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from typing import Any, NoReturn, Protocol
 
 import numpy as np
@@ -81,7 +81,7 @@ class MatchData:
         """Where the rows of a source come from."""
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
-        self._chosen: dict[tuple[str, str, str | None], Topology] = {}
+        self._chosen: dict[Hashable, Topology] = {}
         self._others: dict[int, Space] = {}
         self._optionals: dict[int, OptionalSpace] = {}
 
@@ -104,8 +104,7 @@ class MatchData:
         whole = self.topology(traversal.edge_name)
         if condition is None and weight is None and between is None:
             return whole
-        # Lists of literals have no hash, so the condition is told apart by its text.
-        key = traversal.edge_name, repr((condition, between)), weight
+        key = traversal.edge_name, _told_apart(condition), _told_apart(between), weight
         if key not in self._chosen:
             self._chosen[key] = self._edges_chosen(whole, traversal)
         return self._chosen[key]
@@ -214,8 +213,8 @@ class MatchData:
             if candidates.codes is not None and share <= candidates.size:
                 for test in compares:
                     codes = candidates.listed()
-                    rows = _rows_of(test, space, codes, self.params, judge)
-                    candidates = candidates.only_listed(holds(test, rows))
+                    held = holds(test, _rows_of(test, space, codes, self.params, judge))
+                    candidates = candidates if held.all() else candidates.only_listed(held)
             else:
                 candidates = candidates.only(mask_of(compares, space, self.params, judge))
         for text in tests:
@@ -243,7 +242,8 @@ class MatchData:
             return HopLink(traversal, topology)
         chosen, tests = self._holding(topology, tuple(edge_tests), in_whole=True)
         mask = mask_of(tests, topology.edges, self.params, judge) if tests else None
-        return EdgeLink(traversal, chosen, mask, self.thresholds)
+        satisfied = [one for one in edge_tests if not any(one is other for other in tests)]
+        return EdgeLink(traversal, chosen, mask, self.thresholds, satisfied)
 
     def path_search(self, traversal: Traversal) -> PathSearch:
         """What searches the paths of a traversal."""
@@ -259,6 +259,13 @@ class MatchData:
         kinds = pattern.nodes.get(owner) or pattern.edges[owner], pattern.nodes[name]
         step = Traversal(owner, name, *kinds, (ELEMENTS + name,), ir.Direction.OUT)
         return EdgeLink(step, element_edges(elements), None, self.thresholds)
+
+
+def _told_apart(condition: ir.Condition | None) -> Hashable:
+    """What tells a condition from others: its text, since lists of literals have no hash."""
+    if isinstance(condition, ir.Holds) and condition.when == ir.AT_THE_MOMENT:
+        return condition  # Its text would take longer than the look-up it is for.
+    return repr(condition)
 
 
 def _no_rows(source: ir.Rows | ir.Elements) -> NoReturn:

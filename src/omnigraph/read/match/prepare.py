@@ -39,11 +39,15 @@ Multiplicity = Callable[[OptionalBlock, str], Counts]
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """The variables of a match, and the predicates and blocks that are judged row by row."""
+    """The variables of a match, and the predicates and blocks that are judged row by row.
+
+    Tests of edge variables are judged row by row as well, but those that are ``satisfied`` by all edges of a link.
+    """
 
     graph: VariableGraph
     joins: list[ir.Condition]
     negations: list[Negation]
+    satisfied: list[ir.Condition]
 
 
 def prepare(
@@ -60,7 +64,7 @@ def prepare(
     preparation = _Preparation(data, pattern, wanted, seed, negations, graph, multiplicity)
     if not preparation.run(equalities):
         return None
-    return Prepared(graph, joins, preparation.row_negations)
+    return Prepared(graph, joins, preparation.row_negations, preparation.satisfied)
 
 
 class _Preparation:
@@ -85,6 +89,7 @@ class _Preparation:
         self.judge = negations.judge(pattern)
         self.multiplicity = multiplicity
         self.row_negations: list[Negation] = []
+        self.satisfied: list[ir.Condition] = []
 
     def run(self, equalities: Iterable[ir.Compare]) -> bool:
         """Fill the graph; False when some variable can be nothing."""
@@ -126,7 +131,7 @@ class _Preparation:
 
     def _scanning(self, name: str) -> AbstractContextManager[StepRun]:
         """A step of the trace: the nodes of a variable and its tests."""
-        return traced(self.data.trace, "scan", scan_text(self.pattern, name))
+        return traced(self.data.trace, "scan", lambda: scan_text(self.pattern, name))
 
     def _candidates_of(self, name: str) -> Candidates:
         tests, space = self.pattern.tests.get(name, ()), self.data.of_node(self.pattern, name)
@@ -194,7 +199,10 @@ class _Preparation:
             name = traversal.left
             self.graph.candidates[name] = self.graph.candidates[name].among(loops)
         else:
-            self.graph.links.add(self.data.link(traversal, tests, self.judge))
+            link = self.data.link(traversal, tests, self.judge)
+            if isinstance(link, EdgeLink):
+                self.satisfied += link.satisfied
+            self.graph.links.add(link)
 
     def _loops(self, traversal: Traversal) -> Codes:
         """The nodes that a traversal joins with themselves by a self-loop, not by a way through others."""

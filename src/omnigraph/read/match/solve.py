@@ -191,6 +191,8 @@ def _row_tests(
     """What is judged row by row: tests of edges, predicates on several variables, negated blocks."""
     for name in pattern.edges:
         for test in pattern.tests.get(name, ()):
+            if any(test is one for one in prepared.satisfied):
+                continue
             yield _judged(data, pattern, test, negations)
     for join in prepared.joins:
         yield _judged(data, pattern, join, negations)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from omnigraph.cancel import look
 from omnigraph.read.match.candidates import Candidates
@@ -161,10 +162,14 @@ class VariableGraph:
             look()
             (child,) = link.ends.names - {parent}
             at = self.candidates[parent]
-            with traced(self.trace, "semi-join", f"narrow ${parent} along {link.text}") as done:
+            with traced(self.trace, "semi-join", partial(_narrowing, parent, link)) as done:
                 self.candidates[parent] = link.reached(parent, at, self.candidates[child])
                 done.rows += self.candidates[parent].count
                 done.bytes += self.candidates[parent].nbytes
+
+
+def _narrowing(parent: str, link: Link) -> str:
+    return f"narrow ${parent} along {link.text}"
 
 
 def _is_one_each(link: Link, parent: str) -> bool:

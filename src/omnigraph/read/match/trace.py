@@ -6,7 +6,7 @@ as the match of a negated block, is listed below it; the same step of another ba
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -55,11 +55,12 @@ class Trace:
 
 
 def traced(
-    trace: Trace | None, op: str, text: str, estimated: float | None = None
+    trace: Trace | None, op: str, text: str | Callable[[], str], estimated: float | None = None
 ) -> AbstractContextManager[StepRun]:
-    """A step of the trace, if there is one."""
+    """A step of the trace, if there is one; only then a text that takes long is made."""
     if trace is None:
         return nullcontext(_UNHEEDED)
+    text = text if isinstance(text, str) else text()
     return trace.during(trace.of(op, text, estimated))
 
 

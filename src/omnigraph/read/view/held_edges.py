@@ -37,20 +37,24 @@ def held_edges(whole: EdgeList, period: Hashable, held: Held) -> HeldEdges:
         if not isinstance(found, HeldEdges):
             # Loaded here: the thread that makes the rest would wait for this lock for ever.
             _ = whole.src
-            found = aside(lambda: _made(whole, period, held), items=whole.size)
+            found = _followed(whole, period, held)
+            if found is None:
+                found = aside(lambda: HeldEdges.of(whole, held.mask), items=whole.size)
         whole.parts[key] = found
         while len(whole.parts) > _KEPT:
             whole.parts.popitem(last=False)
         return found
 
 
-def _made(whole: EdgeList, period: Hashable, held: Held) -> HeldEdges:
-    if held.before is not None:
-        key, changed = held.before
-        before = whole.parts.get((period, key))
-        if isinstance(before, HeldEdges) and _FEW * len(changed) <= whole.size:
-            return before.after(held.mask, changed)
-    return HeldEdges(whole, held.mask, int(np.count_nonzero(held.mask)))
+def _followed(whole: EdgeList, period: Hashable, held: Held) -> HeldEdges | None:
+    """Those of later moments, from those of earlier ones where few edges are different."""
+    if held.before is None:
+        return None
+    key, changed = held.before
+    before = whole.parts.get((period, key))
+    if not isinstance(before, HeldEdges) or _FEW * len(changed) > whole.size:
+        return None
+    return before.after(held.mask, changed)
 
 
 class HeldEdges:
@@ -61,6 +65,11 @@ class HeldEdges:
         self._mask = mask
         self.edges = _OwnList(whole, self, size)
         self._in_whole: dict[Direction, MultiCsr] = {}
+
+    @staticmethod
+    def of(whole: EdgeList, mask: Mask) -> HeldEdges:
+        """Those that a mask selects."""
+        return HeldEdges(whole, mask, int(np.count_nonzero(mask)))
 
     @cached_property
     def positions(self) -> Codes:

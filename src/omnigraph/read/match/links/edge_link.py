@@ -9,7 +9,7 @@ A message can be computed in three ways; the cheapest is chosen by the number of
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -31,7 +31,8 @@ _NEARLY = 8
 class EdgeLink:
     """One step along edges. With an edge variable, every stored edge counts.
 
-    ``edge_mask`` says which stored edges pass the tests on that variable.
+    ``edge_mask`` says which stored edges pass the tests on that variable. The topology has only edges that pass
+    those that are ``satisfied``.
     """
 
     def __init__(
@@ -40,8 +41,10 @@ class EdgeLink:
         topology: Topology,
         edge_mask: Mask | None,
         thresholds: MatchThresholds,
+        satisfied: Sequence[ir.Condition] = (),
     ) -> None:
         self.traversal = traversal
+        self.satisfied = satisfied
         self.ends = LinkEnds(traversal.left, traversal.right, traversal.edge_var)
         self.topology = topology
         self.edge_mask = edge_mask
