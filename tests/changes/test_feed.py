@@ -317,14 +317,14 @@ def test_schema_changes_are_blocks_and_the_feed_goes_on(graph):
 
 
 @pytest.mark.parametrize(
-    ("new", "name"),
+    ("new", "name", "dropped"),
     [
-        (SCHEMA.replace("edge MemberOf: Person -> Team\n", ""), "MemberOf"),
-        (SCHEMA.replace("  age: I32?", ""), "Person"),
+        (SCHEMA.replace("edge MemberOf: Person -> Team\n", ""), "MemberOf", "type `MemberOf`"),
+        (SCHEMA.replace("  age: I32?", ""), "Person", "`Person.age`"),
     ],
     ids=["type", "property"],
 )
-def test_a_hard_drop_is_a_boundary(graph, new, name):
+def test_a_hard_drop_is_a_boundary(graph, new, name, dropped):
     load(graph, person("ann"), {"type": "Team", "data": {"code": "t"}},
          {"edge": "MemberOf", "from": "ann", "to": "t"})  # fmt: skip
     before = load(graph)
@@ -339,6 +339,7 @@ def test_a_hard_drop_is_a_boundary(graph, new, name):
     assert caught.value.details == {
         "graph_commit_id": applied, "type_name": name, "resume_after": applied,
     }  # fmt: skip
+    assert f"`{applied}` dropped {dropped} for good" in str(caught.value)
     assert commits_of(graph.changes.poll(start=f"after:{applied}")) == [after]
     with pytest.raises(SchemaBoundary) as caught:
         graph.commits.changes(applied)
@@ -346,6 +347,27 @@ def test_a_hard_drop_is_a_boundary(graph, new, name):
     # Who does not want that type is not stopped.
     other = graph.changes.poll(start=start, types=["Team"])
     assert commits_of(other) == [before, applied, after]
+
+
+def test_a_hard_drop_is_a_boundary_by_the_name_of_today(graph):
+    before = load(graph, person("ann", 3))
+    shorter = SCHEMA.replace("  age: I32?", "")
+    applied = graph.schema.apply(shorter, allow_data_loss=True).commit.graph_commit_id
+    renamed = shorter.replace("node Person", 'node Human @rename_from("Person")')
+    graph.schema.apply(renamed.replace("Person ->", "Human ->"))
+    with pytest.raises(SchemaBoundary) as caught:
+        graph.changes.poll(start=f"after:{before}", types=["Human"])
+    assert caught.value.details["resume_after"] == applied
+
+
+def test_a_property_that_only_an_interface_drops_is_no_boundary(graph):
+    """No row had it."""
+    named = SCHEMA + "interface Named { label: String?  mark: I32? }\n"
+    before = graph.schema.apply(named).commit.graph_commit_id
+    fewer = named.replace("  mark: I32?", "")
+    applied = graph.schema.apply(fewer, allow_data_loss=True).commit.graph_commit_id
+    after = load(graph, person("ann"))
+    assert commits_of(graph.changes.poll(start=f"after:{before}")) == [applied, after]
 
 
 def test_a_dropped_type_is_deletes_of_its_rows(graph):

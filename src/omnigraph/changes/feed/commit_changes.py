@@ -245,14 +245,34 @@ class ChangeReader:
         return replace(self.filter, types=types) if types else None
 
     def _refuse_boundary(self, commit: GraphCommit) -> None:
-        """Refuse a schema change that destroyed rows."""
+        """Refuse a schema change that destroyed rows, or values of rows; interfaces have none."""
         for step in commit.facts["schema"]["steps"]:
+            if step.get("mode") != "hard" or step["type_kind"] == "interface":
+                continue
             name = step.get("type_name", step.get("name"))
-            if step.get("mode") == "hard" and self._shows(step["type_kind"], name):
-                raise _boundary(commit, name, "was dropped for good")
+            if self._shows(commit, step["type_kind"], name):
+                raise _boundary(commit, name, step.get("property_name"))
 
-    def _shows(self, kind: str, name: str) -> bool:
-        return self.filter.shows_kind(kind) and self.filter.shows_type([name])
+    def _shows(self, commit: GraphCommit, kind: Kind, name: str) -> bool:
+        """Whether the filter shows a type that a commit calls so, whatever it is called now."""
+        if not self.filter.shows_kind(kind):
+            return False
+        return self.filter.shows_type([name]) or self.filter.shows_type(
+            self._names_now(commit, f"{kind}:{name}")
+        )
+
+    def _names_now(self, commit: GraphCommit, table_key: str) -> Iterator[str]:
+        """Yield the name that a type of a commit has now, if it is still there."""
+        then = catalog_at(self.workspace.manifest, self._snapshot(commit))
+        numbers = {
+            number
+            for entity in then.entities()
+            if entity.table_key == table_key
+            for number in entity.incarnations
+        }
+        for entity in self.current.entities():
+            if not numbers.isdisjoint(entity.incarnations):
+                yield entity.name
 
 
 def _touches_rows(commit: GraphCommit) -> bool:
@@ -261,10 +281,11 @@ def _touches_rows(commit: GraphCommit) -> bool:
     return any(step["kind"] in _OF_ROWS for step in steps)
 
 
-def _boundary(commit: GraphCommit, type_name: str, what: str) -> SchemaBoundary:
+def _boundary(commit: GraphCommit, type_name: str, dropped: str | None) -> SchemaBoundary:
+    what = f"type `{type_name}`" if dropped is None else f"`{type_name}.{dropped}`"
     return SchemaBoundary(
-        f"commit `{commit.graph_commit_id}` changed the schema, and type `{type_name}` {what}, so its "
-        "rows cannot be compared; go on after this commit",
+        f"commit `{commit.graph_commit_id}` dropped {what} for good, so rows of `{type_name}` before and "
+        "after it cannot be compared; go on after this commit",
         graph_commit_id=commit.graph_commit_id,
         type_name=type_name,
     )
