@@ -53,6 +53,9 @@ def call(graph, name, *args, **options):
     return getattr(graph.algorithms, name)(*args, **options)
 
 
+NAMED = "query some() { match { $p: Person } return { $p } } "
+
+
 def refused(graph, name, *words, **options):
     with pytest.raises(BadRequest) as caught:
         call(graph, name, **{"edges": "Knows", **options})
@@ -131,6 +134,8 @@ class TestRefusals:
             ("match { $p: Person } return { $p, $p.name }", ("2 columns",)),
             ("match { $p: Person } return { $p.name }", ("name",)),
             (7, ("nodes", "7")),
+            (NAMED + NAMED.replace("some", "others"), ("nodes is the text of one query",)),
+            ("// nothing", ("nodes is the text of one query",)),
         ],
     )
     def test_nodes(self, graph, nodes, words):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from omnigraph.clock import now_us
-from omnigraph.errors import BadRequest, HistoryReclaimed, OmniGraphError
+from omnigraph.errors import BadRequest, HistoryReclaimed, OmniGraphError, QueryNotFound
 from omnigraph.graph.access import Access
 from omnigraph.graph.state import GraphState
 from omnigraph.graph.turns import TURNS
@@ -303,7 +303,12 @@ def nodes_of(
     from omnigraph.algorithms.asked import check_nodes_query, ids_column
     from omnigraph.read.execute import run_read
 
-    plan = _plan(state, view.catalog, source, None)
+    try:
+        plan = _plan(state, view.catalog, source, None)
+    except QueryNotFound:
+        raise QueryNotFound(
+            "nodes is the text of one query; others may stand before it if it has no name: `match { … } return { … }`"
+        ) from None
     check_nodes_query(plan, type_name)
     values = _bind_values(plan, params, moment)
     return ids_column(run_read(view, plan, values, embedder=state.embedder))

@@ -200,6 +200,8 @@ def _out_of_order(at: _Fault) -> Advice | None:
     place = _SECTIONS.index(at.found)
     if END in at.expected and at.found in {"for", "match"}:
         return None, _ONE_ANONYMOUS
+    if "MATCH" in at.expected and at.found not in {"for", "match"}:
+        return f"`{at.found}` has no `match` before it", "a read is `match { … } return { … }`"
     later = [name for name in _SECTIONS if name.upper() in at.expected]
     if at.found == "match" and later[:1] == ["return"] and not at.expected & {"RBRACE", END}:
         return "`match` is given twice", "one `match` holds all clauses"
