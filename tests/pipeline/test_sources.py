@@ -8,10 +8,13 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
+from omnigraph.client.bodies import lines_body
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import json_sources, match_keys
 from omnigraph.pipeline.sources.splits import plan_splits, read_blocks
+
+LINE = '{"type": "P", "data": {"k": "http:"}}'
 
 
 @pytest.fixture
@@ -126,6 +129,22 @@ class TestRefused:
     def test_an_empty_name(self, resolve):
         with pytest.raises(BadRequest):
             resolve("")
+
+    @pytest.mark.parametrize(
+        "given",
+        [LINE, f"{LINE}\n" * 500, f" [{LINE}]", "name,age\nann,3\n", "x" * 5000, "ü" * 200],
+        ids=["record", "lines", "list", "csv", "long", "long in bytes"],
+    )
+    @pytest.mark.parametrize("sent", [False, True], ids=["embedded", "client"])
+    def test_a_text_is_no_data(self, resolve, given, sent):
+        with pytest.raises(BadRequest, match=r"name of a file.*bytes") as refused:
+            lines_body(given) if sent else resolve(given)
+        assert len(str(refused.value)) < 250
+
+    def test_a_file_may_be_called_like_a_record(self, folder, resolve, monkeypatch):
+        monkeypatch.chdir(folder)
+        (folder / LINE).write_text("x", "utf-8")
+        assert content(resolve(LINE)[0]) == b"x"
 
     @pytest.mark.parametrize("given", [[], iter(())])
     def test_no_records_are_no_sources(self, resolve, given):

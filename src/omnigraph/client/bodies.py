@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from omnigraph.client.sent_sources import BYTES, RECORDS, SentSources
 from omnigraph.errors import BadRequest, InputError
-from omnigraph.types.python import record_form
+from omnigraph.types.python import record_form, refuse_data
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -212,6 +212,7 @@ def _files(given: PathLike) -> Iterator[Path]:
     """Yield the files that a path, glob or directory names, sorted by name."""
     text = os.fspath(given)
     path = Path(text)
+    refuse_data(text)
     if "://" in text:
         raise BadRequest(f'"{text}" is no path; fetch it first, or load it where the graph is')
     if path.is_dir():

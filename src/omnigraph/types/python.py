@@ -8,18 +8,43 @@ exist only in a process that has already loaded the library.
 from __future__ import annotations
 
 import base64
+import errno
+import os
+import re
 import sys
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+from omnigraph.errors import BadRequest
 from omnigraph.types.proptype import PropType
 from omnigraph.types.unfit import Unfit, shown
 from omnigraph.types.values import ExternalBlob, blob_to_text
 
 _BUILT_IN = frozenset({str, bool, int, float, type(None)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_RECORD = re.compile(r'\s*(?:\[\s*)?\{\s*"')
+_SHOWN_CHARACTERS = 60
 _MISSING = frozenset({"NaTType", "NAType"})
+
+
+def refuse_data(text: str) -> None:
+    """Refuse a text that was given as the name of a file and is data: no file is called like that."""
+    is_too_long = False
+    try:
+        os.stat(text)  # noqa: PTH116  # it says of a name that it is too long
+    except OSError as error:
+        is_too_long = error.errno == errno.ENAMETOOLONG
+    except ValueError:
+        pass
+    else:
+        return
+    if is_too_long or "\n" in text or _RECORD.match(text):
+        begun = " ".join(text[:_SHOWN_CHARACTERS].split())
+        raise BadRequest(
+            f'a text is the name of a file, and "{begun}…" is none; give records as dicts, or load JSON lines '
+            "as bytes"
+        )
 
 
 def record_form(value: object) -> Any:

@@ -29,6 +29,7 @@ from omnigraph.storage.objects.output_files import Compression, compression_of
 from omnigraph.storage.store_kinds.known import store_address
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
 from omnigraph.storage.uris import Root, split_address
+from omnigraph.types.python import refuse_data
 
 Unit = Literal["line", "row"]
 SourceLike = str | Path | bytes | bytearray | memoryview | Mapping[str, Any]
@@ -217,6 +218,8 @@ def files_named(
             "`--data -`",
             source=target,
         )
+    if isinstance(target, str):
+        refuse_data(target)
     if isinstance(target, str) and re.match(r"[A-Za-z][A-Za-z0-9+.-]*://|file:/", target):
         text = Root.parse(
             target
