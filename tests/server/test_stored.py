@@ -93,9 +93,10 @@ def test_a_schema_of_another_process_breaks_only_what_does_not_fit(place, start)
     assert http.post("/graphs/default/schema/apply", fewer).status == 200
     on_branch = http.post("/graphs/default/queries/cities", {"branch": "fewer"})
     assert (on_branch.status, on_branch.json()["kind"]) == (409, "schema_conflict")
-    merged = http.post("/graphs/default/branches/merge", {"source": "fewer"})
-    assert merged.status == 400
-    assert "break stored queries: `cities`" in merged.json()["error"]
+    for route in ("branches/merge", "branches/merge/plan"):
+        merged = http.post(f"/graphs/default/{route}", {"source": "fewer"})
+        assert merged.status == 400, route
+        assert "break stored queries: `cities`" in merged.json()["error"], route
     assert invoked(http, "cities")[0] == 200
     assert server.stop() == 0
 

@@ -13,6 +13,8 @@ from omnigraph.errors import (
     StoredQueryNotFound,
 )
 from omnigraph.policy import Action, Decision
+from omnigraph.service import branches
+from omnigraph.service.schema import guarded
 from omnigraph.service.stored import (
     InvokeRequest,
     check_fit,
@@ -156,6 +158,25 @@ def test_who_may_not_change_the_schema_learns_nothing_of_the_queries(directory, 
         pytest.raises(PolicyDenied),
     ):
         check_new_schema(closed, registry, schema)
+
+
+def test_a_plan_of_a_merge_is_refused_like_the_merge(directory, graph):
+    registry = read_directory(directory)
+    graph.branches.create("fewer")
+    graph.schema.apply("node Author { name: String @key }", branch="fewer")
+    plan = branches.MergeRequest(source="fewer", dry_run=True)
+    for request in (plan, branches.MergeRequest(source="fewer")):
+        with pytest.raises(BadRequest, match="would break stored queries: `born`"):
+            branches.merge(guarded(graph, registry), request)
+    # Whoever may not change the schema sees the plan, but no query.
+    with og.open(graph.uri, policy=Denying(Action.SCHEMA_APPLY), actor="ann") as closed:
+        with pytest.raises(BadRequest, match="would break stored queries") as refused:
+            branches.merge(guarded(closed, registry), plan)
+        assert "born" not in str(refused.value.body())
+        with pytest.raises(PolicyDenied):
+            branches.merge(guarded(closed, registry), branches.MergeRequest(source="fewer"))
+        assert branches.merge(guarded(closed, None), plan)["conflicts"] == []
+    assert graph.schema.source == SCHEMA
 
 
 def test_a_query_that_no_longer_fits_says_so_and_comes_back(directory, graph):

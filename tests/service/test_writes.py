@@ -299,8 +299,11 @@ def test_a_graph_is_made_but_not_in_a_place_of_a_cluster(tmp_path, monkeypatch):
         graph.branches.create("wider")
         asked = ApplyRequest(schema_source=wider, branch="wider")
         assert apply_schema(graph, asked, URI)["applied"]
-        with pytest.raises(SchemaConflict, match="cluster"):
-            branches.merge(guarded(graph, None), branches.MergeRequest(source="wider"))
+        for dry in (False, True):
+            asked_for = branches.MergeRequest(source="wider", dry_run=dry)
+            with pytest.raises(SchemaConflict, match="cluster") as refused:
+                branches.merge(guarded(graph, None), asked_for)
+            assert refused.value.details["root"] == str(tmp_path)
         assert graph.schema.source == SCHEMA
     (tmp_path / "graphs" / "inner").mkdir()
     monkeypatch.chdir(tmp_path / "graphs" / "inner")

@@ -25,7 +25,7 @@ class Access:
 
     ``is_bound``: a session was made for this actor, so a call that names another one is refused.
     ``guard_schema`` is told of a branch and the source of its new schema before a merge or a revert brings it,
-    and raises if it must not.
+    or in their dry run, and raises if it must not.
     """
 
     state: GraphState

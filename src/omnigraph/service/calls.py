@@ -432,8 +432,10 @@ def merge(call: Call, request: wire.MergeBody) -> Document:
 def merge_plan(call: Call, request: wire.MergePlanBody) -> Document:
     """Return what a merge would do; nothing is changed."""
     from omnigraph.service import branches as service
+    from omnigraph.service.schema import guarded
 
-    return service.merge(call.session, _as(service.MergeRequest, request, dry_run=True))
+    session = guarded(call.session, call.stored)
+    return service.merge(session, _as(service.MergeRequest, request, dry_run=True))
 
 
 def revert(call: Call, request: wire.RevertBody, graph_commit_id: str) -> Document:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from omnigraph.errors import BadRequest, SchemaConflict
+from omnigraph.errors import BadRequest, PolicyDenied, SchemaConflict
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
 from omnigraph.service.documents import Document, TargetRequest
@@ -124,15 +124,31 @@ def _refuse_in_cluster(uri: str) -> None:
 
 
 def guarded(session: Session, stored: Registry | None) -> Session:
-    """Return a session whose merges and reverts bring no schema into `main` that a cluster or stored queries refuse."""
+    """Return a session whose merges and reverts bring no schema into `main` that a cluster or stored queries refuse.
+
+    So are their dry runs. Whoever asks for one and may not change the schema is not told which cluster or queries.
+    """
     from omnigraph.graph.session import Session, access_of
-    from omnigraph.service.stored import check_new_schema
+    from omnigraph.service.stored import check_new_schema, newly_broken
+
+    def may_change() -> bool:
+        try:
+            access_of(session).ask(Action.SCHEMA_APPLY, target=MAIN)
+        except PolicyDenied:
+            return False
+        return True
 
     def guard(branch: str, source: str) -> None:
-        if branch == MAIN:
+        if branch != MAIN:
+            return
+        if may_change():
             _refuse_in_cluster(session.uri)
             if stored is not None:
                 check_new_schema(session, stored, source)
+        elif cluster_of(session.uri) is not None:
+            raise SchemaConflict("the graph belongs to a cluster, which decides its schema")
+        elif stored is not None and newly_broken(session, stored, source):
+            raise BadRequest("the schema would break stored queries; change them first")
 
     return Session(replace(access_of(session), guard_schema=guard))
 

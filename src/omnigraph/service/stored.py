@@ -82,18 +82,26 @@ def check_new_schema(session: Session, registry: Registry, schema_source: str) -
     Whoever may not change the schema is refused first: what breaks would tell of the queries.
     """
     from omnigraph.graph.session import access_of
-    from omnigraph.language import parse_schema
 
     access_of(session).ask(Action.SCHEMA_APPLY, target=MAIN)
-    broken = registry.validate(parse_schema(schema_source).catalog).breakages
-    before = registry.validate(_catalog(session)).breakages
-    new = {name: error for name, error in broken.items() if name not in before}
-    if new:
-        listed = "; ".join(f"`{name}`: {_told(error)}" for name, error in new.items())
+    broken = newly_broken(session, registry, schema_source)
+    if broken:
+        listed = "; ".join(f"`{name}`: {_told(error)}" for name, error in broken.items())
         raise BadRequest(
             f"the schema would break stored queries: {listed}; change them first",
-            queries=sorted(new),
+            queries=sorted(broken),
         )
+
+
+def newly_broken(
+    session: Session, registry: Registry, schema_source: str
+) -> dict[str, OmniGraphError]:
+    """Return what is wrong with each query that fits the present schema of `main`, and would not fit this one."""
+    from omnigraph.language import parse_schema
+
+    before = registry.validate(_catalog(session)).breakages
+    broken = registry.validate(parse_schema(schema_source).catalog).breakages
+    return {name: error for name, error in broken.items() if name not in before}
 
 
 def _catalog(session: Session) -> Catalog:

@@ -71,7 +71,10 @@ def merge_options(
         message=check_message(message),
         if_commit=if_commit,
         vectors=TextVectors(state.embedder),
-        check_schema=partial(_check_schema, access, target),
+        # Whoever may read both sides may ask for a dry run; the guard decides how much it tells them.
+        check_schema=partial(access.guard_schema, target)
+        if dry
+        else partial(_check_schema, access, target),
     )
 
 

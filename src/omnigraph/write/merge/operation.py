@@ -250,14 +250,16 @@ class MergeRun:
     ) -> MergeResult:
         """Publish the plan, and return the result with its commit; in a dry run, return the result alone.
 
-        Conflicts are raised; ``what`` has them.
+        Conflicts are raised; ``what`` has them. A dry run shows them, and raises every other refusal of the schema.
         """
-        if self.options.dry_run:
-            return told
         if plan.conflicts:
+            if self.options.dry_run:
+                return told
             raise conflicts_error(what, plan.conflicts, resolved=plan.resolved > 0)
         if plan.schemas is not None and plan.schemas.row is not None and plan.schemas.change:
             self.options.check_schema(plan.schemas.row.source)
+        if self.options.dry_run:
+            return told
         asked = self.options.asked("merge" if writer == "branch_merge" else "revert")
         intent = Intent(
             new_ulid(),

@@ -35,8 +35,8 @@ class MergeOptions:
     ``dry_run``: say what would be done, and write nothing. ``images``: conflicts show their entities,
     and ``short`` ones have vectors and blobs by their sizes.
     ``spark_for`` gives executors for tables that must be read as a whole. ``if_commit``: the target must
-    be at that commit. ``check_schema`` is called before a commit that changes the schema of the target, with
-    the new source text, and raises if it must not.
+    be at that commit. ``check_schema`` is called before a commit that changes the schema of the target, or instead
+    of it in a dry run, with the new source text, and raises if it must not.
     """
 
     catalog: Callable[[BranchState], Catalog]
