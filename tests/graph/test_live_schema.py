@@ -9,7 +9,15 @@ import sys
 import pytest
 
 import omnigraph as og
-from omnigraph.errors import EntityNotFound, HistoryReclaimed, StorageError, TypeCheckError
+from omnigraph import failpoints
+from omnigraph.errors import (
+    BranchNotFound,
+    EntityNotFound,
+    ExpectedVersionMismatch,
+    HistoryReclaimed,
+    StorageError,
+    TypeCheckError,
+)
 from tests.commit.synthetic import dying_at
 from tests.opened import fresh_reader
 
@@ -198,6 +206,33 @@ def test_a_blob_that_is_open_while_its_version_is_removed_is_reclaimed(tmp_path)
         graph.schema.apply(kept.replace("}", "  back: Blob? }"))
         with pytest.raises(EntityNotFound, match="back of node Plate 'a' is null"):
             graph.blobs.stat("node", "Plate", "a", "back", snapshot=past)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["gone", "made again"])
+def test_an_apply_whose_branch_is_deleted_meanwhile_leaves_the_new_one_alone(tmp_path, again):
+    base = "node P { k: String @key }"
+    with og.init(tmp_path / "g", base) as graph, og.open(tmp_path / "g") as other:
+        graph.branches.create("side")
+        graph.mutate('insert P { k: "old" }', branch="side")
+
+        def remake(_point: str) -> None:
+            other.branches.delete("side")
+            if again:
+                other.branches.create("side")
+                other.mutate('insert P { k: "new" }', branch="side")
+
+        error = ExpectedVersionMismatch if again else BranchNotFound
+        stop = failpoints.arm("schema_apply.before_locks", remake, times=1)
+        with stop, pytest.raises(error, match="side"):
+            graph.schema.apply("node P { k: String @key  n: I32? }", branch="side")
+        assert graph.branches.list() == (["main", "side"] if again else ["main"])
+        assert graph.schema.source == base
+        if again:
+            assert graph.schema.show(branch="side").source == base
+            found = graph.query("match { $p: P } return { $p.k as k }", branch="side")
+            assert found.rows == [{"k": "new"}]
+            graph.schema.apply("node P { k: String @key  n: I32? }", branch="side")
+        assert graph.verify(deep=True).ok
 
 
 def test_a_branch_made_just_after_a_schema_apply_died_has_its_schema(tmp_path, monkeypatch):

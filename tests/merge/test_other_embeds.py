@@ -43,6 +43,37 @@ def test_vectors_of_the_side_without_the_change_are_pending(graph, changed, into
     assert merged.stats.resolved == 0
 
 
+class Counting:
+    """A provider that notes the texts it is asked about."""
+
+    model = "m"
+
+    def __init__(self):
+        self.texts = []
+
+    def embed(self, texts, dimension):
+        self.texts += texts
+        return [[float(len(text))] * dimension for text in texts]
+
+
+@pytest.mark.parametrize("into", ["main", "other"])
+def test_a_merge_asks_no_provider_and_says_which_vectors_wait(tmp_path, into):
+    """Rows of the side without the change wait for the job, as those that were there at the change do."""
+    source, provider = "other" if into == "main" else "main", Counting()
+    with og.init(tmp_path / "g", SCHEMA, embedder=provider) as graph:
+        graph.branches.create("other")
+        graph.schema.apply(OTHER_TEXT, allow_data_loss=True)
+        new = record("c", OLD)
+        new["data"]["u"] = "other text"
+        graph.load([new], branch="other")
+        merged = graph.branches.merge(source, into)
+        assert (rows(graph, into), provider.texts) == ({"c": (0, None)}, [])
+        # Those that wait of the rows that the merge wrote; into `other` it brings the change alone.
+        assert merged.stats.embeddings_pending == (into == "main")
+        assert graph.embed(branch=into).filled == 1
+        assert (rows(graph, into), provider.texts) == ({"c": (0, [10.0, 10.0])}, ["other text"])
+
+
 @pytest.mark.parametrize("into", ["main", "other"])
 def test_vectors_made_since_the_change_are_merged(graph, into):
     source = "other" if into == "main" else "main"

@@ -6,6 +6,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.write.merge import schemas
+from tests.opened import workspace_of
 
 BASE = """
 node Ship { imo: String @key  flag: String?  log: String? }
@@ -77,3 +78,27 @@ def test_each_schema_conflict_says_itself_what_decides_it(tmp_path):
         way = "rename it on one side, and merge again"
         assert str(refused.value).endswith(f"{way}; and 1 more; each of them says what decides it")
         assert all(one["message"].endswith(way) for one in refused.value.details["conflicts"])
+
+
+@pytest.mark.parametrize("dry_run", [True, False], ids=["plan", "merge"])
+def test_a_base_whose_schema_is_gone_refuses_the_merge(tmp_path, dry_run):
+    """What was merged into both is the base; an outside tool removes the version that has its schema."""
+    with og.init(tmp_path / "g", BASE) as graph:
+        for name in ("side", "other"):
+            graph.branches.create(name)
+        graph.schema.apply(BASE.replace("log: String?", "log: String?  built: I32?"), branch="side")
+        base = graph.snapshot(branch="side").commit
+        for name in ("main", "other"):
+            graph.mutate(f'insert Port {{ code: "{name}" }}', branch=name)
+            assert graph.branches.merge("side", name).outcome == "merged"
+        graph.mutate('insert Port { code: "side" }', branch="side")
+        table = workspace_of(graph).manifest.state("side").table
+        table.dataset.cleanup_old_versions(versions=[base.manifest_version])
+        graph.schema.apply(
+            graph.schema.source + "node Crew { nick: String @key }\n", branch="other"
+        )
+        before = graph.snapshot()
+        with pytest.raises(og.errors.HistoryReclaimed) as refused:
+            graph.branches.merge("other", dry_run=dry_run)
+        assert refused.value.details["version"] == base.manifest_version
+        assert graph.snapshot() == before

@@ -166,6 +166,29 @@ def test_nothing_is_merged_when_the_branch_may_not_be_deleted(world):
     assert "side" in world.owner.branches.list()
 
 
+@pytest.mark.parametrize("call", ["merge", "revert"])
+def test_a_schema_is_merged_by_whoever_may_apply_it(world, call):
+    owner = world.owner
+    wider = owner.schema.source + "\nnode City { name: String @key }"
+    applied = owner.schema.apply(wider, branch="side").commit
+
+    def bring():
+        if call == "merge":
+            return world.session.branches.merge("side")
+        return world.session.commits.revert(applied.graph_commit_id, branch="side")
+
+    target = "main" if call == "merge" else "side"
+    heads = {branch: owner.snapshot(branch=branch).graph_commit_id for branch in ("main", "side")}
+    schema, files = owner.schema.show(branch=target), world.files()
+    world.policy.answer = denying(Action.SCHEMA_APPLY)
+    with pytest.raises(PolicyDenied, match="schema_apply"):
+        bring()
+    assert world.policy.texts[-1] == f"schema_apply - {target}"
+    assert world.files() == files
+    assert owner.schema.show(branch=target) == schema
+    assert heads == {branch: owner.snapshot(branch=branch).graph_commit_id for branch in heads}
+
+
 def test_a_dry_run_that_would_delete_asks_for_no_deletion(world):
     with pytest.raises(BadRequest, match="dry run"):
         world.session.branches.merge("side", delete_branch=True, dry_run=True)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
+import numpy as np
 import pytest
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, ParamError, TypeCheckError
+from omnigraph.read.match.paths import refuse_weights
 
 SCHEMA = """
 node Person { name: String @key  tags: [String]? }
@@ -327,3 +331,22 @@ def test_a_negative_weight_is_refused_also_where_nothing_starts(graph):
     with pytest.raises(BadRequest, match=r"^runtime error: .* negative"):
         graph.query(text)
     assert not graph.query(text.replace("rated by", "rated[stars > 0] by")).rows
+
+
+@pytest.mark.parametrize("weight", [math.nan, -math.inf, -0.5])
+def test_a_weight_that_is_no_number_or_negative_is_refused(weight):
+    """No surface stores a weight that is no number; an outside writer could."""
+    refuse_weights(np.array([0.0, -0.0, 1.5, math.inf]), "stars")
+    with pytest.raises(BadRequest, match=r"^runtime error: .* negative") as refused:
+        refuse_weights(np.array([1.0, weight]), "stars")
+    assert refused.value.details["property"] == "stars"
+
+
+def test_a_million_elements_in_a_list_of_rows(graph):
+    given = [f"p{at}" for at in range(999_998)] + ["bob", "ann"]
+    text = "($l: [String]) for $x in $l match { $p: Person { name: $x } } return { $p.name as n }"
+    assert sorted(row["n"] for row in graph.query(text, {"l": given})) == ["ann", "bob"]
+    counted = (
+        '($l: [String]) for $x in $l match { $p: Person { name: "ann" } } return { count(*) as n }'
+    )
+    assert graph.query(counted, {"l": given}).rows == [{"n": 1_000_000}]
