@@ -10,7 +10,6 @@ import pytest
 import omnigraph
 from omnigraph import cancel
 from omnigraph.lang.query.ir import Direction
-from omnigraph.read.kernels import csr
 from omnigraph.read.values.column import Column
 from omnigraph.read.values.periods import HeldMasks, TimeWindow
 from omnigraph.read.view.edges import EdgeList
@@ -19,15 +18,15 @@ from omnigraph.read.view.held_edges import HeldEdges, held_edges
 from omnigraph.types import PropType, Scalar, to_arrow
 
 DATE = PropType(Scalar.DATE, nullable=True)
-NODES, EDGES = 6, 160
+NODES = 6
 
 
-def bounds(rng: random.Random, days: int) -> tuple[Column, Column]:
-    """Periods of which few have a bound that is to come."""
+def bounds(rng: random.Random, edges: int, days: int, share: float) -> tuple[Column, Column]:
+    """Periods of which a share has bounds that are to come."""
     pairs = []
-    for _ in range(EDGES):
+    for _ in range(edges):
         since, until = sorted(rng.randrange(-40, 0) for _ in range(2))
-        if rng.random() < 0.1:
+        if rng.random() < share:
             since, until = sorted(rng.randrange(days) for _ in range(2))
         pairs.append((rng.choice([None, since]), rng.choice([None, until])))
     since, until = (Column(DATE, to_arrow(DATE, list(one))) for one in zip(*pairs, strict=True))
@@ -41,20 +40,16 @@ def _where(request, monkeypatch):
         monkeypatch.setattr(cancel, "LONG_ITEMS", 1)
 
 
-@pytest.fixture(params=["pieces", "entries"])
-def copied(request, monkeypatch):
-    """Where few entries change whole pieces are copied; otherwise every entry is looked at."""
-    if request.param == "entries":
-        monkeypatch.setattr(csr, "_MOVED_BY_HAND", 0)
-
-
-@pytest.mark.usefixtures("copied")
+# Where few entries change whole pieces are copied; where more than 64 do every entry is looked at.
+@pytest.mark.parametrize(
+    ("edges", "share"), [(160, 0.1), (12_000, 0.25)], ids=["pieces", "entries"]
+)
 @pytest.mark.parametrize("seed", range(5))
-def test_adjacency_follows_when_bounds_pass(seed):
+def test_adjacency_follows_when_bounds_pass(seed, edges, share):
     rng = random.Random(seed)
-    ends = np.array([[rng.randrange(NODES) for _ in range(EDGES)] for _ in range(2)], np.int32)
-    whole = EdgeList.of(Ends(*ends, np.arange(EDGES, dtype=np.uint64)), (NODES, NODES))
-    since, until = bounds(rng, 30)
+    ends = np.array([[rng.randrange(NODES) for _ in range(edges)] for _ in range(2)], np.int32)
+    whole = EdgeList.of(Ends(*ends, np.arange(edges, dtype=np.uint64)), (NODES, NODES))
+    since, until = bounds(rng, edges, 30, share)
     masks, followed, moment = HeldMasks(), 0, 0
     while moment < 30:
         window = TimeWindow(moment * 86_400_000)

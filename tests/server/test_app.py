@@ -370,7 +370,7 @@ def test_the_condition_on_the_head(open_server, graph, value, status):
     )
     assert answer.status == status, answer.text
     if value == "x":
-        assert "is 'x'" in answer.json["error"], "it is told as it was sent"
+        assert "is 'x'" in answer.json()["error"], "it is told as it was sent"
     assert graph.commits.list(limit=1)[0].graph_commit_id == before
 
 
