@@ -558,6 +558,17 @@ class TestOthers:
         assert begun == [True], "prepared once, when the other one was done"
         assert sorted(nodes(graph, "Person")) == ["Ann", "Bob", "Cy", "Dee", "Eve", "Zoe"]
 
+    def test_nobody_waits_for_a_provider_of_vectors(self, tmp_path):
+        """Where a mutation may ask one, it is prepared before the locks."""
+        schema = 'node Note { slug: String @key  text: String?  vector: Vector(4)? @embed("text") }'
+        with og.init(tmp_path / "notes", schema, group_commit=True) as notes:
+            workspace = state_of(notes).workspace
+            groups = together.Groups(workspace)
+            groups.run([member(notes, ask(f'insert Note {{ slug: "{one}" }}')) for one in "ab"])
+            pin = notes.snapshot().tables["node:Note"]
+            with workspace.locks.acquire([workspace.lock_name(pin.location, "main")]):
+                assert not groups.others_commit("main")
+
     def test_other_tables_than_those_of_the_last_group(self, graph):
         """The locks that it lacks are taken, too."""
         groups = together.Groups(state_of(graph).workspace)

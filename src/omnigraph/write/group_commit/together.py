@@ -93,18 +93,18 @@ class Groups:
                 # What one of them brought cannot be written, and by itself each of them fails or succeeds.
                 _one_by_one(self._workspace, [one.member for one in group.joined])
             else:
-                self._note(branch, group.written)
+                self._note(branch, group)
             return
 
-    def _note(self, branch: str, written: Write | None) -> None:
-        if written is None:
+    def _note(self, branch: str, group: _Group) -> None:
+        if group.written is None:
             return
         if len(self._locks) >= MOST_BRANCHES:
             self._locks.clear()
+        # A provider of vectors may take long: nobody else should wait for it.
+        written = () if group.may_embed else group.written.expected
         lock_name = self._workspace.lock_name
-        self._locks[branch] = frozenset(
-            lock_name(table.location, branch) for table in written.expected
-        )
+        self._locks[branch] = frozenset(lock_name(table.location, branch) for table in written)
 
 
 def _one_by_one(workspace: Workspace, members: Sequence[Mutation]) -> None:
@@ -125,6 +125,8 @@ class _Group:
         self.joined: list[TimedMember] = []
         self.written: Write | None = None
         """What the last attempt wanted to commit."""
+        self.may_embed = False
+        """Whether preparing a member could ask a provider of vectors."""
         self._take_more = take_more
         self._has_run = False
 
@@ -155,6 +157,8 @@ class _Group:
             self.written = write = write_of(
                 prepared.graph, _intent(list(changed.values()), self.joined[-1].started)
             )
+            catalog = next(iter(changed.values())).checked.catalog
+            self.may_embed = any(one.embeds for one in catalog.entities())
             for one in changed:
                 one.at_stake = write.operation_id
             try:
