@@ -8,10 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.read.kernels.csr import (
+    csr_and_repeats,
     csr_by_parts,
     csr_of,
     multi_csr_by_parts,
     multi_csr_of,
+    pair_keys,
 )
 from omnigraph.read.kernels.pairs import marked
 from tests.read.csr_helpers import edges, only
@@ -56,6 +58,31 @@ def test_more_pairs(drawn, data):
     ends = [np.array([pair[side] for pair in new], np.int32) for side in (0, 1)]
     grown = of(old, (rows, columns)).with_pairs(*ends)
     check_same_adjacency(grown, of(pairs, (rows, columns)))
+
+
+# Whole pieces are copied where few entries move, and otherwise every entry is looked at.
+@pytest.mark.parametrize("moving", [1, 7, 300])
+def test_entries_that_went_and_others_that_came(moving):
+    random, shape = np.random.default_rng(moving), (40, 50)
+    rows, columns = (random.integers(0, size, 1_000, np.int32) for size in shape)
+    positions = random.permutation(1_000).astype(np.int32)
+    before, gone, new = slice(0, 1_000 - moving), slice(0, moving), slice(1_000 - moving, None)
+    after = slice(moving, None)
+
+    def entries(which):
+        return rows[which], columns[which], positions[which]
+
+    found = multi_csr_of(*entries(before), shape).changed(entries(gone), entries(new))
+    fresh = multi_csr_of(*entries(after), shape)
+    for name in fresh.ARRAYS:
+        assert np.array_equal(getattr(found, name), getattr(fresh, name)), name
+
+    pairs, repeats = csr_and_repeats(rows[before], columns[before], shape)
+    went, came = (pair_keys(rows[which], columns[which]) for which in (gone, new))
+    found, found_repeats = pairs.changed(repeats, went, came)
+    fresh, fresh_repeats = csr_and_repeats(rows[after], columns[after], shape)
+    check_same_adjacency(found, fresh)
+    assert np.array_equal(found_repeats, fresh_repeats)
 
 
 @given(edges())
