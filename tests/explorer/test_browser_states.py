@@ -383,6 +383,7 @@ class BreakingOff:
         self.most = None
         self._upstream = host, port
         self._listening = socket.create_server(("127.0.0.1", 0))
+        self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._open = []
 
     @property
@@ -390,10 +391,13 @@ class BreakingOff:
         return f"http://127.0.0.1:{self._listening.getsockname()[1]}"
 
     def __enter__(self):
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._accepting.start()
         return self
 
     def __exit__(self, *_):
+        # A browser may connect until the very end: only then is it known what there is to close.
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._accepting.join(LONG)
         self._listening.close()
         for connection in self._open:
             connection.close()
@@ -402,8 +406,9 @@ class BreakingOff:
         with suppress(OSError):
             while True:
                 near, _ = self._listening.accept()
+                self._open.append(near)
                 far = socket.create_connection(self._upstream)
-                self._open += near, far
+                self._open.append(far)
                 for ends in ((near, far, False), (far, near, True)):
                     threading.Thread(target=self._pass_on, args=ends, daemon=True).start()
 
