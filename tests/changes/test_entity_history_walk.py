@@ -152,6 +152,14 @@ class Driver:
         for name in reversed([name for name in self.graph.branches.list() if name != "main"]):
             self.graph.branches.delete(name)
 
+    def free_the_way(self) -> None:
+        """Delete all tags, and the branches that can go."""
+        for tag in self.graph.tags.list():
+            self.graph.tags.delete(tag.name)
+        for _ in self.graph.branches.list():
+            with suppress(og.errors.BranchInUse):
+                self.schema_alone()
+
     def change_schema(self) -> None:
         self.schema_alone()
         self.added += 1
@@ -442,3 +450,42 @@ def test_what_cleanup_leaves_of_a_history_is_true(tmp_path, seed):
             last.cleanup(keep_versions=driver.random.choice([1, 1, 3]))
             told = [check_after_cleanup(slow, is_line=is_line) for slow in walks]
             assert sum(told) > 0, driver.done
+
+
+@pytest.mark.sampled(3, every=())
+@pytest.mark.parametrize("seed", range(60))
+def test_what_a_purge_leaves_of_a_history_is_true(tmp_path, seed):
+    """The states that held the purged person are gone: of all others the changes are told as far as they can be."""
+    with og.init(tmp_path / "graph", SCHEMA) as graph:
+        graph.load([{"type": "Person", "data": {"slug": who}} for who in PEOPLE])
+        driver = Driver(graph, seed)
+        is_line = seed % 2 == 0
+        if is_line:
+            driver.run_without_merges(25)
+        else:
+            driver.run(25)
+        with driver.graph as last:
+            driver.free_the_way()
+            person = driver.random.choice(PEOPLE)
+            images: Images = {}
+            left, gone = [], []
+            for named in entities(last, "main"):
+                slow = SlowWalk(last, "main", named, images)
+                seen = [slow.image(commit) for commit in slow.order]
+                ends = [one["endpoints"].values() for one in seen if one and "endpoints" in one]
+                is_gone = named[2] == person or any(person in each for each in ends)
+                (gone if is_gone else left).append(named)
+            try:
+                last.purge({"Person": [person]})
+            except og.errors.PurgeBlocked as refused:
+                kept_by = {one["name"] for one in refused.details["obstacles"]} - {"main"}
+                assert kept_by
+                assert kept_by <= {*last.branches.list()}
+                return
+            for named in gone:
+                with pytest.raises(og.errors.EntityNotFound):
+                    last.history(*named)
+            walks = [SlowWalk(last, "main", named, images) for named in left]
+            for slow in walks:
+                told = check_after_cleanup(slow, is_line=is_line)
+                assert told or slow.image(slow.head) is None, slow.named

@@ -45,19 +45,20 @@ from tests.histories.plain import (
     random_rows,
     schema,
 )
-from tests.histories.rules import Rules, SharedRules, several
+from tests.histories.purging import Purges
+from tests.histories.rules import Rules, several
 from tests.histories.steps import MAX_BRANCHES, RAN
 
 RULES = Rules()
 action = RULES.action
 
 
-class History(SharedRules, RuleBasedStateMachine):
+class History(Purges, RuleBasedStateMachine):
     """One graph, from its making on."""
 
     def __init__(self) -> None:
         RuleBasedStateMachine.__init__(self)
-        SharedRules.__init__(self)
+        Purges.__init__(self)
 
     @rule(number=st.integers(0, 2**64 - 1))
     def step(self, number: int) -> None:
@@ -295,6 +296,7 @@ class History(SharedRules, RuleBasedStateMachine):
             assert not commit.must_be_readable
             return
         assert commit.home.is_alive
+        assert not commit.is_purged
         assert found == commit.content
         branch = self.choose_branch(rnd)
         wanted = next(
@@ -337,6 +339,19 @@ class History(SharedRules, RuleBasedStateMachine):
         for name, commit in self.model.tags.items():
             assert self.content(tag=name) == commit.content
 
+    @action(4)
+    def purge(self, rnd: Random) -> None:
+        """Purge entities for good, or learn who keeps them; sometimes make the way free then."""
+        self.purge_some(rnd)
+
+    @action(3)
+    def history(self, rnd: Random) -> None:
+        """Ask who changed an entity, and whose its values are."""
+        branch = self.choose_branch(rnd)
+        commit = rnd.choice(sorted(ancestors(branch.head), key=lambda one: one.id))
+        keys = sorted(commit.content) or [("node:Person", PERSONS[0])]
+        self.check_history(branch, rnd.choice(keys))
+
     @action(3)
     def crash(self, rnd: Random) -> None:
         """Die in the middle of a write, and open the graph again."""
@@ -344,6 +359,7 @@ class History(SharedRules, RuleBasedStateMachine):
         before = branch.head.content
         rows = random_rows(rnd, before, self.model.epoch)
         after = {**before, **rows}
+        self.tried(rows)
         self.die(rnd, "load", lambda: self.load_rows(branch, rows))
         self.settle(branch, before, after)
 
@@ -354,6 +370,7 @@ class History(SharedRules, RuleBasedStateMachine):
         base = merge_bases(source.head, into.head)[0]
         sides = (base.content, source.head.content, into.head.content)
         expected = three_way(*sides, by_property=False, resolve="theirs")
+        self.tried(expected.content)
         self.die(
             rnd,
             "branch_merge",

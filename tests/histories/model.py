@@ -6,7 +6,7 @@ merge looks at every entity there is. Nothing here knows tables, files or versio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -38,7 +38,8 @@ class Home:
 class Commit:
     """One commit with all that the graph held after it.
 
-    ``epoch`` counts schema changes, ``may_be_reclaimed`` says whether a cleanup ran after it.
+    ``epoch`` counts schema changes, ``may_be_reclaimed`` says whether a cleanup or a purge after it may have removed
+    its state, ``is_purged`` whether a purge has removed it for certain.
     """
 
     id: str
@@ -50,6 +51,7 @@ class Commit:
     epoch: int = 0
     is_fast_forward: bool = False
     may_be_reclaimed: bool = False
+    is_purged: bool = False
 
     @property
     def first(self) -> Commit:
@@ -344,6 +346,61 @@ def successor(content: Content, source: str, target: str, day: str) -> Image | N
         return None
     later = [one["since"] for one in rivals if one["since"] is not None and one["since"] > day]
     return {"from": source, "to": target, "since": day, "until": min(later, default=None)}
+
+
+# ------------------------------------------------------------------ purge
+
+Fact = tuple[Key, tuple[Key, ...]]
+"""That there was an entity once, and between which nodes if it is an edge."""
+
+
+def facts_of(content: Content) -> set[Fact]:
+    """What a purge could find of a content in some file."""
+    return {(key, tuple(_ends(key, image))) for key, image in content.items()}
+
+
+def concerns(fact: Fact, named: set[Key]) -> bool:
+    """Whether a purge of some entities removes one: it is among them, or an edge of a node among them."""
+    key, ends = fact
+    return key in named or not named.isdisjoint(ends)
+
+
+def purged_by(facts: Iterable[Fact], named: set[Key]) -> set[Key]:
+    """All that a purge removes: an edge that once was at a node goes, wherever it leads now."""
+    return {fact[0] for fact in facts if concerns(fact, named)}
+
+
+def had(commit: Commit, keys: set[Key]) -> bool:
+    """Whether there was one of some entities at a commit or before it: its files may still have it."""
+    return any(not keys.isdisjoint(one.content) for one in ancestors(commit))
+
+
+# ------------------------------------------------------------------ history
+
+
+def walk(head: Commit, key: Key) -> tuple[list[Commit], bool]:
+    """The commits that changed an entity, and whether all states that tell so are there for certain."""
+    found, is_sure = [], True
+    waiting, seen = [head], set[Commit]()
+    while waiting:
+        commit = waiting.pop()
+        if commit in seen:
+            continue
+        seen.add(commit)
+        is_sure = is_sure and all(one.must_be_readable for one in (commit, *commit.parents))
+        mine = image_at(commit, key)
+        equal = next((one for one in commit.parents if image_at(one, key) == mine), None)
+        if equal is not None:
+            waiting.append(equal)
+        elif mine is not None or commit.parents:
+            found.append(commit)
+            waiting += commit.parents
+    return found, is_sure
+
+
+def image_at(commit: Commit, key: Key) -> Image | None:
+    """The properties of an entity at a commit that have a value."""
+    return _values(commit.content.get(key))
 
 
 # ------------------------------------------------------------------ diff

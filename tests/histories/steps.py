@@ -57,6 +57,8 @@ SHAPES = {
     "died",
     "ended",
     "asserted with rivals",
+    "purged",
+    "purge refused",
 }
 """What must have occurred in the histories of a whole run."""
 

@@ -15,7 +15,7 @@ from tests.measured import MEASURED
 STEPS = int(os.environ.get("FAULTS_STEPS", "200"))
 AT_LEAST = 10 if STEPS >= 600 else 3
 MAX_ROUNDS = 40
-FIRST = 23
+FIRST = 106
 """The seed of the first round: one that soon comes to the rarest of shapes."""
 LONG = settings(
     max_examples=4,

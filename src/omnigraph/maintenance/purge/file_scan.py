@@ -45,19 +45,22 @@ class IdSet:
     """Ids to look for, in the forms that searching needs."""
 
     def __init__(self, ids: Collection[str]) -> None:
-        import pyarrow as pa
-
         self.texts = frozenset(ids)
-        self._array = pa.array(sorted(self.texts), pa.string())
-        self._quoted = frozenset(one.replace("'", "''").encode() for one in self.texts)
+        self._array: pa.Array | None = None
 
     def __bool__(self) -> bool:
         return bool(self.texts)
 
     def among(self, values: pa.Array) -> pa.Array:
         """Which of the values are among the ids, as booleans."""
+        import pyarrow as pa
         import pyarrow.compute as pc
 
+        if len(values) < len(self.texts):
+            # Arrow would go through all ids for each few values.
+            return pa.array([one in self.texts for one in values.to_pylist()], pa.bool_())
+        if self._array is None:
+            self._array = pa.array(list(self.texts), pa.string())
         return pc.is_in(values, value_set=self._array)
 
     def found_in(self, values: pa.Array) -> set[str]:
@@ -70,7 +73,8 @@ class IdSet:
         """Whether a condition in some bytes names an id, as ``id = 'ann'`` does."""
         parts = data.replace(b"''", b"\0\0").split(b"'")
         return any(
-            part.replace(b"\0\0", b"''") in self._quoted and before.endswith(_BEFORE_TEXT)
+            before.endswith(_BEFORE_TEXT)
+            and part.replace(b"\0\0", b"'").decode(errors="replace") in self.texts
             for before, part in pairwise(parts[:-1])
         )
 

@@ -18,7 +18,7 @@ import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from omnigraph import failpoints
 from omnigraph.clock import new_ulid, now_us, stamp_us
@@ -56,6 +56,7 @@ from omnigraph.write.purges import (
     note_purged,
     note_purging,
     purge_all,
+    purges_owed,
     remove_orphans,
 )
 
@@ -180,11 +181,31 @@ def _purge(
             done = find_audit(workspace.manifest.state(MAIN), request.operation_id)
             if done is not None:
                 return _replayed(done)
-        looked = _look(workspace, request.named)
-        if looked.obstacles:
-            raise _blocked(looked.obstacles)
+        looked = _look_freely(workspace, request.named)
         with marked(workspace, "purge"):
+            owed = purges_owed(workspace)
+            purge_all(workspace, held)
+            if owed:
+                # They may have removed versions, files and whole tables that were found.
+                looked = _look_freely(workspace, request.named)
             return _Purge(workspace, request, looked, held, forget).run()
+
+
+def _look_freely(workspace: Workspace, named: Named) -> Looked:
+    """Look, and refuse if something stands in the way."""
+    looked = _look(workspace, named)
+    if looked.obstacles:
+        raise _blocked(looked.obstacles)
+    return looked
+
+
+_WAY_OUT: Final = {
+    "branch": "merge or delete the branch",
+    "tag": "delete the tag",
+    "lance_tag": "delete the tag",
+    "lease": "wait until it is done",
+    "sidecar": "reopen the graph read-write, which rolls back what was interrupted",
+}
 
 
 def _blocked(obstacles: Sequence[Obstacle]) -> PurgeBlocked:
@@ -192,7 +213,7 @@ def _blocked(obstacles: Sequence[Obstacle]) -> PurgeBlocked:
     others = f" and {len(obstacles) - 1} more" if len(obstacles) > 1 else ""
     return PurgeBlocked(
         f"{first.kind} {first.name} keeps a state of {first.table_key} that holds what shall be "
-        f"purged{others}; merge or delete what keeps it, or wait for it, and purge again",
+        f"purged{others}; {_WAY_OUT[first.kind]}, and purge again",
         obstacles=[one.to_json() for one in obstacles],
     )
 
@@ -238,7 +259,6 @@ class _Purge:
 
     def run(self) -> PurgeReport:
         """Remove, finish and verify."""
-        purge_all(self.workspace, self.held)
         if self.looked.tables:
             BEFORE_BLUR.hit()
             self._blur()
