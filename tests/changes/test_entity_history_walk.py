@@ -426,17 +426,22 @@ def check_line(slow: SlowWalk, told: list[HistoryEntry]) -> None:
     assert not hidden
 
 
+def driven(graph, seed) -> tuple[Driver, bool]:
+    """A random history of 25 steps, and whether it is a line, without merges."""
+    graph.load([{"type": "Person", "data": {"slug": who}} for who in PEOPLE])
+    driver, is_line = Driver(graph, seed), seed % 2 == 0
+    if is_line:
+        driver.run_without_merges(25)
+    else:
+        driver.run(25)
+    return driver, is_line
+
+
 @pytest.mark.sampled(3, every=())
 @pytest.mark.parametrize("seed", range(60))
 def test_what_cleanup_leaves_of_a_history_is_true(tmp_path, seed):
     with og.init(tmp_path / "graph", SCHEMA) as graph:
-        graph.load([{"type": "Person", "data": {"slug": who}} for who in PEOPLE])
-        driver = Driver(graph, seed)
-        is_line = seed % 2 == 0
-        if is_line:
-            driver.run_without_merges(25)
-        else:
-            driver.run(25)
+        driver, is_line = driven(graph, seed)
         with driver.graph as last:
             images: Images = {}
             walks = [
@@ -457,13 +462,7 @@ def test_what_cleanup_leaves_of_a_history_is_true(tmp_path, seed):
 def test_what_a_purge_leaves_of_a_history_is_true(tmp_path, seed):
     """The states that held the purged person are gone: of all others the changes are told as far as they can be."""
     with og.init(tmp_path / "graph", SCHEMA) as graph:
-        graph.load([{"type": "Person", "data": {"slug": who}} for who in PEOPLE])
-        driver = Driver(graph, seed)
-        is_line = seed % 2 == 0
-        if is_line:
-            driver.run_without_merges(25)
-        else:
-            driver.run(25)
+        driver, is_line = driven(graph, seed)
         with driver.graph as last:
             driver.free_the_way()
             person = driver.random.choice(PEOPLE)
