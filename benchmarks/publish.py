@@ -25,7 +25,7 @@ from omnigraph.graph import Graph, init
 from omnigraph.graph.graph import state_of
 from omnigraph.manifest import rows
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.publisher import Intent, ManifestChanges, publish
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
@@ -57,7 +57,7 @@ def publish_one(manifest: Manifest, branch: str = "main") -> None:
     table = manifest.state(branch).head.tables["node:T0"]
     moved = replace(table, table_version=table.table_version + 1)
     intent = Intent(new_ulid(), "load", stamp_us())
-    publish(manifest, branch, Changes(tables=(moved,)), [table], intent)
+    publish(manifest, branch, ManifestChanges(tables=(moved,)), [table], intent)
 
 
 def window(graph: Graph) -> dict[str, float]:

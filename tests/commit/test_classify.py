@@ -21,7 +21,7 @@ from omnigraph.commit.classify import (
 from omnigraph.commit.recovery import rollback_commit_id
 from omnigraph.commit.sidecar import TableEntry
 from omnigraph.manifest.rows import TableState
-from omnigraph.storage.tables.transactions import Operation, TransactionFacts
+from omnigraph.storage.tables.transactions import TransactionFacts, TransactionKind
 
 PIN = 5
 OPERATION_ID = "01HZZZZZZZZZZZZZZZZZZZZZZZ"
@@ -30,9 +30,13 @@ RESTORE = restore_uuid(OPERATION_ID, BASE.location)
 
 MAINTENANCE = ("optimize", "ensure_indices")
 DATA_WRITERS = tuple(set(WRITERS) - {*MAINTENANCE})
-CONTENT_PRESERVING = (Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX)
-CHANGING = tuple(set(Operation) - {*CONTENT_PRESERVING})
-SCHEMA = (Operation.MERGE, Operation.PROJECT, Operation.REWRITE)
+CONTENT_PRESERVING = (
+    TransactionKind.REWRITE,
+    TransactionKind.RESERVE_FRAGMENTS,
+    TransactionKind.CREATE_INDEX,
+)
+CHANGING = tuple(set(TransactionKind) - {*CONTENT_PRESERVING})
+SCHEMA = (TransactionKind.MERGE, TransactionKind.PROJECT, TransactionKind.REWRITE)
 
 
 def entry(required=("u1",), optional=(), *, post=PIN + 1, fork=False, dataset=False) -> TableEntry:
@@ -40,9 +44,9 @@ def entry(required=("u1",), optional=(), *, post=PIN + 1, fork=False, dataset=Fa
     return TableEntry(BASE, branch, post, tuple(required), tuple(optional), fork, dataset)
 
 
-def seen(*transactions: tuple[str, Operation] | str, first: int = PIN + 1) -> Observation:
+def seen(*transactions: tuple[str, TransactionKind] | str, first: int = PIN + 1) -> Observation:
     """HEAD after these transactions, each a UUID (an append) or a UUID and an operation."""
-    pairs = [(one, Operation.APPEND) if isinstance(one, str) else one for one in transactions]
+    pairs = [(one, TransactionKind.APPEND) if isinstance(one, str) else one for one in transactions]
     facts = tuple(
         TransactionFacts(first + at, uuid, operation, first + at - 1)
         for at, (uuid, operation) in enumerate(pairs)
@@ -89,7 +93,7 @@ def test_uuids_prove_ownership_for_every_writer(writer, table_entry, observed, e
 @pytest.mark.parametrize("writer", WRITERS)
 def test_the_first_version_of_a_table_being_made_is_ours(writer):
     made = entry((), post=1, dataset=True)
-    first = ("whatever", Operation.OVERWRITE)
+    first = ("whatever", TransactionKind.OVERWRITE)
     assert judged(writer, made, seen(first, first=1)) == "rolled_past_expected"
     assert judged(writer, made, seen(first, "alien", first=1)) == "unexpected_multistep"
 
@@ -113,14 +117,14 @@ def test_a_schema_apply_is_as_far_as_its_uuids_say(done):
     expected = {0: "no_movement", 3: "rolled_past_expected"}.get(done, "incomplete")
     assert judged("schema_apply", wanted, seen(*landed)) == expected
     if done:
-        foreign = seen(*landed, ("alien", Operation.PROJECT))
+        foreign = seen(*landed, ("alien", TransactionKind.PROJECT))
         assert judged("schema_apply", wanted, foreign) == "unexpected_multistep"
 
 
 @pytest.mark.parametrize(
     ("writers", "operations"),
     [
-        (DATA_WRITERS, tuple(Operation)),
+        (DATA_WRITERS, tuple(TransactionKind)),
         (MAINTENANCE, CHANGING),
     ],
 )
@@ -133,7 +137,7 @@ def test_everything_else_without_our_uuid_is_foreign(writers, operations):
 
 
 def test_the_pin_of_now_counts_not_the_one_of_then():
-    observed = Observation(9, (TransactionFacts(9, "u1", Operation.APPEND, 8),))
+    observed = Observation(9, (TransactionFacts(9, "u1", TransactionKind.APPEND, 8),))
     assert classify("load", entry(post=PIN + 1), 8, observed, OPERATION_ID) == (
         TableClass.ROLLED_PAST_EXPECTED
     )

@@ -7,7 +7,7 @@ from dataclasses import replace
 from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.storage.uris import Root
 from tests.manifest.publishing import intent
 
@@ -30,7 +30,7 @@ def publish_many(uri: str, branch: str, table_keys: list[str], times: int, actor
             commit = publish(
                 manifest,
                 branch,
-                Changes(tables=moved),
+                ManifestChanges(tables=moved),
                 expected,
                 wanted,
                 identifier=state.identifier,

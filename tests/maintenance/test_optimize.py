@@ -22,7 +22,7 @@ from omnigraph.storage.tables.indexing.table_indexes import index_name, list_ind
 from omnigraph.storage.tables.staging import stage_append
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
-from omnigraph.storage.tables.transactions import Operation, transactions_after
+from omnigraph.storage.tables.transactions import TransactionKind, transactions_after
 from tests.commit.synthetic import Died, drifted
 from tests.maintenance.compacting import (
     DOC,
@@ -136,7 +136,7 @@ def test_full_text_is_folded_then_fragments_are_merged_then_btrees_folded(small,
     graph.optimize(branch)
     after = table_of(graph, branch)
     made = transactions_after(after, before.version, after.version)
-    folds = [Operation.CREATE_INDEX, Operation.REWRITE, Operation.CREATE_INDEX]
+    folds = [TransactionKind.CREATE_INDEX, TransactionKind.REWRITE, TransactionKind.CREATE_INDEX]
     assert [one.operation for one in made] == folds
     assert {state.segments for state in list_indexes(after)} == {1}
 

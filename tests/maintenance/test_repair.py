@@ -14,7 +14,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.maintenance.reports import RepairRow, choose_action, classify_drift
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.table import manifest_path
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 from tests.commit.synthetic import dying_at, foreign_append
 from tests.maintenance.cleaning import PERSON, SCHEMA, age, ages, all_content, fill
 from tests.opened import workspace_of
@@ -83,16 +83,18 @@ class TestJudgement:
         ],
     )  # fmt: skip
     def test_by_the_kinds_of_the_transactions(self, operations, expected):
-        kinds = [None if name is None else Operation(name) for name in operations]
+        kinds = [None if name is None else TransactionKind(name) for name in operations]
         assert classify_drift(kinds) == expected
 
     def test_every_kind_of_transaction_has_a_judgement(self):
         """A kind that Lance gets later is not taken for maintenance."""
-        harmless = {kind for kind in Operation if classify_drift([kind]) == "verified_maintenance"}
+        harmless = {
+            kind for kind in TransactionKind if classify_drift([kind]) == "verified_maintenance"
+        }
         assert harmless == {
-            Operation.REWRITE,
-            Operation.RESERVE_FRAGMENTS,
-            Operation.CREATE_INDEX,
+            TransactionKind.REWRITE,
+            TransactionKind.RESERVE_FRAGMENTS,
+            TransactionKind.CREATE_INDEX,
         }
 
     @pytest.mark.parametrize(

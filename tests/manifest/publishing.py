@@ -11,7 +11,7 @@ from pathlib import Path
 from omnigraph.clock import new_ulid, stamp_us
 from omnigraph.graph import Graph, init
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.publisher import Intent, ManifestChanges, publish
 from omnigraph.manifest.rows import GraphCommit
 
 SCHEMA = """
@@ -48,7 +48,7 @@ def advance(
     return publish(
         manifest,
         branch,
-        Changes(tables=moved),
+        ManifestChanges(tables=moved),
         expected,
         intent(actor),
         identifier=state.identifier,

@@ -18,7 +18,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest import tidying
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from tests.graphs import graph_of
 from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance, intent, new_graph
 from tests.opened import workspace_of
@@ -169,7 +169,7 @@ def test_the_line_is_walked_where_the_versions_of_the_manifest_are_gone(graph):
 def merged(graph, theirs) -> object:
     """Publish a merge of a commit into `main` that changes no table."""
     made = replace(intent(operation="branch_merge"), merged_parent_commit_id=theirs.graph_commit_id)
-    changes = Changes(adopted=(theirs,))
+    changes = ManifestChanges(adopted=(theirs,))
     return publish(workspace_of(graph).manifest, "main", changes, (), made, unchecked=True)
 
 
@@ -180,12 +180,12 @@ def test_depths_count_the_longest_way(graph):
     theirs = [advance(manifest, PERSON, branch="a") for _ in range(3)]
     assert (ours.depth, [one.depth for one in theirs]) == (2, [2, 3, 4])
     made = replace(intent(), merged_parent_commit_id=theirs[-1].graph_commit_id)
-    publish(manifest, "main", Changes(adopted=tuple(theirs)), (), made, unchecked=True)
+    publish(manifest, "main", ManifestChanges(adopted=tuple(theirs)), (), made, unchecked=True)
     assert graph.snapshot().commit.depth == 5
     assert [one.depth for one in graph.commits.list()] == [5, 2, 1]
     made = replace(intent(), merged_parent_commit_id="nobody")
     with pytest.raises(StorageError, match="merged parent"):
-        publish(manifest, "main", Changes(), (), made, unchecked=True)
+        publish(manifest, "main", ManifestChanges(), (), made, unchecked=True)
 
 
 @pytest.mark.parametrize("bad", ["actor", "colour=red", "=x", "", 3, [3], b"x", [b"actor="]])

@@ -13,7 +13,7 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.migrations import STEPS, migrate, read_internal_version
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.storage.tables.inline_residual import set_schema_metadata
 from omnigraph.storage.tables.table_commits import merge_insert_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision
@@ -59,7 +59,7 @@ def old(tmp_path: Path):
         ours = [advance(manifest, TEAM) for _ in range(3)]
         state = manifest.state("x")
         made = replace(intent(), merged_parent_commit_id=ours[1].graph_commit_id)
-        adopted = Changes(adopted=tuple(ours[:2]))
+        adopted = ManifestChanges(adopted=tuple(ours[:2]))
         publish(manifest, "x", adopted, (), made, identifier=state.identifier, unchecked=True)
         assert first.depth == 2
         true = {name: manifest.commits(manifest.state(name)) for name in BRANCHES}

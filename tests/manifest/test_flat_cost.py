@@ -10,7 +10,7 @@ from omnigraph.graph import open as open_graph
 from omnigraph.manifest import row_reads, tidying
 from omnigraph.manifest.history.stream_records import StreamBatch, StreamRecord
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.storage.lance_format import row_versions
 from omnigraph.storage.lance_format.row_versions import decoded
 from tests.graphs import graph_of
@@ -77,4 +77,6 @@ def send(manifest: Manifest, number: int) -> None:
     table = manifest.state("main").head.tables[PERSON]
     record = StreamRecord(StreamBatch("s", number), f"01{number:024}")
     moved = replace(table, table_version=table.table_version + 1)
-    publish(manifest, "main", Changes(tables=(moved,), streams=(record,)), [table], intent())
+    publish(
+        manifest, "main", ManifestChanges(tables=(moved,), streams=(record,)), [table], intent()
+    )

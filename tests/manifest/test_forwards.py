@@ -13,7 +13,7 @@ from omnigraph.manifest.history.ancestry import CommitGraph, unknown_records
 from omnigraph.manifest.history.forwards import Forwards
 from omnigraph.manifest.history.records import list_commits
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.publisher import Intent, ManifestChanges, publish
 from tests.graphs import graph_of
 from tests.manifest.publishing import PERSON, SCHEMA, advance, intent
 
@@ -29,7 +29,7 @@ def merge(manifest: Manifest, source: str, target: str):
     return publish(
         manifest,
         target,
-        Changes(adopted=adopted),
+        ManifestChanges(adopted=adopted),
         [ours.head.tables[PERSON]],
         Intent(made.graph_commit_id, made.operation, made.created_at, None, head.graph_commit_id),
         identifier=ours.identifier,

@@ -11,7 +11,7 @@ from omnigraph.clock import new_ulid
 from omnigraph.manifest.history import operation_records
 from omnigraph.manifest.history.operation_records import RecentOperations
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.manifest.rows import GraphCommit
 from tests.manifest.publishing import intent, new_graph
 
@@ -31,7 +31,7 @@ def made(
     manifest: Manifest, chosen: str | None = None, branch: str = "main", **more: Any
 ) -> GraphCommit:
     """Publish a commit alone under an id."""
-    changes = Changes(adopted=more.pop("adopted", ()))
+    changes = ManifestChanges(adopted=more.pop("adopted", ()))
     wanted = replace(intent(), operation_id=chosen, **more)
     pin = manifest.state(branch).identifier
     return publish(manifest, branch, changes, (), wanted, identifier=pin, unchecked=True)

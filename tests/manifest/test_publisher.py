@@ -11,7 +11,7 @@ from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
 from omnigraph.manifest import rows, tidying
 from omnigraph.manifest.manifest import Manifest
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.manifest.row_reads import read_table_states
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.table import open_table
@@ -66,7 +66,7 @@ def test_a_moved_table_is_refused_whether_written_or_only_relied_on(graph, stale
     moved = replace(tables[PERSON], table_version=tables[PERSON].table_version + 1)
     expected = [tables[PERSON], tables[TEAM]]
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(slow, "main", Changes(tables=(moved,)), expected, intent())
+        publish(slow, "main", ManifestChanges(tables=(moved,)), expected, intent())
     assert caught.value.details == {"table_key": stale, "expected": 1, "actual": 2}
     assert workspace_of(graph).manifest.state("main").head == head
 
@@ -76,38 +76,38 @@ def test_the_first_mismatch_in_key_order_is_reported(graph):
     tables = slow.state("main").head.tables
     advance(workspace_of(graph).manifest, PERSON, TEAM, MEMBER_OF)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(slow, "main", Changes(), tables.values(), intent())
+        publish(slow, "main", ManifestChanges(), tables.values(), intent())
     assert caught.value.details["table_key"] == MEMBER_OF
 
 
 def test_a_table_that_is_gone_has_version_zero(manifest):
     ghost = TableState("node:Ghost", 78, "nodes/ghost", 4, None, 0)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(manifest, "main", Changes(), [ghost], intent())
+        publish(manifest, "main", ManifestChanges(), [ghost], intent())
     assert caught.value.details == {"table_key": "node:Ghost", "expected": 4, "actual": 0}
 
 
 def test_the_head_itself_can_be_relied_on(manifest):
     head = manifest.state("main").pin.head_commit_id
-    publish(manifest, "main", Changes(), [], intent(), head_commit_id=head)
+    publish(manifest, "main", ManifestChanges(), [], intent(), head_commit_id=head)
     with pytest.raises(ExpectedVersionMismatch) as caught:
-        publish(manifest, "main", Changes(), [], intent(), head_commit_id=head)
+        publish(manifest, "main", ManifestChanges(), [], intent(), head_commit_id=head)
     assert caught.value.details["table_key"] == "__manifest"
 
 
 def test_a_publish_that_expects_nothing_must_say_so(manifest):
     with pytest.raises(ValueError, match="unchecked"):
-        publish(manifest, "main", Changes(), [], intent())
-    publish(manifest, "main", Changes(), [], intent(), unchecked=True)
+        publish(manifest, "main", ManifestChanges(), [], intent())
+    publish(manifest, "main", ManifestChanges(), [], intent(), unchecked=True)
 
 
 def test_registering_renaming_and_dropping(manifest):
     head = manifest.state("main").head
     port = TableState("node:Port", 77, "nodes/port", 1, None, 0)
-    publish(manifest, "main", Changes(registered=(port,)), [], intent(), unchecked=True)
+    publish(manifest, "main", ManifestChanges(registered=(port,)), [], intent(), unchecked=True)
     assert manifest.state("main").head.tables["node:Port"] == port
     incarnation = head.tables[TEAM].incarnation
-    changes = Changes(renamed={incarnation: "node:Crew"}, dropped=(77,))
+    changes = ManifestChanges(renamed={incarnation: "node:Crew"}, dropped=(77,))
     publish(manifest, "main", changes, [head.tables[TEAM]], intent())
     tables = manifest.state("main").head.tables
     assert "node:Port" not in tables
@@ -117,12 +117,12 @@ def test_registering_renaming_and_dropping(manifest):
 
 def test_head_and_rows_describe_the_same_snapshot(manifest):
     port = TableState("node:Port", 77, "nodes/port", 1, None, 0)
-    publish(manifest, "main", Changes(registered=(port,)), [], intent(), unchecked=True)
+    publish(manifest, "main", ManifestChanges(registered=(port,)), [], intent(), unchecked=True)
     for keys in ([PERSON], [PERSON, TEAM], ["node:Port"], [MEMBER_OF, "node:Port"], [TEAM]):
         advance(manifest, *keys)
     head = manifest.state("main").head
     team = head.tables[TEAM].incarnation
-    changes = Changes(dropped=(77,), renamed={team: "node:Crew"})
+    changes = ManifestChanges(dropped=(77,), renamed={team: "node:Crew"})
     publish(manifest, "main", changes, [head.tables[PERSON]], intent())
     state = manifest.state("main")
     assert read_table_states(manifest.table_rows(state)) == dict(state.head.tables)
@@ -284,6 +284,6 @@ def test_a_store_that_fails_after_the_publish_does_not_fail_it(graph, monkeypatc
             patch.setattr(type(workspace_of(graph).store), "fingerprint", unreachable)
 
         with failpoints.arm("publish.after_write", fail):
-            commit = publish(manifest, "main", Changes(), [], intent(), unchecked=True)
+            commit = publish(manifest, "main", ManifestChanges(), [], intent(), unchecked=True)
     assert commit.parent_commit_id == before.graph_commit_id
     assert manifest.state("main").head.commit == commit

@@ -20,7 +20,7 @@ from omnigraph.manifest.history.ancestry import (
     merge_bases,
     unknown_records,
 )
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.table_branches import delete_branch
 from tests.manifest.dag_model import History, names
@@ -65,7 +65,7 @@ class Walk:
             facts = {"merge": {"outcome": "merged"}}
         wanted = replace(intent(operation=operation), merged_parent_commit_id=parent, facts=facts)
         done = publish(
-            self.manifest, branch, Changes(adopted=adopted), (), wanted,
+            self.manifest, branch, ManifestChanges(adopted=adopted), (), wanted,
             identifier=state.identifier, unchecked=True,
         )  # fmt: skip
         self.made.append(done)

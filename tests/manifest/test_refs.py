@@ -21,7 +21,7 @@ from omnigraph.errors import (
     VersionNotFound,
 )
 from omnigraph.graph import open as open_graph
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.manifest.snapshot import Target
 from omnigraph.storage.locks.locks import LockManager
 from tests.graphs import graph_of
@@ -195,7 +195,9 @@ def test_a_branch_whose_fork_another_branch_pins_stays(graph):
     graph.branches.create("a")
     pinned = graph.snapshot().tables[PERSON]
     fork = type(pinned)(PERSON, pinned.incarnation, pinned.location, 2, "a", 0)
-    publish(workspace_of(graph).manifest, "main", Changes(tables=(fork,)), [pinned], intent())
+    publish(
+        workspace_of(graph).manifest, "main", ManifestChanges(tables=(fork,)), [pinned], intent()
+    )
     with pytest.raises(BranchInUse) as caught:
         graph.branches.delete("a")
     assert caught.value.details["by"] == "main"

@@ -9,7 +9,7 @@ import pytest
 from omnigraph.errors import HistoryReclaimed
 from omnigraph.manifest.history.ancestry import CommitGraph, merge_bases, unknown_records
 from omnigraph.manifest.history.equal_content import is_readable, readable_snapshot
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from omnigraph.manifest.rows import GraphCommit
 from omnigraph.storage.tables.table import open_table
 from tests.graphs import graph_of
@@ -31,7 +31,7 @@ def forward(graph, source: str, target: str) -> GraphCommit:
     manifest = workspace_of(graph).manifest
     theirs, ours = manifest.state(source), manifest.state(target)
     found = CommitGraph(manifest, [theirs, ours])
-    changes = Changes(
+    changes = ManifestChanges(
         tables=tuple(theirs.head.tables.values()),
         adopted=unknown_records(found, theirs.head.commit, ours),
     )
@@ -48,7 +48,9 @@ def maintain(graph, branch: str) -> GraphCommit:
     manifest = workspace_of(graph).manifest
     made = intent(operation="optimize")
     identifier = manifest.state(branch).identifier
-    return publish(manifest, branch, Changes(), (), made, identifier=identifier, unchecked=True)
+    return publish(
+        manifest, branch, ManifestChanges(), (), made, identifier=identifier, unchecked=True
+    )
 
 
 def read_base(graph, a: str, b: str) -> tuple[GraphCommit, GraphCommit]:

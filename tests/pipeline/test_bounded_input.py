@@ -17,7 +17,7 @@ from omnigraph.pipeline.formats.batch_pieces import arrow_pieces, row_bytes
 from omnigraph.pipeline.formats.casts import plain
 from omnigraph.pipeline.formats.csv_rows import MAX_COLUMNS
 from omnigraph.pipeline.sources.locations import InMemory
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.sources.splits import (
     MAX_LINE_BYTES,
     LongLine,
@@ -36,7 +36,7 @@ LINES = st.lists(st.integers(0, 12).map(lambda size: b"x" * size), max_size=12).
 
 
 def source_of(data):
-    return Source(0, "given", InMemory(data), len(data))
+    return InputSource(0, "given", InMemory(data), len(data))
 
 
 @settings(max_examples=examples(400), deadline=None)

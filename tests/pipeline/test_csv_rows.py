@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from omnigraph.errors import InputError
 from omnigraph.pipeline.formats import csv_rows
 from omnigraph.pipeline.sources.locations import InMemory
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from tests.graphs import graph_of
 from tests.sampling import examples
 from tests.stored import read_back
@@ -92,7 +92,7 @@ def test_every_row_keeps_its_number_whatever_the_blocks(rows, block):
 
 def _read(data, block):
     with ExitStack() as stack:
-        source = Source(0, "p.csv", InMemory(data), len(data), unit="row")
+        source = InputSource(0, "p.csv", InMemory(data), len(data), unit="row")
         names, pieces = csv_rows.open_csv(["name", "n"], source, stack, block)
         assert names == ["name", "n"]
         for piece in pieces:

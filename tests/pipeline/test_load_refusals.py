@@ -21,8 +21,8 @@ from omnigraph.errors import (
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, order_of, place_of
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
-from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.rows.bad_records import Bad, RejectedRecords
 from omnigraph.pipeline.rows.ids import make_ids
 from omnigraph.pipeline.spark.read_plan import MAX_PARTS, PART, FramePart
 from tests.graphs import graph_of, person
@@ -110,7 +110,7 @@ def test_records_read_by_another_schema_are_not_written(graph):
     catalog = graph.schema.catalog
     before = graph.snapshot()
     with LoadInput() as inputs:
-        request = LoadRequest(inputs.json([person("a")]))
+        request = LoadPlan(inputs.json([person("a")]))
         with pytest.raises(SchemaConflict):
             load(workspace_of(graph), lambda: ("sha256:another", catalog), request)
     assert graph.snapshot() == before
@@ -222,7 +222,7 @@ def test_rejects_of_many_sources_keep_the_order_of_the_input(graph, tmp_path):
 
 
 def test_many_bad_records_are_counted_not_kept():
-    found = BadRecords()
+    found = RejectedRecords()
     for block in range(50):
         found.add(Bad(0, block * 100 + at, "wrong") for at in range(100))
     assert found.total == 5000
@@ -230,7 +230,7 @@ def test_many_bad_records_are_counted_not_kept():
 
 
 def test_the_first_thing_wrong_with_a_record_counts():
-    found = BadRecords()
+    found = RejectedRecords()
     found.add([Bad(0, 7, "second"), Bad(0, 3, "first"), Bad(0, 7, "later", "range")])
     assert [(bad.offset, bad.reason) for bad in found.first] == [(3, "first"), (7, "second")]
     assert found.total == 2

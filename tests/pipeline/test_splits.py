@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.sources.splits import Split, number_lines, plan_splits, read_blocks
 from tests.sampling import examples
 
@@ -18,7 +18,7 @@ BOM = b"\xef\xbb\xbf"
 
 
 def source_of(data, compression=None):
-    return Source(0, "given", InMemory(data), len(data), compression)
+    return InputSource(0, "given", InMemory(data), len(data), compression)
 
 
 def zstd(data):
@@ -141,6 +141,6 @@ def test_line_numbers_are_those_of_a_text_editor(data):
 
 
 def test_a_file_that_went_away_is_named(tmp_path):
-    gone = Source(0, "gone.jsonl", LocalFile(str(tmp_path / "gone")), 10)
+    gone = InputSource(0, "gone.jsonl", LocalFile(str(tmp_path / "gone")), 10)
     with pytest.raises(BadRequest, match=r"gone\.jsonl"):
         list(read_blocks(gone, Split(0, 0, None)))

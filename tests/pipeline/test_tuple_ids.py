@@ -14,7 +14,7 @@ from pyarrow import csv, parquet
 
 import omnigraph as og
 from omnigraph.errors import ConstraintError, MergeConflicts
-from omnigraph.types import Member, PropType, Scalar, tuple_id_column
+from omnigraph.types import PropType, Scalar, TupleMember, tuple_id_column
 from tests.sampling import runs_all
 from tests.stored import read_back
 
@@ -55,7 +55,7 @@ def test_digests_made_by_hand():
     odd = expected_id(2**32 + 1, ("src", 'quo"te'), ("dst", "Köln"), (7, "-12"))
     assert odd == "e_QNMKV228SDBHVD92M7T5R3R2R9"
     kind = PropType(Scalar.STRING)
-    members = [Member("src", kind, pa.array(["a"])), Member("dst", kind, pa.array(["b"]))]
+    members = [TupleMember("src", kind, pa.array(["a"])), TupleMember("dst", kind, pa.array(["b"]))]
     assert tuple_id_column(3, members).to_pylist() == ["e_5261WFF91N2GTF07PCBXKKEVE6"]
 
 
@@ -76,7 +76,7 @@ def test_random_tuples_against_the_model():
         type_id = rnd.randrange(1, 2**40)
         arrays = [pa.array([None, *column, "x"], pa.utf8())[1:-1] for column in columns]
         found = tuple_id_column(
-            type_id, [Member(name, kind, one) for name, one in zip(names, arrays, strict=True)]
+            type_id, [TupleMember(name, kind, one) for name, one in zip(names, arrays, strict=True)]
         )
         found.validate(full=True)
         rows = zip(*columns, strict=True)

@@ -16,8 +16,8 @@ import httpx2
 from omnigraph.server.app import ServerApp, create_app
 from omnigraph.server.hosts import HostRules, authority_of
 from omnigraph.server.limits import ServerLimits
-from omnigraph.server.process.serving import Ending, GraphServer, listen
-from omnigraph.server.process.transport import ORDINARY_PATIENCE, Patience
+from omnigraph.server.process.serving import DrainTimes, GraphServer, listen
+from omnigraph.server.process.transport import ORDINARY_PATIENCE, ConnectionLimits
 from omnigraph.server.state import ServedGraph, ServerState
 from tests.answers import check_http_answer
 from tests.server.running import LONG, UNENCRYPTED
@@ -222,11 +222,11 @@ class Threaded:
 
 @contextmanager
 def threaded(
-    state: ServerState, token: str | None = None, patience: Patience = ORDINARY_PATIENCE
+    state: ServerState, token: str | None = None, patience: ConnectionLimits = ORDINARY_PATIENCE
 ) -> Iterator[Threaded]:
     """Serve a state on a free port, in a thread, with the web server that ships."""
     app = create_app(state)
-    server = GraphServer(app, state, app.engine.lanes, Ending(timeout=0), patience)
+    server = GraphServer(app, state, app.engine.lanes, DrainTimes(timeout=0), patience)
     started = threading.Event()
     listening = listen("127.0.0.1", 0)
     address = listening.getsockname()

@@ -25,8 +25,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from omnigraph.server.process.serving import Ending, GraphServer, listen
-from omnigraph.server.process.transport import ORDINARY_PATIENCE, Patience
+from omnigraph.server.process.serving import DrainTimes, GraphServer, listen
+from omnigraph.server.process.transport import ORDINARY_PATIENCE, ConnectionLimits
 from tests.cli.running import Launcher
 
 COMMAND = (sys.executable, "-m", "omnigraph.server.process.main")
@@ -290,13 +290,13 @@ def in_thread(
     *,
     state: Any = None,
     work: Any = None,
-    patience: Patience = ORDINARY_PATIENCE,
-    ending: Ending | None = None,
+    patience: ConnectionLimits = ORDINARY_PATIENCE,
+    ending: DrainTimes | None = None,
 ) -> Iterator[Served]:
     """Serve an application as a real server would, on a free port of 127.0.0.1."""
     state = Draining() if state is None else state
     work = NoWork() if work is None else work
-    ending = Ending(timeout=0.2, publishing=0.2) if ending is None else ending
+    ending = DrainTimes(timeout=0.2, publishing=0.2) if ending is None else ending
     server = GraphServer(app, state, work, ending, patience)
     listener = listen("127.0.0.1", 0)
     host, port = listener.getsockname()

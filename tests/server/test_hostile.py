@@ -11,7 +11,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.policy import Decision, Question
-from omnigraph.server.process.transport import Patience
+from omnigraph.server.process.transport import ConnectionLimits
 from omnigraph.server.tokens import TokenTable
 from tests.memory import needs_proc, peak_of
 from tests.server.http import Following, Threaded, server_state, threaded
@@ -42,7 +42,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Threaded]:
         state = server_state(
             {"default": graph}, place / "spool", verifier=TokenTable(TOKENS), load_body_max_mb=4
         )
-        patience = Patience(head_seconds=2, pace_seconds=2)
+        patience = ConnectionLimits(head_seconds=2, pace_seconds=2)
         with threaded(state, TOKENS["ada"], patience) as server:
             yield server
             assert server.spooled == []

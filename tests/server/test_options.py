@@ -10,7 +10,7 @@ from omnigraph.server.process.options import (
     Options,
     parse_options,
 )
-from omnigraph.server.process.serving import Ending
+from omnigraph.server.process.serving import DrainTimes
 
 
 def parse(*arguments: str) -> Options:
@@ -201,9 +201,9 @@ class TestOthers:
             parse("--store", "g", f"--workers={text}")
 
     def test_how_a_server_ends(self):
-        assert parse("--store", "g").ending == Ending(delay=0, timeout=30, publishing=5)
+        assert parse("--store", "g").ending == DrainTimes(delay=0, timeout=30, publishing=5)
         found = parse("--store", "g", "--drain-delay", "1.5", "--drain-timeout", "0")
-        assert found.ending == Ending(delay=1.5, timeout=0)
+        assert found.ending == DrainTimes(delay=1.5, timeout=0)
 
     @pytest.mark.parametrize("flag", ["--drain-delay", "--drain-timeout"])
     @pytest.mark.parametrize("text", ["-1", "nan", "inf", "soon", ""])

@@ -21,14 +21,14 @@ from typing import Any
 import pytest
 
 from omnigraph.server.handling.sending import AT_ONCE
-from omnigraph.server.process.transport import CountedTransport, Patience
+from omnigraph.server.process.transport import ConnectionLimits, CountedTransport
 from tests.server.running import LONG, Served, in_thread
 
-QUICK = Patience(
+QUICK = ConnectionLimits(
     head_seconds=0.4, pace_seconds=0.6, bytes_per_second=500, idle_seconds=0.4, linger_seconds=0.4
 )
 """So little that a test need not wait: for clients who are closed, however late they are."""
-PACED = Patience(
+PACED = ConnectionLimits(
     head_seconds=100 * LONG,
     pace_seconds=LONG,
     bytes_per_second=6,
@@ -491,7 +491,7 @@ class TestSlowClients:
             assert client.is_closed()
 
     def test_by_default_they_wait_longer_than_balancers(self):
-        assert Patience() == Patience(
+        assert ConnectionLimits() == ConnectionLimits(
             head_bytes=32_768,
             head_seconds=10,
             pace_seconds=30,

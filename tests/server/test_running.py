@@ -23,7 +23,7 @@ from omnigraph.commit.protocol import POINTS
 from omnigraph.errors import StorageError
 from omnigraph.server.handling import lanes as lanes_module
 from omnigraph.server.limits import PIECE_BYTES
-from omnigraph.server.process.transport import Patience
+from omnigraph.server.process.transport import ConnectionLimits
 from omnigraph.service import calls
 from omnigraph.service.operations import OPERATIONS
 from tests.server.http import Http, Threaded, server_state, threaded
@@ -409,7 +409,7 @@ def endless(call: calls.Call, request: Any) -> Any:
 def test_a_client_that_reads_nothing_is_cut_and_what_it_held_is_free(graph, tmp_path, monkeypatch):
     replaced(monkeypatch, "query", endless)
     replaced(monkeypatch, "export", Producer())
-    patience = Patience(pace_seconds=600)
+    patience = ConnectionLimits(pace_seconds=600)
     with threaded(server_state({"default": graph}, tmp_path / "s"), patience=patience) as server:
         engine = server.app.engine
         with (

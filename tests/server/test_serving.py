@@ -16,7 +16,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import FilePause
-from omnigraph.server.process.serving import Ending, take_turns_often
+from omnigraph.server.process.serving import DrainTimes, take_turns_often
 from tests.server.running import LONG, UNENCRYPTED, NoWork, in_thread
 from tests.server.test_protocol import App, Client, get, post
 
@@ -52,7 +52,10 @@ def app():
 
 class TestDraining:
     def test_requests_under_way_are_answered_and_their_connections_closed(self, app):
-        with in_thread(app, ending=Ending(timeout=LONG)) as served, served.connect() as connection:
+        with (
+            in_thread(app, ending=DrainTimes(timeout=LONG)) as served,
+            served.connect() as connection,
+        ):
             client = Client(connection)
             client.send(get("/held"))
             app.begun.acquire()
@@ -68,7 +71,7 @@ class TestDraining:
 
     def test_a_connection_without_a_request_is_closed_while_others_are_answered(self, app):
         with (
-            in_thread(app, ending=Ending(timeout=LONG)) as served,
+            in_thread(app, ending=DrainTimes(timeout=LONG)) as served,
             served.connect() as busy,
             served.connect() as connection,
         ):
@@ -86,7 +89,7 @@ class TestDraining:
             assert served.wait()
 
     def test_in_the_delay_connections_are_served_and_afterwards_refused(self, app):
-        with in_thread(app, ending=Ending(delay=LONG, timeout=LONG)) as served:
+        with in_thread(app, ending=DrainTimes(delay=LONG, timeout=LONG)) as served:
             with served.connect() as idle:
                 served.server.drain()
                 while not served.state.draining:
@@ -106,7 +109,10 @@ class TestDraining:
                 served.connect()
 
     def test_without_a_delay_nobody_is_let_in(self, app):
-        with in_thread(app, ending=Ending(timeout=LONG)) as served, served.connect() as connection:
+        with (
+            in_thread(app, ending=DrainTimes(timeout=LONG)) as served,
+            served.connect() as connection,
+        ):
             connection.sendall(get("/held"))
             app.begun.acquire()
             served.server.drain()
@@ -120,7 +126,7 @@ class TestDraining:
             assert served.wait()
 
     def test_a_request_that_takes_too_long_is_stopped(self, app):
-        with in_thread(app, ending=Ending(timeout=0.2, publishing=0.2)) as served:
+        with in_thread(app, ending=DrainTimes(timeout=0.2, publishing=0.2)) as served:
             with served.connect() as connection:
                 client = Client(connection)
                 client.send(get("/held"))
@@ -133,19 +139,19 @@ class TestDraining:
 
     def test_a_write_that_publishes_is_waited_for(self, app):
         work = Busy()
-        with in_thread(app, work=work, ending=Ending(timeout=0, publishing=LONG)) as served:
+        with in_thread(app, work=work, ending=DrainTimes(timeout=0, publishing=LONG)) as served:
             served.server.drain()
             assert served.wait()
         assert work.stopped == 3
 
     def test_but_not_for_ever(self, app):
         work = Busy(looks=sys.maxsize)
-        with in_thread(app, work=work, ending=Ending(timeout=0, publishing=0.2)) as served:
+        with in_thread(app, work=work, ending=DrainTimes(timeout=0, publishing=0.2)) as served:
             served.server.drain()
             assert not served.wait()
 
     def test_an_answer_that_is_written_is_sent(self, app):
-        with in_thread(app, ending=Ending(timeout=LONG, publishing=LONG)) as served:
+        with in_thread(app, ending=DrainTimes(timeout=LONG, publishing=LONG)) as served:
             with served.connect() as connection:
                 client = Client(connection)
                 client.send(get("/megabyte"))
@@ -157,7 +163,7 @@ class TestDraining:
 
     def test_a_body_that_is_not_read_takes_no_answer_away(self, app):
         """Every answer closes its connection now, this one with most of its body still to come."""
-        with in_thread(app, ending=Ending(delay=600, timeout=LONG)) as served:
+        with in_thread(app, ending=DrainTimes(delay=600, timeout=LONG)) as served:
             served.server.drain()
             while not served.state.draining:
                 time.sleep(0.01)

@@ -29,7 +29,7 @@ from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMoved
-from omnigraph.storage.tables.transactions import Operation, transaction_at
+from omnigraph.storage.tables.transactions import TransactionKind, transaction_at
 from tests.opened import row_ids
 from tests.storage.table_places import contents, new_table, rows
 
@@ -66,7 +66,7 @@ def test_a_restore_carries_the_uuid_chosen_for_it(ref):
     uuid = new_transaction_uuid()
     restored = commit_staged(with_uuid(stage_restore(table, 2), uuid))
     facts = transaction_at(restored)
-    assert (facts.uuid, facts.operation) == (uuid, Operation.RESTORE)
+    assert (facts.uuid, facts.operation) == (uuid, TransactionKind.RESTORE)
 
 
 def stage_merge(table):
@@ -79,7 +79,7 @@ def test_a_rewrite_is_one_version_and_keeps_rows_and_their_ids(ref):
     table = grown(ref)
     rewritten = commit_staged(stage_merge(table))
     assert rewritten.version == table.version + 1
-    assert transaction_at(rewritten).operation is Operation.REWRITE
+    assert transaction_at(rewritten).operation is TransactionKind.REWRITE
     assert len(rewritten.fragments()) == 1
     assert row_ids(rewritten) == row_ids(table)
     assert contents(rewritten) == contents(table)

@@ -30,7 +30,7 @@ from omnigraph.storage.tables.table_branches import create_branch, list_branches
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import TableMoved
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation, transactions_after
+from omnigraph.storage.tables.transactions import TransactionKind, transactions_after
 
 
 def prop(name, kind, number, *, nullable=True):
@@ -125,7 +125,7 @@ def test_everything_at_once_is_two_transactions_that_move_no_row(table):
         dropped=("x",),
     )  # fmt: skip
     table, kinds = apply(table, changes)
-    assert kinds == [Operation.MERGE, Operation.PROJECT]
+    assert kinds == [TransactionKind.MERGE, TransactionKind.PROJECT]
     assert values(table, "id", "a", "b", "must", "x", "v") == {
         "id": ["a", "c"],
         "a": [100, 102],
@@ -162,19 +162,27 @@ def test_everything_at_once_is_two_transactions_that_move_no_row(table):
 @pytest.mark.parametrize(
     ("changes", "kinds", "names"),
     [
-        (ColumnChanges(added=(prop("n", pa.utf8(), 7),)), [Operation.MERGE], "id a b must x n"),
-        (ColumnChanges(renamed={"x": "y"}), [Operation.PROJECT], "id a b must y"),
-        (ColumnChanges(relaxed=("must",)), [Operation.PROJECT], "id a b must x"),
-        (ColumnChanges(dropped=("a", "x")), [Operation.PROJECT], "id b must"),
-        (ColumnChanges(renamed={"a": "b"}, dropped=("b",)), [Operation.PROJECT], "id b must x"),
+        (
+            ColumnChanges(added=(prop("n", pa.utf8(), 7),)),
+            [TransactionKind.MERGE],
+            "id a b must x n",
+        ),
+        (ColumnChanges(renamed={"x": "y"}), [TransactionKind.PROJECT], "id a b must y"),
+        (ColumnChanges(relaxed=("must",)), [TransactionKind.PROJECT], "id a b must x"),
+        (ColumnChanges(dropped=("a", "x")), [TransactionKind.PROJECT], "id b must"),
+        (
+            ColumnChanges(renamed={"a": "b"}, dropped=("b",)),
+            [TransactionKind.PROJECT],
+            "id b must x",
+        ),
         (
             ColumnChanges(renamed={"a": "b", "b": "x", "x": "a"}),
-            [Operation.PROJECT],
+            [TransactionKind.PROJECT],
             "id b x must a",
         ),
         (
             ColumnChanges(added=(prop("a", pa.utf8(), 7),), renamed={"a": "old"}),
-            [Operation.MERGE, Operation.PROJECT],
+            [TransactionKind.MERGE, TransactionKind.PROJECT],
             "id old b must x a",
         ),
         (ColumnChanges(), [], "id a b must x"),
@@ -312,7 +320,7 @@ def test_added_columns_can_have_a_value_in_all_rows(table, branch):
         dropped=("x",),
     )
     after, kinds = apply(table, changes)
-    assert kinds == [Operation.MERGE, Operation.UPDATE, Operation.PROJECT]
+    assert kinds == [TransactionKind.MERGE, TransactionKind.UPDATE, TransactionKind.PROJECT]
     assert (
         after.read([*FILLED, "none"]).to_pylist()
         == [{**{name: one.as_py() for name, one in FILLED.items()}, "none": None}] * 2

@@ -29,7 +29,7 @@ from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 from tests.opened import row_ids
 from tests.sampling import examples
 from tests.storage.table_places import SCHEMA, compact, contents, new_table, rows
@@ -110,7 +110,7 @@ def test_fragments_written_elsewhere_are_appended(ref):
 def test_overwrite_replaces_all_rows(ref):
     table = new_table(ref, rows("ab"))
     staged = stage_overwrite(table, rows("c", 7))
-    assert (staged.operation, staged.rows) == (Operation.OVERWRITE, RowCounts(1, 0, 2))
+    assert (staged.operation, staged.rows) == (TransactionKind.OVERWRITE, RowCounts(1, 0, 2))
     assert contents(commit_staged(staged)) == {"c": 7}
 
 
@@ -160,7 +160,7 @@ def test_upsert_updates_in_place_and_inserts_the_rest(ref):
     table = new_table(ref, rows("ab"))
     before = row_ids(table)
     staged = stage_merge_insert(table, rows("bc", 10))
-    assert (staged.operation, staged.rows) == (Operation.UPDATE, RowCounts(1, 1, 0))
+    assert (staged.operation, staged.rows) == (TransactionKind.UPDATE, RowCounts(1, 1, 0))
     merged = commit_staged(staged)
     assert contents(merged) == {"a": 0, "b": 10, "c": 11}
     assert row_ids(merged)["b"] == before["b"]
@@ -218,7 +218,7 @@ def test_delete_by_filter(ref):
     table = commit_staged(stage_append(new_table(ref, rows("abc")), rows("d", 9)))
     where = filter_expression(table.schema, [Condition("n", ">=", 2)])
     staged = stage_delete(table, where)
-    assert (staged.operation, staged.rows) == (Operation.DELETE, RowCounts(deleted=2))
+    assert (staged.operation, staged.rows) == (TransactionKind.DELETE, RowCounts(deleted=2))
     smaller = commit_staged(staged)
     assert sorted(contents(smaller)) == ["a", "b"]
     assert len(smaller.fragments()) == 1, "a fragment without rows is gone"

@@ -43,7 +43,11 @@ from omnigraph.storage.tables.table_errors import (
     lance_errors,
 )
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation, transaction_at, transactions_after
+from omnigraph.storage.tables.transactions import (
+    TransactionKind,
+    transaction_at,
+    transactions_after,
+)
 from omnigraph.storage.uris import Root
 from tests.opened import row_ids
 from tests.s3_server import BUCKET, S3Server
@@ -241,13 +245,17 @@ def test_a_staged_write_moves_nothing_until_it_is_committed(ref):
     table = new_table(ref, rows("a"))
     staged = stage_append(table, rows("b"))
     assert open_table(ref).version == 2
-    assert (staged.read_version, staged.operation) == (2, Operation.APPEND)
+    assert (staged.read_version, staged.operation) == (2, TransactionKind.APPEND)
     assert staged.rows == RowCounts(inserted=1)
     committed = commit_staged(staged)
     assert committed.version == 3
     assert contents(committed) == {"a": 0, "b": 0}
     facts = transaction_at(committed)
-    assert (facts.uuid, facts.operation, facts.read_version) == (staged.uuid, Operation.APPEND, 2)
+    assert (facts.uuid, facts.operation, facts.read_version) == (
+        staged.uuid,
+        TransactionKind.APPEND,
+        2,
+    )
     assert staged.facts() == {
         "transaction_uuid": facts.uuid,
         "operation": "Append",
@@ -379,10 +387,10 @@ def test_rows_are_not_published_by_a_column_that_is_no_key(local):
 @pytest.mark.parametrize("branch", [None, "feature/x"])
 def test_every_kind_of_operation_is_told_from_history(ref, branch):
     table = new_table(ref, rows("abcd", words="some words"))
-    history = [Operation.OVERWRITE, Operation.APPEND]
+    history = [TransactionKind.OVERWRITE, TransactionKind.APPEND]
     if branch is not None:
         table = create_branch(table, branch)
-        history = [Operation.OVERWRITE, Operation.CLONE]
+        history = [TransactionKind.OVERWRITE, TransactionKind.CLONE]
 
     def step(moved, *kinds):
         nonlocal table
@@ -390,19 +398,19 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
         table = moved
         history.extend(kinds)
 
-    step(commit_staged(stage_merge_insert(table, rows("dx"))), Operation.UPDATE)
-    step(commit_staged(stage_delete(table, where(table, ("id", "=", "a")))), Operation.DELETE)
+    step(commit_staged(stage_merge_insert(table, rows("dx"))), TransactionKind.UPDATE)
+    step(commit_staged(stage_delete(table, where(table, ("id", "=", "a")))), TransactionKind.DELETE)
     step(commit_staged(stage_create_index(table, "id", IndexKind.BTREE)), "CreateIndex")
     step(commit_staged(stage_create_index(table, "words", IndexKind.FTS)), "CreateIndex")
     for name in "yz":
-        step(commit_staged(stage_append(table, rows(name))), Operation.APPEND)
-    step(compact(table), Operation.REWRITE)
-    step(inline_residual.optimize_indices(table), Operation.CREATE_INDEX)
+        step(commit_staged(stage_append(table, rows(name))), TransactionKind.APPEND)
+    step(compact(table), TransactionKind.REWRITE)
+    step(inline_residual.optimize_indices(table), TransactionKind.CREATE_INDEX)
     changes = ColumnChanges(added=(pa.field("n", pa.int32()),), dropped=("n",))
     add, drop = plan_columns(table, changes).stages()
-    step(commit_staged(add(table)), Operation.MERGE)
-    step(commit_staged(drop(table)), Operation.PROJECT)
-    step(commit_staged(stage_restore(table, 2)), Operation.RESTORE)
+    step(commit_staged(add(table)), TransactionKind.MERGE)
+    step(commit_staged(drop(table)), TransactionKind.PROJECT)
+    step(commit_staged(stage_restore(table, 2)), TransactionKind.RESTORE)
 
     first = 2 if branch else 1
     expected = history[1:] if branch else history
@@ -427,7 +435,7 @@ def test_facts_agree_with_lance_where_lance_can_read_its_history(local):
 def test_a_transaction_with_long_properties_is_told_too(local):
     staged = stage_append(new_table(local), rows("a"))
     staged.transaction.transaction_properties["note"] = "x" * 5000
-    assert transaction_at(commit_staged(staged)).operation is Operation.APPEND
+    assert transaction_at(commit_staged(staged)).operation is TransactionKind.APPEND
 
 
 def test_a_transaction_kept_in_a_file_of_its_own_is_told_too(local, monkeypatch):
@@ -436,7 +444,7 @@ def test_a_transaction_kept_in_a_file_of_its_own_is_told_too(local, monkeypatch)
 
     table = new_table(local, rows("a"))
     monkeypatch.setattr(transactions, "_TRANSACTION_SECTION", -1)
-    assert transaction_at(table).operation is Operation.APPEND
+    assert transaction_at(table).operation is TransactionKind.APPEND
 
 
 # ------------------------------------------------------------------ branches

@@ -3,7 +3,7 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from omnigraph.types import ExternalBlob, PropType, Scalar
+from omnigraph.types import BlobAddress, PropType, Scalar
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 ADDRESS = TEXT.filter(lambda text: not text.startswith("base64:"))
@@ -55,4 +55,4 @@ KEY_TYPES = [t for t in SCALARS if not t.is_blob]
 # A busy machine is no reason to fail.
 CALM = settings(deadline=None)
 PER_TYPE = settings(deadline=None, max_examples=15)
-external_blobs = ADDRESS.map(ExternalBlob)
+external_blobs = ADDRESS.map(BlobAddress)

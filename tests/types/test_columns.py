@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from omnigraph.types import (
-    ExternalBlob,
+    BlobAddress,
     PropType,
     Scalar,
     Unfit,
@@ -186,4 +186,4 @@ def test_ids_of_columns_are_the_ids_of_their_rows(data):
 
 def test_an_external_blob_has_no_place_in_a_column_of_bytes():
     with pytest.raises(Unfit, match="s3://b/k"):
-        to_arrow(PropType.parse("Blob?"), [None, ExternalBlob("s3://b/k")])
+        to_arrow(PropType.parse("Blob?"), [None, BlobAddress("s3://b/k")])

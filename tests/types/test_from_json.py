@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.types import ExternalBlob, PropType, Unfit, from_json, param_from_json
+from omnigraph.types import BlobAddress, PropType, Unfit, from_json, param_from_json
 from tests.types.stored import PER_TYPE, TYPES
 
 NAN, INF = math.nan, math.inf
@@ -124,8 +124,8 @@ DATA_ONLY = [
     ("Blob", "base64:aHVsbA==", b"hull"),
     ("Blob", "base64:", b""),
     ("Blob", "base64:////", b"\xff\xff\xff"),
-    ("Blob", "s3://bucket/key", ExternalBlob("s3://bucket/key")),
-    ("Blob", "Base64:AA==", ExternalBlob("Base64:AA==")),
+    ("Blob", "s3://bucket/key", BlobAddress("s3://bucket/key")),
+    ("Blob", "Base64:AA==", BlobAddress("Base64:AA==")),
 ]
 PARAM_ONLY = [
     ("I64", "007", 7),

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.types import ExternalBlob, PropType, from_json, round_f32, to_json
+from omnigraph.types import BlobAddress, PropType, from_json, round_f32, to_json
 from tests.types.same_image import same_image
 from tests.types.stored import CALM, NULLABLE, PER_TYPE, external_blobs, values
 
@@ -36,7 +36,7 @@ BLOB = PropType.parse("Blob")
         ("Vector(3)", [1.5, NAN, -INF], [1.5, None, None]),
         ("Blob", b"hull", "base64:aHVsbA=="),
         ("Blob", b"", "base64:"),
-        ("Blob", ExternalBlob("file:///a"), "file:///a"),
+        ("Blob", BlobAddress("file:///a"), "file:///a"),
         ("[I32]?", None, None),
         ("Vector(3)?", None, None),
     ],
@@ -99,7 +99,7 @@ def test_rounding_takes_any_integer():
         ("Vector(2)", [NAN, 0.0], [NAN, -0.0]),
         ("String?", None, None),
         ("Blob", b"ab", b"ab"),
-        ("Blob", ExternalBlob("a"), ExternalBlob("a")),
+        ("Blob", BlobAddress("a"), BlobAddress("a")),
     ],
 )
 def test_the_same_image(text, a, b):
@@ -120,8 +120,8 @@ def test_the_same_image(text, a, b):
         ("F64?", 0.0, None),
         ("Vector(2)", [1.0, 2.0], [1.0, 3.0]),
         ("Blob?", None, b""),
-        ("Blob", b"a", ExternalBlob("a")),
-        ("Blob", ExternalBlob("a"), ExternalBlob("a?v=2")),
+        ("Blob", b"a", BlobAddress("a")),
+        ("Blob", BlobAddress("a"), BlobAddress("a?v=2")),
     ],
 )
 def test_another_image(text, a, b):

@@ -11,7 +11,7 @@ import pytest
 import omnigraph
 from omnigraph.errors import BranchInUse
 from omnigraph.manifest.history.ancestry import CommitGraph, unknown_records
-from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.publisher import Intent, ManifestChanges, publish
 from omnigraph.manifest.rows import GraphCommit
 from tests.manifest.dag_model import History
 from tests.manifest.publishing import intent, new_graph
@@ -41,7 +41,7 @@ class Busy:
 
     def publish(self, branch: str, wanted: Intent, adopted: tuple[GraphCommit, ...] = ()) -> None:
         identifier = self.manifest.state(branch).identifier
-        changes = Changes(adopted=adopted)
+        changes = ManifestChanges(adopted=adopted)
         made = publish(
             self.manifest, branch, changes, (), wanted, identifier=identifier, unchecked=True
         )

@@ -25,7 +25,7 @@ from omnigraph.errors import (
     StorageError,
 )
 from omnigraph.manifest.history.operation_records import RecentOperations
-from omnigraph.manifest.publisher import Changes, publish
+from omnigraph.manifest.publisher import ManifestChanges, publish
 from tests.commit.synthetic import dying_at
 from tests.manifest.publishing import intent
 from tests.opened import workspace_of
@@ -257,7 +257,7 @@ def test_an_embed_job_is_stopped_after_any_of_its_commits(tmp_path, monkeypatch)
 @pytest.mark.parametrize("kept", [{}, {"request": 1}, {"request": {"operation": "mutate"}}])
 def test_a_commit_that_does_not_say_what_was_answered_is_named(graph, kept):
     made = replace(intent(), operation_id=new_ulid(), facts=kept)
-    publish(workspace_of(graph).manifest, "main", Changes(), (), made, unchecked=True)
+    publish(workspace_of(graph).manifest, "main", ManifestChanges(), (), made, unchecked=True)
     before = state(graph)
     with pytest.raises(StorageError, match=made.graph_commit_id):
         run(graph, ADD, operation_id=made.operation_id)

@@ -23,7 +23,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import Graph
 from omnigraph.lang.schema.indexes import IndexKind
-from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.publisher import Intent, ManifestChanges, publish
 from omnigraph.manifest.row_reads import read_table_states
 from omnigraph.storage.tables.indexing.table_indexes import Coverage, coverage
 from omnigraph.storage.tables.inline_residual import set_field_metadata
@@ -317,10 +317,10 @@ def test_an_edited_mirror_is_not_overwritten(graph):
 def test_a_schema_that_does_not_fit_its_tables_is_noticed_everywhere(graph, broken):
     manifest = workspace_of(graph).manifest
     tables = graph.snapshot().tables
-    changes = Changes(dropped=(tables["node:Room"].incarnation,))
+    changes = ManifestChanges(dropped=(tables["node:Room"].incarnation,))
     if broken == "hash":
         row = manifest.schema(manifest.state("main"))
-        changes = Changes(schema=replace(row, shape_hash="sha256:0"))
+        changes = ManifestChanges(schema=replace(row, shape_hash="sha256:0"))
     intent = Intent(new_ulid(), "schema_apply", stamp_us())
     publish(manifest, "main", changes, tables.values(), intent)
     with og.open(graph.uri, mode="r") as other:

@@ -22,7 +22,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
-from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.request import LoadPlan
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.view.view import View
 from omnigraph.spelling import did_you_mean
@@ -95,7 +95,7 @@ def write_values(
     view_of: Callable[[BranchState], View],
     found: Storable,
     property_name: str,
-    request: Callable[[LoadInput, LoadOptions], LoadRequest],
+    request: Callable[[LoadInput, LoadOptions], LoadPlan],
     options: LoadOptions,
 ) -> GraphCommit | None:
     """Store the values that differ from those stored at the head of a branch; None if none does."""

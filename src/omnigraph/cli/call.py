@@ -25,7 +25,7 @@ from omnigraph.manifest.actors import check_actor
 from omnigraph.service.documents import Document, Streamed
 
 if TYPE_CHECKING:
-    from omnigraph.cli.sides.side import Side
+    from omnigraph.cli.sides.side import GraphSide
     from omnigraph.graph import Graph
 
 
@@ -147,7 +147,7 @@ class Invocation:
         read_only: bool = False,
         writes: bool = False,
         seconds: int | None = None,
-    ) -> Iterator[Side]:
+    ) -> Iterator[GraphSide]:
         """Give the graph as commands ask it, while the block runs; for reading unless the command writes.
 
         ``read_only`` and ``writes`` say otherwise of this call. After ``seconds`` it gives up to open the graph, and to wait for what is asked of it.

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO, TypedDict
 import typer
 
 from omnigraph.cli.formats import Format
-from omnigraph.cli.sides.side import Conditions
+from omnigraph.cli.sides.side import WriteConditions
 from omnigraph.cli.words import GRAPH_HELP
 from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest, ParamError, SourceError
@@ -134,9 +134,13 @@ class CommitFlags:
             )
         return self.operation_id
 
-    def conditions(self, if_commit: str | None = None, if_match: str | None = None) -> Conditions:
+    def conditions(
+        self, if_commit: str | None = None, if_match: str | None = None
+    ) -> WriteConditions:
         """Return what is said beside a request that has the message itself."""
-        return Conditions(operation_id=self._checked_id(), if_commit=if_commit, if_match=if_match)
+        return WriteConditions(
+            operation_id=self._checked_id(), if_commit=if_commit, if_match=if_match
+        )
 
 
 class CommitValues(TypedDict):

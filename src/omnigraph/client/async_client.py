@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import httpx2
 
-from omnigraph.client.core import REFUSED, SNAPSHOT_ID, Core, Document, Prepared
+from omnigraph.client.core import REFUSED, SNAPSHOT_ID, Core, Document, PreparedCall
 from omnigraph.client.read_methods import ReadMethods, SeenNames, TargetNames
 from omnigraph.client.row_lines import LineSplitter, RowReader, decoded_line
 from omnigraph.client.streams import (
@@ -70,7 +70,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
 
     # -------------------------------------------------------------- sending
 
-    async def send(self, asked: Prepared) -> Document:
+    async def send(self, asked: PreparedCall) -> Document:
         """Send a request and return the document of its answer, or raise its error."""
         async with self._answer(asked) as answer:
             again = asked.for_the_error() if answer.status_code >= REFUSED else None
@@ -82,7 +82,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
             return self.core.read(asked, answer.status_code, answer.headers, body)
 
     @asynccontextmanager
-    async def receive(self, asked: Prepared) -> AsyncIterator[Received[AsyncIterator[bytes]]]:
+    async def receive(self, asked: PreparedCall) -> AsyncIterator[Received[AsyncIterator[bytes]]]:
         """Send a request and give the pieces of its answer as they come; an error is raised before them."""
         async with self._answer(asked) as answer:
             if answer.status_code >= REFUSED:
@@ -91,7 +91,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
             commit = answer.headers.get(SNAPSHOT_ID)
             yield Received(self._pieces(asked, answer), commit)
 
-    async def _pieces(self, asked: Prepared, answer: httpx2.Response) -> AsyncIterator[bytes]:
+    async def _pieces(self, asked: PreparedCall, answer: httpx2.Response) -> AsyncIterator[bytes]:
         # Here, not around the caller: it may read after the block that it received them in.
         try:
             async for piece in answer.aiter_bytes():
@@ -100,7 +100,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
             raise refusal_of(self.core, asked, error) from error
 
     @asynccontextmanager
-    async def _answer(self, asked: Prepared) -> AsyncIterator[httpx2.Response]:
+    async def _answer(self, asked: PreparedCall) -> AsyncIterator[httpx2.Response]:
         """Send a request; what goes wrong on the way is an error with what to do."""
         content = asked.content
         try:
@@ -184,7 +184,7 @@ class AsyncClient(ReadMethods[Awaitable[Document]], WriteMethods[Awaitable[Docum
         async for line in self._lines(baseline_request(self.core, branch, kinds, types, ops)):
             yield line
 
-    async def _lines(self, asked: Prepared) -> AsyncIterator[Document]:
+    async def _lines(self, asked: PreparedCall) -> AsyncIterator[Document]:
         splitter = LineSplitter()
         async with self.receive(asked) as answer:
             async for piece in answer.pieces:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import httpx2
 
-from omnigraph.client.core import REFUSED, SNAPSHOT_ID, Core, Document, Prepared
+from omnigraph.client.core import REFUSED, SNAPSHOT_ID, Core, Document, PreparedCall
 from omnigraph.client.read_methods import ReadMethods, SeenNames, TargetNames
 from omnigraph.client.row_lines import LineSplitter, RowReader, decoded_line
 from omnigraph.client.streams import (
@@ -76,7 +76,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
 
     # -------------------------------------------------------------- sending
 
-    def send(self, asked: Prepared) -> Document:
+    def send(self, asked: PreparedCall) -> Document:
         """Send a request and return the document of its answer, or raise its error."""
         with self._answer(asked) as answer:
             again = asked.for_the_error() if answer.status_code >= REFUSED else None
@@ -88,7 +88,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
             return self.core.read(asked, answer.status_code, answer.headers, body)
 
     @contextmanager
-    def receive(self, asked: Prepared) -> Iterator[Received[Iterator[bytes]]]:
+    def receive(self, asked: PreparedCall) -> Iterator[Received[Iterator[bytes]]]:
         """Send a request and give the pieces of its answer as they come; an error is raised before them."""
         with self._answer(asked) as answer:
             if answer.status_code >= REFUSED:
@@ -97,7 +97,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
             commit = answer.headers.get(SNAPSHOT_ID)
             yield Received(self._pieces(asked, answer), commit)
 
-    def _pieces(self, asked: Prepared, answer: httpx2.Response) -> Iterator[bytes]:
+    def _pieces(self, asked: PreparedCall, answer: httpx2.Response) -> Iterator[bytes]:
         # Here, not around the caller: it may read after the block that it received them in.
         try:
             yield from answer.iter_bytes()
@@ -105,7 +105,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
             raise refusal_of(self.core, asked, error) from error
 
     @contextmanager
-    def _answer(self, asked: Prepared) -> Iterator[httpx2.Response]:
+    def _answer(self, asked: PreparedCall) -> Iterator[httpx2.Response]:
         """Send a request; what goes wrong on the way is an error with what to do."""
         try:
             request = self._http.build_request(
@@ -179,7 +179,7 @@ class Client(ReadMethods[Document], WriteMethods[Document]):
         """Yield the newest state of a branch; the last line has the cursor after it, under `baseline`."""
         yield from self._lines(baseline_request(self.core, branch, kinds, types, ops))
 
-    def _lines(self, asked: Prepared) -> Iterator[Document]:
+    def _lines(self, asked: PreparedCall) -> Iterator[Document]:
         splitter = LineSplitter()
         with self.receive(asked) as answer:
             for piece in answer.pieces:

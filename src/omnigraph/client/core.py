@@ -49,7 +49,7 @@ def _as_it_is(_: Mapping[str, str], document: Document) -> Document:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedCall:
     """A request that can be sent, and how its answer is read.
 
     ``source`` is the text in which an error shows its place, ``sources`` are the files of a raw body, which it
@@ -80,11 +80,11 @@ class Prepared:
         """Whether it may change the graph."""
         return self.name in OPERATIONS and OPERATIONS[self.name].admitted
 
-    def for_the_error(self) -> Prepared | None:
+    def for_the_error(self) -> PreparedCall | None:
         """Return the request whose answer has the body of an error, where this one's has none."""
         return replace(self, method="GET") if self.method == "HEAD" else None
 
-    def asking_for(self, media: str) -> Prepared:
+    def asking_for(self, media: str) -> PreparedCall:
         """Return the request for an answer of another form."""
         return replace(self, headers={**self.headers, "Accept": media})
 
@@ -124,7 +124,7 @@ class Core:
         operation_id: str | None = None,
         if_commit: str | None = None,
         headers: Mapping[str, str | None] | None = None,
-    ) -> Prepared:
+    ) -> PreparedCall:
         """Return the request for an operation; ``path`` are the values in its path.
 
         Every write has an operation id, that of the caller or a new one.
@@ -144,7 +144,7 @@ class Core:
         if operation.content != "none":
             given.setdefault("Content-Type", _media(operation, request))
         sent = {name: value for name, value in given.items() if value is not None}
-        return Prepared(
+        return PreparedCall(
             name,
             operation.method,
             url,
@@ -154,9 +154,9 @@ class Core:
             sources=raw.sources,
         )
 
-    def prepare_plain(self, name: str, path: str) -> Prepared:
+    def prepare_plain(self, name: str, path: str) -> PreparedCall:
         """Return a request that is about the server, not about a graph."""
-        return Prepared(name, "GET", f"{self.base_url}/{path}", self._headers({"Accept": JSON}))
+        return PreparedCall(name, "GET", f"{self.base_url}/{path}", self._headers({"Accept": JSON}))
 
     def _headers(self, given: Mapping[str, str]) -> dict[str, str]:
         for name, value in given.items():
@@ -165,7 +165,7 @@ class Core:
         return {**self._common, **given}
 
     def read(
-        self, asked: Prepared, status: int, headers: Mapping[str, str], body: bytes
+        self, asked: PreparedCall, status: int, headers: Mapping[str, str], body: bytes
     ) -> Document:
         """Return the document of an answer, or raise the error that it is."""
         if status >= REFUSED and (asked.name, status) != _DRAINING:
@@ -186,7 +186,7 @@ class Core:
             headers, document if asked.sources is None else asked.sources.told(document)
         )
 
-    def failure(self, asked: Prepared, status: int, body: bytes) -> OmniGraphError:
+    def failure(self, asked: PreparedCall, status: int, body: bytes) -> OmniGraphError:
         """Return the error that an answer is; one in a source shows the text that was sent."""
         document = _decoded(body)
         if not isinstance(document, dict) or "error" not in document:
@@ -198,7 +198,7 @@ class Core:
             error.shown_in(asked.source)
         return error
 
-    def check_stream(self, asked: Prepared, status: int, headers: Mapping[str, str]) -> None:
+    def check_stream(self, asked: PreparedCall, status: int, headers: Mapping[str, str]) -> None:
         """Refuse an answer in pieces that no OmniGraph server gave, such as a page of a proxy."""
         if status != (_PART if "Range" in asked.headers else DONE):
             raise self.foreign(status, _way_elsewhere(headers))
@@ -229,7 +229,7 @@ class Core:
             kind="unreachable",
         )
 
-    def lost(self, asked: Prepared, why: str) -> ApiError:
+    def lost(self, asked: PreparedCall, why: str) -> ApiError:
         """Return the error for an answer that never came, or not to its end."""
         said = f"the connection to {self.base_url} was lost before the whole answer came ({why})"
         advice = "send the request again"

@@ -12,7 +12,7 @@ from math import ceil
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
 from omnigraph.client.bodies import plain
-from omnigraph.client.core import Core, Prepared
+from omnigraph.client.core import Core, PreparedCall
 from omnigraph.client.row_lines import whole_numbers
 from omnigraph.client.stat_blob import stat_document
 from omnigraph.service import wire
@@ -61,7 +61,7 @@ class Asking(Generic[D]):
     core: Core
 
     @abstractmethod
-    def send(self, asked: Prepared) -> D:
+    def send(self, asked: PreparedCall) -> D:
         """Send a request and give the document of its answer; an error is raised."""
 
 
@@ -95,7 +95,7 @@ class ReadMethods(Asking[D]):
         max_rows: int | None = None,
         timeout: float | None = None,
         **target: Unpack[SeenNames],
-    ) -> Prepared:
+    ) -> PreparedCall:
         """Return the request of ``query`` without sending it."""
         body = wire.QueryBody(
             query=query,

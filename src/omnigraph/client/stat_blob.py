@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from omnigraph.client.core import DONE, SNAPSHOT_ID, Core, Document, Prepared
+from omnigraph.client.core import DONE, SNAPSHOT_ID, Core, Document, PreparedCall
 from omnigraph.errors import ExternalBlob, OmniGraphError
 from omnigraph.service import wire
 
 
-def stat_document(core: Core, named: wire.BlobParameters) -> Prepared:
+def stat_document(core: Core, named: wire.BlobParameters) -> PreparedCall:
     """Return the request for what is known of a blob; nothing of it is read."""
 
     def finish(headers: Mapping[str, str], _: Document) -> Document:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeVar
 
 import httpx2
 
-from omnigraph.client.core import DONE, Core, Prepared
+from omnigraph.client.core import DONE, Core, PreparedCall
 from omnigraph.client.read_methods import TargetNames
 from omnigraph.errors import ApiError, BadRequest, BlobRange, OmniGraphError
 from omnigraph.service import wire
@@ -61,7 +61,7 @@ def connection_options(core: Core, timeout: float | None) -> ConnectionOptions:
     return ConnectionOptions(_ALIVE, httpx2.Timeout(timeout, connect=CONNECT_SECONDS), trusted)
 
 
-def refusal_of(core: Core, asked: Prepared, error: Exception) -> OmniGraphError:
+def refusal_of(core: Core, asked: PreparedCall, error: Exception) -> OmniGraphError:
     """Return the error for what went wrong on the way to a server or back."""
     why = str(error) or type(error).__name__
     if isinstance(error, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError):
@@ -79,7 +79,9 @@ def refusal_of(core: Core, asked: Prepared, error: Exception) -> OmniGraphError:
     )
 
 
-def export_request(core: Core, type_names: Sequence[str] | None, target: TargetNames) -> Prepared:
+def export_request(
+    core: Core, type_names: Sequence[str] | None, target: TargetNames
+) -> PreparedCall:
     """Return the request for the records of one state of the graph."""
     named = None if type_names is None else list(type_names)
     return core.prepare("export", wire.ExportBody(type_names=named, **target))
@@ -91,7 +93,7 @@ def baseline_request(
     kinds: Sequence[wire.Kind],
     types: Sequence[str],
     ops: Sequence[wire.Change],
-) -> Prepared:
+) -> PreparedCall:
     """Return the request for the newest state of a branch, and the cursor after it."""
     body = wire.BaselineBody(branch=branch, kinds=list(kinds), types=list(types), ops=list(ops))
     return core.prepare("baseline", body)
@@ -112,7 +114,7 @@ def arrow_table(core: Core, data: bytes) -> pa.Table:
 
 def blob_request(
     core: Core, named: wire.BlobParameters, offset: int = 0, length: int | None = None
-) -> Prepared:
+) -> PreparedCall:
     """Return the request for the bytes of a blob; refuse a range that no blob has."""
     if offset < 0:
         raise BadRequest(f"the offset is {offset}; give a whole number, 0 or more")

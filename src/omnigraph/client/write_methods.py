@@ -18,7 +18,7 @@ from omnigraph.client.bodies import (
     columns_body,
     lines_body,
 )
-from omnigraph.client.core import Prepared, quoted
+from omnigraph.client.core import PreparedCall, quoted
 from omnigraph.client.read_methods import (
     Asking,
     D,
@@ -105,7 +105,7 @@ class WriteMethods(Asking[D]):
 
     def loading(
         self, source: LinesLike | Iterable[LinesLike], **options: Unpack[LoadArguments]
-    ) -> Prepared:
+    ) -> PreparedCall:
         """Return the request of ``load`` without sending it."""
         more, made = _divided(options)
         body = lines_body(source)

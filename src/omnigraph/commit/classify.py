@@ -34,10 +34,14 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.tables.branch_refs import branch_names
 from omnigraph.storage.tables.table import Table, open_table, table_exists
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation, TransactionFacts, transactions_after
+from omnigraph.storage.tables.transactions import (
+    TransactionFacts,
+    TransactionKind,
+    transactions_after,
+)
 
 CONTENT_PRESERVING = frozenset(
-    {Operation.REWRITE, Operation.RESERVE_FRAGMENTS, Operation.CREATE_INDEX}
+    {TransactionKind.REWRITE, TransactionKind.RESERVE_FRAGMENTS, TransactionKind.CREATE_INDEX}
 )
 
 
@@ -103,7 +107,7 @@ def classify(
     return TableClass.UNEXPECTED_AT_P1 if head == pin + 1 else TableClass.UNEXPECTED_MULTISTEP
 
 
-def is_by_writer(writer: Writer, operation: Operation) -> bool:
+def is_by_writer(writer: Writer, operation: TransactionKind) -> bool:
     """Return whether the writer's inline steps make this kind of transaction.
 
     Inline steps have no UUID beforehand, so their transactions are recognised by kind. Only

@@ -62,7 +62,7 @@ from omnigraph.manifest.history.version_marks import ANY_GONE, gone_marks
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import refuse_newer
-from omnigraph.manifest.publisher import Changes
+from omnigraph.manifest.publisher import ManifestChanges
 from omnigraph.manifest.rows import GraphCommit, Head, TableState
 from omnigraph.manifest.schema_row import ContractBroken, unlike_tables
 from omnigraph.manifest.workspace import Workspace, Written
@@ -403,7 +403,7 @@ class _Commit:
         if write.late_facts is not None:
             intent = replace(intent, facts={**intent.facts, **write.late_facts(pins)})
         created = {new.state.incarnation for new in write.created}
-        changes = Changes(
+        changes = ManifestChanges(
             tables=(
                 *(pin for pin in pins if pin.incarnation not in created),
                 *write.taken_over,

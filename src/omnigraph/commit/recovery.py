@@ -49,7 +49,7 @@ from omnigraph.manifest.history.records import MAINTENANCE
 from omnigraph.manifest.history.registrations import all_registrations
 from omnigraph.manifest.history.version_marks import ANY_GONE
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Changes, Intent
+from omnigraph.manifest.publisher import Intent, ManifestChanges
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -225,7 +225,7 @@ class _Work:
             head = open_table(target_ref(self.workspace, entry, seen.head))
             pins.append(pin_at(entry.base, head, maintained=sidecar.writer in MAINTENANCE))
         registered = set(sidecar.registered)
-        changes = Changes(
+        changes = ManifestChanges(
             tables=(
                 *(pin for pin in pins if pin.incarnation not in registered),
                 *sidecar.taken_over,
@@ -299,7 +299,7 @@ class _Work:
             for entry, pin in zip(self.sidecar.tables, self.pins, strict=True)
             if pin is not None and not entry.created_dataset
         ]
-        return self._publish(Changes(tables=tuple(restored)), expected, intent, recovery)
+        return self._publish(ManifestChanges(tables=tuple(restored)), expected, intent, recovery)
 
     def _undo(
         self, entry: TableEntry, pin: TableState, seen: Observation, one: TableClass
@@ -337,7 +337,7 @@ class _Work:
 
     def _publish(
         self,
-        changes: Changes,
+        changes: ManifestChanges,
         expected: Sequence[TableState],
         intent: Intent,
         recovery: Recovery,

@@ -40,8 +40,8 @@ from omnigraph.manifest.identity import is_settled
 from omnigraph.manifest.manifest import BranchPin, Manifest
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import (
-    Changes,
     Intent,
+    ManifestChanges,
     NewPlace,
     mark_unsettled,
     publish,
@@ -200,7 +200,7 @@ def _record(
         commit = publish(
             manifest,
             MAIN,
-            Changes(place=place),
+            ManifestChanges(place=place),
             (),
             sidecar.intent,
             unchecked=True,

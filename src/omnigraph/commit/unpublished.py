@@ -22,7 +22,7 @@ from omnigraph.errors import StorageError
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Changes, Intent
+from omnigraph.manifest.publisher import Intent, ManifestChanges
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -64,7 +64,7 @@ def undo_unpublished(workspace: Workspace, held: HeldLocks) -> None:
             held,
             branch,
             state.identifier,
-            Changes(tables=tuple(restored)),
+            ManifestChanges(tables=tuple(restored)),
             ahead,
             Intent(new_ulid(), RELOCATE, stamp_us(), MAINTENANCE_ACTOR, facts=facts),
         )

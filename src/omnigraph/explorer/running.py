@@ -27,7 +27,7 @@ from omnigraph.server.process.boot_data import read_boot_data
 from omnigraph.server.process.options import DEFAULT_ID, Options
 from omnigraph.server.process.ports import bind
 from omnigraph.server.process.running import run
-from omnigraph.server.process.serving import Ending, Signals
+from omnigraph.server.process.serving import DrainTimes, Signals
 
 HOST: Final = "127.0.0.1"
 _FIRST_PORT: Final = 20_000
@@ -180,7 +180,7 @@ def _options(wanted: ExploreOptions) -> Options:
         unauthenticated=False,
         allowed_hosts=wanted.allowed_hosts,
         proxies=(),
-        ending=Ending(timeout=5),
+        ending=DrainTimes(timeout=5),
         policies={},
         server_policy=None,
         queries={} if wanted.queries is None else {DEFAULT_ID: wanted.queries},

@@ -60,7 +60,7 @@ def neighbors(
 
     def find() -> dict[str, Any]:
         drawing = _drawing(state, target, shown)
-        request = made.NeighborsRequest(
+        request = made.NeighborsQuestion(
             node_type(drawing.catalog, type_name),
             id,
             asked,

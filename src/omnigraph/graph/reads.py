@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.read.explain import Explanation
     from omnigraph.read.view.view import View
     from omnigraph.runner.executors import EngineName
-    from omnigraph.spark.queries.answer import Compiled
+    from omnigraph.spark.queries.answer import PlanFrames
 
 Answer = TypeVar("Answer")
 Name = str | Mapping[str, Any] | None
@@ -193,7 +193,7 @@ def _check_engine(engine: EngineName) -> None:
 
 def _on_spark(
     state: GraphState, view: View, plan: ir.ReadPlan, values: Mapping[str, Any], engine: EngineName
-) -> Compiled | None:
+) -> PlanFrames | None:
     """A read as frames of Spark, or None to answer it in this process.
 
     ``auto`` is this process, unless the match needs adjacency that does not fit into `OMNIGRAPH_CACHE_MB`, Spark
@@ -226,12 +226,12 @@ def _compiled(
     view: View,
     plan: ir.ReadPlan,
     values: Mapping[str, Any],
-) -> Compiled:
+) -> PlanFrames:
     """A read as frames of a session; what the schema demands counts only for rows that were written under it."""
-    from omnigraph.spark.queries.answer import Compiled
+    from omnigraph.spark.queries.answer import PlanFrames
 
     keeps_rules = state.schemas.is_of(view.snapshot.ir_hash, view.catalog)
-    return Compiled(session, view, plan, values, state.embedder, keeps_rules=keeps_rules)
+    return PlanFrames(session, view, plan, values, state.embedder, keeps_rules=keeps_rules)
 
 
 def _is_worth_it(view: View, plan: ir.ReadPlan) -> bool:

@@ -126,15 +126,13 @@ def _run_load(
 ) -> LoadResult:
     """Load an input as one commit, or change nothing."""
     from omnigraph.pipeline.load import load
-    from omnigraph.pipeline.request import LoadRequest
+    from omnigraph.pipeline.request import LoadPlan
 
     def accepted() -> tuple[str, Catalog]:
         schema = _schema_for(state, options.branch, options.from_branch)
         return schema.ir_hash, schema.catalog
 
-    request = LoadRequest(
-        inputs, options, state.embedder, state.blob_policy, before_fork=before_fork
-    )
+    request = LoadPlan(inputs, options, state.embedder, state.blob_policy, before_fork=before_fork)
     with TURNS.writing():
         return load(state.workspace, accepted, request)
 

@@ -32,13 +32,13 @@ from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.version_marks import ANY_GONE
 from omnigraph.manifest.manifest import BranchState
-from omnigraph.manifest.publisher import Changes, Intent
+from omnigraph.manifest.publisher import Intent, ManifestChanges
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.full_disk import with_reserve
 from omnigraph.storage.locks.waiting import Purpose
 from omnigraph.storage.tables.table import Table, open_table
-from omnigraph.storage.tables.transactions import Operation, transaction_at
+from omnigraph.storage.tables.transactions import TransactionKind, transaction_at
 
 
 def check_repair(confirm: object, force: object, undo: object) -> None:
@@ -171,7 +171,7 @@ def _broken(why: str) -> dict[str, Any]:
     return {"classification": "unverifiable", "error": error}
 
 
-def _operation(table: Table, version: int) -> Operation | None:
+def _operation(table: Table, version: int) -> TransactionKind | None:
     try:
         return transaction_at(table, version).operation
     except OmniGraphError:
@@ -277,7 +277,7 @@ def _publish(workspace: Workspace, whole: WholeBranch, wanted: Sequence[_Judged]
         state.name,
         state.identifier,
         # What another program removed is not known here.
-        Changes(tables=tuple(pins), gone={pin.incarnation: ANY_GONE for pin in pins}),
+        ManifestChanges(tables=tuple(pins), gone={pin.incarnation: ANY_GONE for pin in pins}),
         [one.pin for one in wanted],
         Intent(new_ulid(), "repair", stamp_us(), MAINTENANCE_ACTOR),
     )

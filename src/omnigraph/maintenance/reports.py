@@ -18,7 +18,7 @@ from omnigraph.display.text import counted, size_text
 from omnigraph.maintenance.cleanup.keep_set import Policy
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.rows import GraphCommit
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 
 Row = TypeVar("Row")
 
@@ -195,12 +195,12 @@ class RepairReport(Shown, _Listed[RepairRow]):
         )
 
 
-def classify_drift(operations: Iterable[Operation | None]) -> Classification:
+def classify_drift(operations: Iterable[TransactionKind | None]) -> Classification:
     """Judge a table by the transactions after its pin; None stands for one that cannot be read."""
     found = list(operations)
     if not found:
         return "no_drift"
-    if any(one is None or one is Operation.UNKNOWN for one in found):
+    if any(one is None or one is TransactionKind.UNKNOWN for one in found):
         return "unverifiable"
     if all(one in CONTENT_PRESERVING for one in found):
         return "verified_maintenance"

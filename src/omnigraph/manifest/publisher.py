@@ -85,7 +85,7 @@ class NewPlace:
 
 
 @dataclass(frozen=True, slots=True)
-class Changes:
+class ManifestChanges:
     """What a publish changes besides the commit and the head.
 
     ``tables`` are new pins of registered tables, ``registered`` are new incarnations with their
@@ -115,7 +115,7 @@ class Changes:
 def publish(
     manifest: Manifest,
     branch: str,
-    changes: Changes,
+    changes: ManifestChanges,
     expected: Iterable[TableState],
     intent: Intent,
     *,
@@ -314,7 +314,7 @@ def _depth(
 
 
 def _rows(
-    manifest: Manifest, state: BranchState, changes: Changes, commit: GraphCommit
+    manifest: Manifest, state: BranchState, changes: ManifestChanges, commit: GraphCommit
 ) -> tuple[Head, list[rows.Row]]:
     """Return the new head and all rows that a publish writes."""
     tables = apply_changes(state.head.tables, changes)
@@ -370,7 +370,7 @@ def _purges_owed(
     head: Head,
     before: Mapping[int, TableState],
     after: Mapping[int, TableState],
-    changes: Changes,
+    changes: ManifestChanges,
 ) -> tuple[Purge, ...]:
     """Return the purges owed after a publish: those owed already, and those of this commit."""
     owed = [
@@ -441,7 +441,9 @@ def settle_purges(manifest: Manifest, done: Iterable[Purge]) -> None:
                     _rewrite_head(manifest, without, name)
 
 
-def apply_changes(tables: Mapping[str, TableState], changes: Changes) -> dict[str, TableState]:
+def apply_changes(
+    tables: Mapping[str, TableState], changes: ManifestChanges
+) -> dict[str, TableState]:
     """Return the pins after a publish, by table key."""
     states = {table.incarnation: table for table in tables.values()}
     for incarnation in changes.dropped:

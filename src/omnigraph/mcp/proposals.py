@@ -20,7 +20,7 @@ import msgspec
 from omnigraph.clock import new_ulid
 from omnigraph.errors import BadRequest, BranchNotFound, PolicyDenied
 from omnigraph.manifest.branch_names import check_branch_name
-from omnigraph.mcp.running import Runner
+from omnigraph.mcp.running import ToolRunner
 from omnigraph.mcp.tools import PROPOSAL, Tool, ToolRequest, built_in, proposal_tool
 from omnigraph.policy.checker import Action
 from omnigraph.service import wire
@@ -41,7 +41,7 @@ _BRANCH: Final = {
 class ProposingRunner:
     """Runs the tools of another runner, and sends what they write to the branch of the session."""
 
-    def __init__(self, runner: Runner, prefix: str) -> None:
+    def __init__(self, runner: ToolRunner, prefix: str) -> None:
         self._runner = runner
         self._prefix = _checked(prefix)
         self._branch: str | None = None

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import msgspec
 
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
-from omnigraph.mcp.running import Runner
+from omnigraph.mcp.running import ToolRunner
 from omnigraph.mcp.tools import PROPOSAL, Tool, ToolRequest
 from omnigraph.service import wire
 from omnigraph.service.operations import OPERATIONS
@@ -57,7 +57,7 @@ class Offer:
 
 
 def make_server(
-    runner_of: Callable[[Any], Runner], offer: Offer, instructions: str | None = None
+    runner_of: Callable[[Any], ToolRunner], offer: Offer, instructions: str | None = None
 ) -> Server[Any]:
     """Return a server of the SDK. ``runner_of`` gives the runner for the context of a request."""
     from mcp import types
@@ -95,14 +95,14 @@ def make_server(
     )
 
 
-async def _tools(runner: Runner, offer: Offer) -> list[Tool]:
+async def _tools(runner: ToolRunner, offer: Offer) -> list[Tool]:
     """Return the tools that the caller may ever call."""
     stored = await runner.stored()
     tools = (*runner.built_in().values(), *stored.values())
     return [tool for tool in tools if offer.holds(tool) and runner.could(tool)]
 
 
-async def _call(runner: Runner, offer: Offer, params: Any) -> dict[str, Any]:
+async def _call(runner: ToolRunner, offer: Offer, params: Any) -> dict[str, Any]:
     tool = runner.built_in().get(params.name) or await runner.stored_tool(params.name)
     if tool is None or not offer.holds(tool) or not runner.could(tool):
         # A tool that may not be called is as unknown.
@@ -126,7 +126,7 @@ async def _answered(work: Callable[[], Awaitable[dict[str, Any]]]) -> CallToolRe
     return types.CallToolResult(content=[text], structured_content=document, is_error=failed)
 
 
-async def _resource(runner: Runner, uri: str) -> dict[str, Any]:
+async def _resource(runner: ToolRunner, uri: str) -> dict[str, Any]:
     from mcp import MCPError
 
     if uri not in _RESOURCES:
@@ -156,7 +156,7 @@ def _json(document: dict[str, Any]) -> str:
     return msgspec.json.encode(document).decode()
 
 
-async def serve_stdio(runner: Runner, offer: Offer, instructions: str | None = None) -> None:
+async def serve_stdio(runner: ToolRunner, offer: Offer, instructions: str | None = None) -> None:
     """Serve one agent over stdin and stdout, until it goes."""
     wire = _take_stdout()
     import anyio
@@ -182,7 +182,7 @@ def _take_stdout() -> TextIO:
 
 
 async def serve_http(
-    runner: Runner, offer: Offer, text: str, instructions: str | None = None
+    runner: ToolRunner, offer: Offer, text: str, instructions: str | None = None
 ) -> None:
     """Serve on a loopback address, where browsers of other pages have no way in."""
     import ipaddress

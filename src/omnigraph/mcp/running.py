@@ -19,14 +19,14 @@ from omnigraph.service.documents import Document, Streamed
 from omnigraph.service.operations import OPERATIONS
 
 if TYPE_CHECKING:
-    from omnigraph.client.core import Core, Prepared
+    from omnigraph.client.core import Core, PreparedCall
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.query.registry import Registry
 
 _THREADS = 4
 
 
-class Runner(Protocol):
+class ToolRunner(Protocol):
     """Whatever runs tools for one actor."""
 
     async def run(self, asked: ToolRequest) -> Document:
@@ -145,7 +145,7 @@ class Sender(Protocol):
 
     core: Core
 
-    async def send(self, asked: Prepared) -> Document:
+    async def send(self, asked: PreparedCall) -> Document:
         """Return the document of the answer, or raise its error."""
         ...
 

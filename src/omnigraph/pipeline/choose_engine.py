@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.pipeline.engine import Engine
+from omnigraph.pipeline.engine import LoadEngine
 from omnigraph.pipeline.load_options import LoadOptions
 from omnigraph.pipeline.local.local_engine import LocalEngine
-from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.request import LoadPlan
 from omnigraph.runner.executors import ENGINES
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 BYTES_PER_MB = 1_000_000
 
 
-def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
+def choose_engine(request: LoadPlan) -> tuple[LoadEngine, str | None]:
     """The engine of a load, and a sentence that says why, where the caller did not choose it.
 
     ``auto`` means Spark when a session or a master was given, when a frame is a Spark DataFrame, and
@@ -65,7 +65,7 @@ def choose_engine(request: LoadRequest) -> tuple[Engine, str | None]:
     return LocalEngine(), f"this load ran on the local engine: {problem}"
 
 
-def _calls_for_spark(request: LoadRequest) -> str | None:
+def _calls_for_spark(request: LoadPlan) -> str | None:
     """The reason to use Spark that lies in a setting or in the size of the input; None without one."""
     if settings.SPARK_MASTER.get() is not None:
         return f"{settings.SPARK_MASTER.variable} is set"
@@ -78,7 +78,7 @@ def _calls_for_spark(request: LoadRequest) -> str | None:
     )
 
 
-def _spark_engine(choice: LoadOptions, given: SparkSession | None) -> Engine:
+def _spark_engine(choice: LoadOptions, given: SparkSession | None) -> LoadEngine:
     from omnigraph.pipeline.spark.spark_engine import SparkEngine
     from omnigraph.runner.session import spark_session, usable_session
 

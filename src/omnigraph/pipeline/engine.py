@@ -1,6 +1,6 @@
 """What a load asks of an engine: reading the records, holding the rows, writing them.
 
-`Engine` runs the stages of one load. `Incoming` are the rows of one table on their way to it, wherever
+`LoadEngine` runs the stages of one load. `Incoming` are the rows of one table on their way to it, wherever
 the engine keeps them: they have an `id`, the ends of an edge, the properties, and the order column.
 They are read more than once: for the rules, for writing, and again when the load lost a race.
 """
@@ -15,8 +15,8 @@ from typing import Protocol
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, ProgressReport
-from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.rows.bad_records import Bad, RejectedRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.runner.protocol import Frame, Runner
@@ -113,7 +113,7 @@ class ReadRecords:
     """
 
     incoming: dict[str, Incoming]
-    bad: BadRecords
+    bad: RejectedRecords
     are_placed: bool = False
 
 
@@ -137,7 +137,7 @@ Tell = Callable[[list[Bad]], None]
 """Called with bad records, in any order."""
 
 
-class Engine(Protocol):
+class LoadEngine(Protocol):
     """Runs the stages of one load. The rules of loading are the same for every engine."""
 
     @property
@@ -156,7 +156,7 @@ class Engine(Protocol):
 
     def read(
         self,
-        request: LoadRequest,
+        request: LoadPlan,
         rules: RowRules,
         directory: Path,
         report: ProgressReport,

@@ -20,9 +20,9 @@ from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.edge_ids import EdgeIds
-from omnigraph.pipeline.engine import Engine, Incoming, ReadRecords
+from omnigraph.pipeline.engine import Incoming, LoadEngine, ReadRecords
 from omnigraph.pipeline.formats.typed_batch import order_of, place_of
-from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.bad_records import Bad, describe_bad, format_entry, write_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.runner.protocol import Frame, Runner
@@ -52,9 +52,9 @@ class FindFinalRows:
     def __init__(
         self,
         workspace: Workspace,
-        request: LoadRequest,
+        request: LoadPlan,
         row_rules: RowRules,
-        engine: Engine,
+        engine: LoadEngine,
         found: ReadRecords,
         directory: Path,
     ) -> None:

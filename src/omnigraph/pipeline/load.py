@@ -30,12 +30,12 @@ from omnigraph.manifest.publisher import Intent
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.choose_engine import choose_engine
-from omnigraph.pipeline.engine import Engine, Incoming, fill_vectors
+from omnigraph.pipeline.engine import Incoming, LoadEngine, fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_branch import RowsPlace, base_branch, created_branch, refuse_early
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import LoadRequest, LoadResult
+from omnigraph.pipeline.request import LoadPlan, LoadResult
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.load_scratch import scratch
@@ -52,8 +52,8 @@ LARGE_ROWS = 10_000
 def load(
     workspace: Workspace,
     pin_schema: Callable[[], tuple[str, Catalog]],
-    request: LoadRequest,
-    engine: Engine | None = None,
+    request: LoadPlan,
+    engine: LoadEngine | None = None,
 ) -> LoadResult:
     """Run a load; a lost race is tried again as often as the caller allows.
 
@@ -84,8 +84,8 @@ def load(
 def _load(
     workspace: Workspace,
     pin_schema: Callable[[], tuple[str, Catalog]],
-    request: LoadRequest,
-    engine: Engine | None,
+    request: LoadPlan,
+    engine: LoadEngine | None,
 ) -> LoadResult:
     options = request.options
     left = 0 if engine is not None or not request.inputs.is_repeatable else options.retries
@@ -103,7 +103,7 @@ def _load(
             left = None if left is None else left - 1
 
 
-def _vector_spool(request: LoadRequest, directory: Path) -> VectorSpool:
+def _vector_spool(request: LoadPlan, directory: Path) -> VectorSpool:
     options = request.options
     return VectorSpool(
         request.embedder, directory / "vectors", all_needed=options.embed, only_asked=options.check
@@ -113,8 +113,8 @@ def _vector_spool(request: LoadRequest, directory: Path) -> VectorSpool:
 def _load_under(
     workspace: Workspace,
     schema: tuple[str, Catalog],
-    request: LoadRequest,
-    engine: Engine | None,
+    request: LoadPlan,
+    engine: LoadEngine | None,
     vectors: VectorSpool,
 ) -> LoadResult:
     """Run a load whose records are read under this schema; ``SchemaConflict`` if it is replaced."""
@@ -139,7 +139,7 @@ def _load_under(
             return _run(work, workspace, request)
 
 
-def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
+def _run(work: _Load, workspace: Workspace, request: LoadPlan) -> LoadResult:
     """Read the records, and write them as often as it takes."""
     work.read()
     options = request.options
@@ -161,7 +161,7 @@ def _run(work: _Load, workspace: Workspace, request: LoadRequest) -> LoadResult:
 
 
 @contextmanager
-def _discarding(engine: Engine) -> Iterator[None]:
+def _discarding(engine: LoadEngine) -> Iterator[None]:
     """Remove what an engine wrote for a load that fails."""
     try:
         yield
@@ -187,8 +187,8 @@ class _Load:
         workspace: Workspace,
         catalog: Catalog,
         ir_hash: str,
-        request: LoadRequest,
-        engine: Engine,
+        request: LoadPlan,
+        engine: LoadEngine,
         directory: Path,
         vectors: VectorSpool,
         note: str | None,

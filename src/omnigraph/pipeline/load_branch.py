@@ -20,14 +20,14 @@ from omnigraph.manifest.lost_races import branch_remade, schema_changed, version
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.engine import LoadTarget
 from omnigraph.pipeline.load_options import LoadOptions
-from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.bad_records import prepare_rejects
 from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.write.branches import discard_branch, fork_head
 
 
-def refuse_early(workspace: Workspace, request: LoadRequest) -> None:
+def refuse_early(workspace: Workspace, request: LoadPlan) -> None:
     """Refuse what can be seen before the records are read, which may take long."""
     options = request.options
     live = refs.list_refs(workspace.manifest)
@@ -57,7 +57,7 @@ def base_branch(workspace: Workspace, options: LoadOptions) -> str:
 
 
 @contextmanager
-def created_branch(workspace: Workspace, request: LoadRequest) -> Iterator[bool]:
+def created_branch(workspace: Workspace, request: LoadPlan) -> Iterator[bool]:
     """Create the branch of a load if it is missing, and yield whether that was done.
 
     A branch that was created is removed again if the load fails.
@@ -82,7 +82,7 @@ class RowsPlace:
     """Where the rows of a load can be written while its records are still read."""
 
     def __init__(
-        self, workspace: Workspace, request: LoadRequest, catalog: Catalog, ir_hash: str
+        self, workspace: Workspace, request: LoadPlan, catalog: Catalog, ir_hash: str
     ) -> None:
         self.workspace = workspace
         self.request = request

@@ -20,7 +20,7 @@ from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, PlainLinesTask, ReadTask
 from omnigraph.pipeline.sources.load_scratch import scratch, spool_records
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources.sources import ReceivedFile, Source, SourceLike, json_sources
+from omnigraph.pipeline.sources.sources import InputSource, ReceivedFile, SourceLike, json_sources
 from omnigraph.pipeline.sources.splits import plan_splits
 from omnigraph.spelling import did_you_mean
 from omnigraph.storage.store_kinds.store_kind import StoreOptions
@@ -46,7 +46,7 @@ class LoadInput:
     """
 
     def __init__(self, catalog: Catalog | None = None, store: StoreOptions | None = None) -> None:
-        self.sources: list[Source] = []
+        self.sources: list[InputSource] = []
         self.store = store
         self._scratch: AbstractContextManager[Path] | None = None
         self._directory: Path | None = None
@@ -85,7 +85,7 @@ class LoadInput:
     def received(self, path: Path, name: str) -> LoadInput:
         """Add JSON lines that somebody sent, and that lie in a file; ``name`` stands for it in messages."""
         location = LocalFile(str(path))
-        return self._lines([Source(0, name, location, location.size(), handed_over=True)])
+        return self._lines([InputSource(0, name, location, location.size(), handed_over=True)])
 
     def _folder(self) -> Path:
         """Make a directory for the files of the next part."""
@@ -95,7 +95,7 @@ class LoadInput:
         folder.mkdir()
         return folder
 
-    def _lines(self, sources: list[Source]) -> LoadInput:
+    def _lines(self, sources: list[InputSource]) -> LoadInput:
         found = [replace(source, index=len(self.sources) + source.index) for source in sources]
         self._add(found)
 
@@ -158,7 +158,7 @@ class LoadInput:
             self._parts.append(file_tasks)
             return self
         _refuse_csv_options(options)
-        source = Source(first, "<frame>", InMemory(b""), _size_of(frame), unit="row")
+        source = InputSource(first, "<frame>", InMemory(b""), _size_of(frame), unit="row")
         self._add([source])
         self._frames.append(frame)
 
@@ -185,10 +185,10 @@ class LoadInput:
         plain.check()
         path = self._folder() / "rows.jsonl"
         spool_records(plain.records(rows), path, self._catalog)
-        source = Source(0, "<rows>", LocalFile(str(path)), path.stat().st_size)
+        source = InputSource(0, "<rows>", LocalFile(str(path)), path.stat().st_size)
         return self._lines([source])
 
-    def _add(self, sources: Sequence[Source]) -> None:
+    def _add(self, sources: Sequence[InputSource]) -> None:
         self.sources += sources
         if len(self.sources) > MAX_SOURCES:
             raise BadRequest(
@@ -213,7 +213,7 @@ class LoadInput:
         )
         return found
 
-    def is_private(self, source: Source) -> bool:
+    def is_private(self, source: InputSource) -> bool:
         """Whether only this machine can read a source, because the caller handed over its bytes."""
         location = source.location
         if source.handed_over:

@@ -14,7 +14,7 @@ from omnigraph.pipeline.formats.json_lines import read_split, split_blocks
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock
 from omnigraph.pipeline.frame_options import FrameOptions
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.sources.splits import Split
 
 THREAD_BLOCK_BYTES = 2 << 20
@@ -28,7 +28,7 @@ class ReadTask(Protocol):
     """
 
     @property
-    def source(self) -> Source:
+    def source(self) -> InputSource:
         """The source that the part belongs to."""
         ...
 
@@ -45,7 +45,7 @@ class ReadTask(Protocol):
 class LinesTask:
     """A split of JSON lines."""
 
-    source: Source
+    source: InputSource
     split: Split
     patch: bool = False
 
@@ -62,7 +62,7 @@ class LinesTask:
 class PlainLinesTask:
     """A split of JSON lines that only give the values of rows of one type."""
 
-    source: Source
+    source: InputSource
     split: Split
     table_key: str
     from_col: EndColumns
@@ -93,7 +93,7 @@ class PlainLinesTask:
 class FileTask:
     """A file of columns, or some row groups of a Parquet file."""
 
-    source: Source
+    source: InputSource
     table_key: str
     from_col: EndColumns
     to_col: EndColumns
@@ -122,7 +122,7 @@ class FileTask:
 class FrameTask:
     """A frame of this process; it cannot be sent to another one."""
 
-    source: Source
+    source: InputSource
     table_key: str
     from_col: EndColumns
     to_col: EndColumns

@@ -20,7 +20,7 @@ from omnigraph.storage.blob_policy import NO_POLICY, BlobPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class LoadRequest:
+class LoadPlan:
     """One load, with everything fixed before any retry.
 
     ``branch_id`` is the identifier of the only branch that files were written for already; None where

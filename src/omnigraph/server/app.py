@@ -34,7 +34,7 @@ from omnigraph.server.handling.exchange import Exchange, Scope
 from omnigraph.server.handling.lanes import ClientGone, Receive
 from omnigraph.server.handling.own_answers import OwnAnswers
 from omnigraph.server.handling.routing import ROUTES, Own, decoded_segment
-from omnigraph.server.handling.running import Asked, Engine, refuse_old
+from omnigraph.server.handling.running import AskedOperation, OperationRunner, refuse_old
 from omnigraph.server.handling.sending import Send
 from omnigraph.server.refusals import Refusal
 from omnigraph.server.tokens import presented_token
@@ -65,7 +65,7 @@ class ServerApp:
 
     def __init__(self, state: ServerState) -> None:
         self._state = state
-        self.engine = Engine(state)
+        self.engine = OperationRunner(state)
         self._limits = {
             name: limit_of(operation, state.limits.load_body_max_mb, state.limits.blob_body_max_mb)
             for name, operation in OPERATIONS.items()
@@ -132,7 +132,7 @@ class ServerApp:
         media_type, run = binding.chosen_form(operation, exchange.headers)
         if media_type != JSON and operation.answer != "BlobAnswer":
             refuse_old(exchange)
-        asked = Asked(
+        asked = AskedOperation(
             operation,
             run,
             media_type,
@@ -273,7 +273,9 @@ class ServerApp:
             session = self._sessions[key] = served.graph.session(actor)
         return session
 
-    async def _serve_raw(self, exchange: Exchange, asked: Asked, declared: DeclaredBody) -> None:
+    async def _serve_raw(
+        self, exchange: Exchange, asked: AskedOperation, declared: DeclaredBody
+    ) -> None:
         """Ask the policy, let the write in, and only then take its body."""
         served = exchange.served
         assert served is not None
@@ -352,7 +354,7 @@ def _deprecation(successor: str) -> list[tuple[bytes, bytes]]:
     return [(b"deprecation", b"true"), (b"link", link.encode())]
 
 
-def _ask_first(asked: Asked) -> None:
+def _ask_first(asked: AskedOperation) -> None:
     """Ask whether a write with a raw body is allowed, before that is read."""
     session, request = asked.call.session, asked.request
     branch = getattr(request, "branch", None)

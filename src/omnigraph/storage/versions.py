@@ -35,7 +35,7 @@ from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_errors import VersionMissing, is_not_found, lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 
 PROBE_AHEAD = 16
 """How many newer versions are probed one by one before the directory is listed instead."""
@@ -232,4 +232,4 @@ def stage_unset(table: Table, names: Iterable[str]) -> Staged:
     operation = lance().LanceOperation
     change = operation.UpdateConfig(operation.UpdateMap(dict.fromkeys(names)))
     transaction = lance().Transaction(table.version, change)
-    return Staged(table.ref, transaction, Operation.UPDATE_CONFIG, RowCounts())
+    return Staged(table.ref, transaction, TransactionKind.UPDATE_CONFIG, RowCounts())

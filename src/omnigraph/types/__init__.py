@@ -3,7 +3,7 @@
 A value has four forms: JSON (what people send and get), the *stored* Python value used inside the
 product, its Arrow column, and its canonical key text. Stored values: ``str``, ``bool``, ``int``,
 ``float``, ``int`` days since the epoch for Date, ``int`` milliseconds for DateTime, ``bytes`` or
-``ExternalBlob`` for Blob, and ``list`` of these for lists and vectors; null is ``None``.
+``BlobAddress`` for Blob, and ``list`` of these for lists and vectors; null is ``None``.
 
 - ``scalar``: the scalar types and the one table of their traits
 - ``proptype``: types built from scalars: nullable, list, enum, vector
@@ -45,10 +45,10 @@ from omnigraph.types.proptype import MAX_VECTOR_DIM, TEXT, PropType
 from omnigraph.types.python import json_form
 from omnigraph.types.scalar import INTEGER_RANGES, Family, Scalar, TypeTraits, round_f32
 from omnigraph.types.temporal import format_date, format_datetime, parse_date, parse_datetime
-from omnigraph.types.tuple_ids import Member, tuple_id_column
+from omnigraph.types.tuple_ids import TupleMember, tuple_id_column
 from omnigraph.types.unfit import Unfit, is_unicode, shown, shown_place
 from omnigraph.types.values import (
-    ExternalBlob,
+    BlobAddress,
     FileBlob,
     blob_from_text,
     blob_to_text,
@@ -61,14 +61,14 @@ __all__ = [
     "INTEGER_RANGES",
     "MAX_VECTOR_DIM",
     "TEXT",
-    "ExternalBlob",
+    "BlobAddress",
     "Family",
     "FileBlob",
-    "Member",
     "ObjectList",
     "ObjectType",
     "PropType",
     "Scalar",
+    "TupleMember",
     "TypeTraits",
     "Unfit",
     "ValueType",

@@ -17,7 +17,7 @@ from omnigraph.types.objects import ObjectList, ObjectType, ValueType
 from omnigraph.types.proptype import PropType
 from omnigraph.types.scalar import JS_SAFE, Family
 from omnigraph.types.unfit import Unfit, shown, shown_float
-from omnigraph.types.values import ExternalBlob, blob_to_text
+from omnigraph.types.values import BlobAddress, blob_to_text
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,7 +32,7 @@ def to_arrow(t: PropType, values: Iterable[Any]) -> pa.Array:
     values = values if isinstance(values, list) else list(values)
     if t.is_blob:
         for value in values:
-            if isinstance(value, ExternalBlob):
+            if isinstance(value, BlobAddress):
                 raise Unfit(f"the external blob {shown(value.uri)} has no bytes of its own")
     return pa.array(values, type=t.arrow_type())
 

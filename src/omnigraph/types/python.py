@@ -19,7 +19,7 @@ from typing import Any
 from omnigraph.errors import BadRequest
 from omnigraph.types.proptype import PropType
 from omnigraph.types.unfit import Unfit, shown
-from omnigraph.types.values import ExternalBlob, blob_to_text
+from omnigraph.types.values import BlobAddress, blob_to_text
 
 _BUILT_IN = frozenset({str, bool, int, float, type(None)})
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ def record_form(value: object) -> Any:
         return value.isoformat()
     if isinstance(value, bytes | bytearray | memoryview):
         return "base64:" + base64.b64encode(value).decode()
-    if isinstance(value, ExternalBlob):
+    if isinstance(value, BlobAddress):
         return blob_to_text(value)
     if isinstance(value, Mapping):
         return dict(value)

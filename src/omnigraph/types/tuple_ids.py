@@ -28,7 +28,7 @@ _DIGITS: Final = 26
 _ESCAPED: Final = r'["\\\x00-\x1f]'
 
 
-class Member(NamedTuple):
+class TupleMember(NamedTuple):
     """A member of a tuple: the name that stays, its type, and its values, one for each row.
 
     ``null_is_equal``: null is a value like others, and no reason for a tuple to equal none.
@@ -40,7 +40,7 @@ class Member(NamedTuple):
     null_is_equal: bool = False
 
 
-def tuple_id_column(type_id: int, members: Sequence[Member]) -> pa.StringArray:
+def tuple_id_column(type_id: int, members: Sequence[TupleMember]) -> pa.StringArray:
     """The id of every row; null where a member is null or no finite number, and so equals no other.
 
     A member whose nulls are equal is a time, which is never the empty text that stands for its null.

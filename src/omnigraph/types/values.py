@@ -35,7 +35,7 @@ class FileBlob:
 
 
 @dataclass(frozen=True, slots=True)
-class ExternalBlob:
+class BlobAddress:
     """A Blob whose bytes are kept elsewhere; only the address is stored."""
 
     uri: str
@@ -187,7 +187,7 @@ def _temporal(scalar: Scalar, is_param: bool, value: object) -> int:
     raise Unfit(f"expected {time.expected}, got {shown(value)}")
 
 
-def blob_from_json(value: object) -> bytes | ExternalBlob | FileBlob:
+def blob_from_json(value: object) -> bytes | BlobAddress | FileBlob:
     """Read a Blob of a record: its text form, or ``{"$file": path}``."""
     if isinstance(value, dict):
         path = value.get(FILE_BLOB)
@@ -197,11 +197,11 @@ def blob_from_json(value: object) -> bytes | ExternalBlob | FileBlob:
     return blob_from_text(value)
 
 
-def blob_from_text(value: object) -> bytes | ExternalBlob:
+def blob_from_text(value: object) -> bytes | BlobAddress:
     """Read the text form of a Blob: ``base64:`` and its payload, or the address of an external one."""
     text = _string(value)
     if not text.startswith(MANAGED_BLOB):
-        return ExternalBlob(text)
+        return BlobAddress(text)
     payload = text[len(MANAGED_BLOB) :]
     _check_inline(payload)
     try:
@@ -287,8 +287,8 @@ def to_json(t: PropType, value: Any, js_safe: bool = False) -> Any:
     return value
 
 
-def blob_to_text(value: bytes | ExternalBlob) -> str:
+def blob_to_text(value: bytes | BlobAddress) -> str:
     """Write the text form of a Blob: its bytes as ``base64:…``, or its address."""
-    if isinstance(value, ExternalBlob):
+    if isinstance(value, BlobAddress):
         return value.uri
     return MANAGED_BLOB + base64.b64encode(value).decode()

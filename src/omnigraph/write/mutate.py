@@ -189,7 +189,7 @@ def mutate_alone(workspace: Workspace, request: Request) -> MutationResult:
     )
 
 
-class ChangedRows(Protocol):
+class MutatedRows(Protocol):
     """The rows of one table that a mutation changes."""
 
     def changed_ids(self, limit: int) -> list[str]:
@@ -197,7 +197,7 @@ class ChangedRows(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
+class PreparedMutation:
     """A mutation that was run on one state of its branch and may be committed.
 
     ``changed`` are the rows that it changes, by table key.
@@ -206,7 +206,7 @@ class Prepared:
     request: Request
     checked: CheckedMutation
     state: BranchState
-    changed: Mapping[str, ChangedRows]
+    changed: Mapping[str, MutatedRows]
     result: MutationResult
     returned: pa.Table | None = None
 
@@ -245,7 +245,7 @@ def prepare(
     started: int,
     vectors: TextVectors,
     runner: LocalRunner,
-) -> Prepared:
+) -> PreparedMutation:
     """Run the statements on an empty graph of pending rows, and check the result.
 
     The graph may lie over that of other mutations, which then count as committed. ``started`` is the time that
@@ -283,7 +283,7 @@ def prepare(
     shown = None
     if asked.returned is not None:
         shown = returned(asked.returned, rows, graph.table, params)
-    prepared = Prepared(request, checked, graph.state, graph.changed, result, shown)
+    prepared = PreparedMutation(request, checked, graph.state, graph.changed, result, shown)
     if prepared.is_changed:
         validate(graph, runner)
     return prepared
@@ -341,7 +341,7 @@ def validate(graph: PendingGraph, runner: LocalRunner) -> None:
         raise violation_error(broken)
 
 
-def lone_intent(prepared: Prepared, started: int) -> Intent:
+def lone_intent(prepared: PreparedMutation, started: int) -> Intent:
     """Return who commits what, for a mutation with a commit of its own."""
     asked = prepared.request.asked
     return Intent(

@@ -16,7 +16,7 @@ from omnigraph.pipeline.formats.frame_files import file_blocks
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.json_lines import read_block
 from omnigraph.pipeline.sources.locations import InMemory
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.sources.splits import LineBlock
 from tests.faults.fuzz.inputs import ODD_BYTES, damaged, damaged_json
 from tests.faults.fuzz.parser import Parser, parser
@@ -86,7 +86,7 @@ def _file(
 
 def _read_file(name: str, file: File) -> None:
     key, data = file
-    source = Source(0, name, InMemory(data), len(data), unit="row")
+    source = InputSource(0, name, InMemory(data), len(data), unit="row")
     for read in file_blocks(Layout(CATALOG.entity(key), "from", "to"), source):
         for batch in read().batches:
             batch.batch.validate(full=True)

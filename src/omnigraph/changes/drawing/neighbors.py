@@ -37,7 +37,7 @@ MOST_NEIGHBORS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class NeighborsRequest:
+class NeighborsQuestion:
     """A node, which of its edges are followed, and where the page before ended."""
 
     node: NodeType
@@ -74,7 +74,7 @@ def check_direction(given: object) -> Asked:
     return given  # type: ignore[return-value]
 
 
-def neighbors(drawing: Drawing, request: NeighborsRequest) -> Document:
+def neighbors(drawing: Drawing, request: NeighborsQuestion) -> Document:
     """Return a page of the edges of a node, with the nodes at their other ends."""
     place = _place(drawing, request)
     center = drawing.nodes(request.node.name, [request.id]).get(request.id)
@@ -100,14 +100,14 @@ def neighbors(drawing: Drawing, request: NeighborsRequest) -> Document:
     return {**document, "graph_commit_id": commit, "as_of": drawing.as_of}
 
 
-def _then(drawing: Drawing, request: NeighborsRequest) -> str:
+def _then(drawing: Drawing, request: NeighborsQuestion) -> str:
     """Return how the error goes on that says a node does not exist, or not at that moment: what to check."""
     if drawing.is_timed(request.node):
         return f' that holds at {drawing.as_of}; check the id, the branch and as_of, which may be "ever"'
     return "; check the id and the branch"
 
 
-def _place(drawing: Drawing, request: NeighborsRequest) -> ChangePlace | None:
+def _place(drawing: Drawing, request: NeighborsQuestion) -> ChangePlace | None:
     """Return the place after which the page begins; refuse a token that was made for another request."""
     if request.after is None:
         return None
@@ -123,7 +123,7 @@ def _place(drawing: Drawing, request: NeighborsRequest) -> ChangePlace | None:
     return token.place
 
 
-def _digest(drawing: Drawing, request: NeighborsRequest) -> str:
+def _digest(drawing: Drawing, request: NeighborsQuestion) -> str:
     """Return a digest of all of a request but the size of its pages: a token is good for that request only."""
     edges = [edge.name for edge in request.edges]
     shown = {name: list(names) for name, names in drawing.properties.items()}
@@ -134,7 +134,7 @@ class _Page:
     """The edges of one page, found way by way."""
 
     def __init__(
-        self, drawing: Drawing, request: NeighborsRequest, place: ChangePlace | None
+        self, drawing: Drawing, request: NeighborsQuestion, place: ChangePlace | None
     ) -> None:
         self._drawing = drawing
         self._request = request
@@ -212,7 +212,7 @@ class _Page:
         return [found[name] for name in order if name in found]
 
 
-def _ways(request: NeighborsRequest) -> Iterator[_Way]:
+def _ways(request: NeighborsQuestion) -> Iterator[_Way]:
     """Yield the edge types that can touch the node, each in the directions that were asked for."""
     for edge in request.edges:
         leaves = edge.from_type == request.node.name and request.direction != "in"

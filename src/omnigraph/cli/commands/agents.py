@@ -18,7 +18,7 @@ from omnigraph.errors import BadRequest
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.lang.query.registry import Registry
-    from omnigraph.mcp.running import Runner
+    from omnigraph.mcp.running import ToolRunner
 
 
 def mcp(
@@ -87,7 +87,7 @@ def mcp(
 @asynccontextmanager
 async def _runner(
     call: Invocation, address: Store | Server, queries: Path | None, *, read_only: bool
-) -> AsyncIterator[Runner]:
+) -> AsyncIterator[ToolRunner]:
     """Give what runs the tools, and close it; nothing is opened before the first of them."""
     from omnigraph.mcp.running import ClientRunner, GraphRunner
 

@@ -11,7 +11,7 @@ import typer
 from omnigraph.cli.call import Invocation
 from omnigraph.cli.output import note, put
 from omnigraph.cli.shared_options import OperationOption, UriArgument
-from omnigraph.cli.sides.side import Conditions
+from omnigraph.cli.sides.side import WriteConditions
 from omnigraph.cli.text_tables import put_table
 from omnigraph.display.text import counted, size_text
 from omnigraph.errors import BadRequest
@@ -48,7 +48,7 @@ def purge(
     if confirm:
         call.consent(address, f"purging {count} for good")
     with call.reach(address) as side:
-        document = side.ask("purge", request, said=Conditions(operation_id=operation_id))
+        document = side.ask("purge", request, said=WriteConditions(operation_id=operation_id))
     done = f"{count} purged" if confirm else None
     call.answer(document, lambda: _put(document), done)
     if not confirm and not call.flags.json:

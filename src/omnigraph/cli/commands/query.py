@@ -42,7 +42,7 @@ from omnigraph.cli.shared_options import (
     read_stdin,
     time_limit,
 )
-from omnigraph.cli.sides.side import NO_CONDITIONS, Conditions
+from omnigraph.cli.sides.side import NO_CONDITIONS, WriteConditions
 from omnigraph.cli.text_tables import put_table
 from omnigraph.display.text import cell_text, counted, query_text
 from omnigraph.errors import BadRequest, SourceError
@@ -116,7 +116,7 @@ def invoked(
     uri: str | None,
     name: str,
     body: wire.InvokeBody,
-    said: Conditions = NO_CONDITIONS,
+    said: WriteConditions = NO_CONDITIONS,
 ) -> Document:
     """Run a stored query of a server, and return its document."""
     address = call.address(uri)

@@ -25,7 +25,7 @@ from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.cli.address import Reachable
-    from omnigraph.cli.sides.side import Side
+    from omnigraph.cli.sides.side import GraphSide
     from omnigraph.service.documents import TargetValues
 
 
@@ -39,7 +39,7 @@ Params = Mapping[str, Any]
 
 def put_rows(
     call: Invocation,
-    side: Side,
+    side: GraphSide,
     text: str,
     params: Params,
     state: TargetValues,
@@ -62,14 +62,14 @@ def put_rows(
         note(f"{took * 1000:,.0f} ms")
 
 
-def put_mutation(side: Side, text: str, params: Params, branch: str) -> None:
+def put_mutation(side: GraphSide, text: str, params: Params, branch: str) -> None:
     """Run a mutation and say what it changed."""
     request = wire.MutateBody(query=text, params=dict(params), branch=branch)
     put_changes(side.ask("mutate", request))
 
 
 def put_explained(
-    side: Side, text: str, params: Params | None, state: TargetValues, *, profile: bool
+    side: GraphSide, text: str, params: Params | None, state: TargetValues, *, profile: bool
 ) -> None:
     """Write what a read would do; with ``profile`` run it and write where its time goes, too."""
     given = None if params is None else dict(params)
@@ -78,7 +78,7 @@ def put_explained(
 
 
 def put_load(
-    call: Invocation, address: Reachable, side: Side, words: list[str], branch: str
+    call: Invocation, address: Reachable, side: GraphSide, words: list[str], branch: str
 ) -> None:
     """Load a file of JSON lines, in the mode named behind it, and say what was loaded."""
     file, mode = _file_and_mode(words)

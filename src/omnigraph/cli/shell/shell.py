@@ -25,7 +25,7 @@ from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:
     from omnigraph.cli.address import Reachable
-    from omnigraph.cli.sides.side import Side
+    from omnigraph.cli.sides.side import GraphSide
     from omnigraph.lang.query.syntax.ast import Query
     from omnigraph.lang.schema.catalog import Catalog
 
@@ -38,7 +38,7 @@ class Shell:
     """An open graph, and what dot commands have set: the state looked at, parameters, format."""
 
     def __init__(
-        self, call: Invocation, address: Reachable, side: Side, branch: str | None
+        self, call: Invocation, address: Reachable, side: GraphSide, branch: str | None
     ) -> None:
         self._call = call
         self._address = address

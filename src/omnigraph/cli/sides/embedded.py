@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from omnigraph.cancel import Cancel, watching
-from omnigraph.cli.sides.side import NO_CONDITIONS, Conditions, Counts
+from omnigraph.cli.sides.side import NO_CONDITIONS, Counts, WriteConditions
 from omnigraph.service import wire
 from omnigraph.service.calls import Call
 from omnigraph.service.documents import Document, Streamed
@@ -30,7 +30,7 @@ class EmbeddedSide:
         self._deadline = deadline
 
     def ask(
-        self, name: str, request: wire.Wire, *path: str, said: Conditions = NO_CONDITIONS
+        self, name: str, request: wire.Wire, *path: str, said: WriteConditions = NO_CONDITIONS
     ) -> Document:
         """Run an operation that answers with a document."""
         answer: Document = self._run(name, request, *path, said=said)
@@ -42,7 +42,7 @@ class EmbeddedSide:
         return answer
 
     def _run(
-        self, name: str, request: wire.Wire, *path: str, said: Conditions = NO_CONDITIONS
+        self, name: str, request: wire.Wire, *path: str, said: WriteConditions = NO_CONDITIONS
     ) -> Any:
         call = Call(
             session=self._session,
@@ -69,7 +69,9 @@ class EmbeddedSide:
 
         return service.load(self._session, request, self.uri, stream=stream, progress=progress)
 
-    def embed(self, request: wire.EmbedBody, said: Conditions, progress: Counts | None) -> Document:
+    def embed(
+        self, request: wire.EmbedBody, said: WriteConditions, progress: Counts | None
+    ) -> Document:
         """Fill the vectors that are missing."""
         from omnigraph.service import loads as service
 
@@ -115,7 +117,7 @@ class EmbeddedSide:
         service.read_blob(self._session, _blob_request(request, offset, length), out)
 
     def put_blob(
-        self, request: wire.BlobWriteParameters, source: BlobSourceLike, said: Conditions
+        self, request: wire.BlobWriteParameters, source: BlobSourceLike, said: WriteConditions
     ) -> Document:
         """Replace a blob, or clear it, as one commit."""
         from omnigraph.service import blobs as service

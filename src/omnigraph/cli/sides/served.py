@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 import msgspec
 
-from omnigraph.cli.sides.side import NO_CONDITIONS, Conditions, Counts, all_changes
+from omnigraph.cli.sides.side import NO_CONDITIONS, Counts, WriteConditions, all_changes
 from omnigraph.client.bodies import RawBody, bytes_body
 from omnigraph.client.client import Client
 from omnigraph.client.core import quoted
@@ -26,7 +26,7 @@ from omnigraph.service.operations import LINES
 
 if TYPE_CHECKING:
     from omnigraph.changes.export.export_files import Out
-    from omnigraph.client.core import Prepared
+    from omnigraph.client.core import PreparedCall
     from omnigraph.pipeline.progress import ProgressCallback
     from omnigraph.service.loads import ExportRequest, LoadRequest
     from omnigraph.write.blobs import BlobSourceLike
@@ -54,7 +54,7 @@ class ServedSide:
         self._open.close()
 
     def ask(
-        self, name: str, request: wire.Wire, *path: str, said: Conditions = NO_CONDITIONS
+        self, name: str, request: wire.Wire, *path: str, said: WriteConditions = NO_CONDITIONS
     ) -> Document:
         """Run an operation that answers with a document."""
         return self._send(self._prepared(name, request, *path, said=said))
@@ -64,9 +64,9 @@ class ServedSide:
         name: str,
         request: wire.Wire,
         *path: str,
-        said: Conditions = NO_CONDITIONS,
+        said: WriteConditions = NO_CONDITIONS,
         body: RawBody | None = None,
-    ) -> Prepared:
+    ) -> PreparedCall:
         sources = (getattr(request, field, None) for field in _SOURCES)
         return self._client.core.prepare(
             name,
@@ -79,7 +79,7 @@ class ServedSide:
             headers={"If-Match": quoted(said.if_match)},
         )
 
-    def _send(self, asked: Prepared) -> Document:
+    def _send(self, asked: PreparedCall) -> Document:
         with self._told():
             return self._client.send(asked)
 
@@ -121,7 +121,7 @@ class ServedSide:
         about.pop("kind", None)
         return Streamed(head, "rows", rows(), about)
 
-    def _pieces(self, asked: Prepared) -> Iterator[bytes]:
+    def _pieces(self, asked: PreparedCall) -> Iterator[bytes]:
         """Begin to receive an answer; an error is raised at once, the rest read until this is closed."""
         with self._told():
             return self._open.enter_context(self._client.receive(asked)).pieces
@@ -138,10 +138,12 @@ class ServedSide:
         from omnigraph.cli.sides.served_load import sending
 
         with sending(request, stream) as (name, parameters, body):
-            said = Conditions(operation_id=request.operation_id, if_commit=request.if_commit)
+            said = WriteConditions(operation_id=request.operation_id, if_commit=request.if_commit)
             return self._send(self._prepared(name, parameters, said=said, body=body))
 
-    def embed(self, request: wire.EmbedBody, said: Conditions, progress: Counts | None) -> Document:
+    def embed(
+        self, request: wire.EmbedBody, said: WriteConditions, progress: Counts | None
+    ) -> Document:
         """Fill the vectors that are missing; a server fills some of them at a time."""
         answer = self.ask("embed", request, said=said)
         filled, commit = answer["filled"], answer["commit"]
@@ -231,7 +233,7 @@ class ServedSide:
             ) from None
 
     def put_blob(
-        self, request: wire.BlobWriteParameters, source: BlobSourceLike, said: Conditions
+        self, request: wire.BlobWriteParameters, source: BlobSourceLike, said: WriteConditions
     ) -> Document:
         """Replace a blob, or clear it, as one commit."""
         if source is None:

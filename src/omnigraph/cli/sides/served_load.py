@@ -13,7 +13,7 @@ from omnigraph.client.sent_sources import SentSources
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv, is_json
 from omnigraph.pipeline.sources.locations import LocalFile, open_plain
-from omnigraph.pipeline.sources.sources import PARQUET, Source, json_sources
+from omnigraph.pipeline.sources.sources import PARQUET, InputSource, json_sources
 from omnigraph.service import wire
 from omnigraph.service.loads import STREAM, LoadRequest, TypedFile
 
@@ -78,7 +78,7 @@ class _Stdin:
 class _Later:
     """A file that is opened when it is read, and closed at its end: a load may have thousands."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: InputSource) -> None:
         self.name = source.name
         self._source = source
         self._opened = ExitStack()
@@ -126,7 +126,7 @@ def _columns(request: LoadRequest, opened: ExitStack) -> Sent:
     return "load_table", parameters, body
 
 
-def _only(sources: list[Source], named: str, flag: str) -> Source:
+def _only(sources: list[InputSource], named: str, flag: str) -> InputSource:
     if len(sources) != 1:
         raise BadRequest(
             f'{flag} names {len(sources)} files with "{named}", and a server takes one; name one, or '
@@ -144,7 +144,7 @@ def _only(sources: list[Source], named: str, flag: str) -> Source:
     return source
 
 
-def _format(source: Source) -> ColumnFormat:
+def _format(source: InputSource) -> ColumnFormat:
     if is_csv(source):
         return "csv"
     return "parquet" if source.name.lower().endswith(PARQUET) else "arrow"

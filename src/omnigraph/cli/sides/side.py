@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Counts = Callable[[int, int], None]
 
 
-class Conditions(msgspec.Struct, kw_only=True, frozen=True):
+class WriteConditions(msgspec.Struct, kw_only=True, frozen=True):
     """What a write says beside its request: an id of the caller's choice, and what must hold before."""
 
     operation_id: str | None = None
@@ -36,16 +36,16 @@ class Conditions(msgspec.Struct, kw_only=True, frozen=True):
     if_match: str | None = None
 
 
-NO_CONDITIONS = Conditions()
+NO_CONDITIONS = WriteConditions()
 
 
-class Side(Protocol):
+class GraphSide(Protocol):
     """One graph; ``uri`` is how the user knows it."""
 
     uri: str
 
     def ask(
-        self, name: str, request: wire.Wire, *path: str, said: Conditions = NO_CONDITIONS
+        self, name: str, request: wire.Wire, *path: str, said: WriteConditions = NO_CONDITIONS
     ) -> Document:
         """Run an operation that answers with a document; ``path`` are the values in its path."""
 
@@ -60,7 +60,9 @@ class Side(Protocol):
     ) -> Document:
         """Load all sources as one commit, or nothing."""
 
-    def embed(self, request: wire.EmbedBody, said: Conditions, progress: Counts | None) -> Document:
+    def embed(
+        self, request: wire.EmbedBody, said: WriteConditions, progress: Counts | None
+    ) -> Document:
         """Fill the vectors that are missing."""
 
     def export(self, request: ExportRequest, out: Out, progress: Counts | None) -> Document:
@@ -78,19 +80,19 @@ class Side(Protocol):
         """Write the bytes of a blob, or of a range of it, to a file, a piece at a time."""
 
     def put_blob(
-        self, request: wire.BlobWriteParameters, source: BlobSourceLike, said: Conditions
+        self, request: wire.BlobWriteParameters, source: BlobSourceLike, said: WriteConditions
     ) -> Document:
         """Replace a blob, or clear it (None), as one commit."""
 
 
-def full_commit_id(side: Side, word: str) -> str:
+def full_commit_id(side: GraphSide, word: str) -> str:
     """Return the commit of a state that a word names, where a word may have the beginning of an id."""
     found = side.ask("diff", wire.DiffBody(from_=word, to=word, images=False, limit=1))
     commit: str = found["from"]["graph_commit_id"]
     return commit
 
 
-def state_fields(side: Side, word: str) -> TargetValues:
+def state_fields(side: GraphSide, word: str) -> TargetValues:
     """Return the state that a word names, as requests have it that take no words."""
     from omnigraph.manifest.snapshot import Target
 
@@ -106,7 +108,7 @@ def state_fields(side: Side, word: str) -> TargetValues:
 
 
 def all_commit_changes(
-    side: Side, request: wire.CommitChangesParameters, graph_commit_id: str
+    side: GraphSide, request: wire.CommitChangesParameters, graph_commit_id: str
 ) -> Streamed:
     """Return everything that a commit changed against its first parent, page by page."""
     first = side.ask("commit_changes", request, graph_commit_id)
@@ -123,7 +125,7 @@ def all_commit_changes(
     return Streamed({"cause": first["cause"]}, "changes", _texts(pages()), rest)
 
 
-def all_changes(side: Side, request: wire.DiffBody) -> Streamed:
+def all_changes(side: GraphSide, request: wire.DiffBody) -> Streamed:
     """Return a whole diff, page by page; the first page has the counts of all of it."""
     first = side.ask("diff", request)
 
@@ -138,7 +140,7 @@ def all_changes(side: Side, request: wire.DiffBody) -> Streamed:
     return Streamed(head, "changes", _texts(pages()), {"stats": first["stats"]})
 
 
-def poll(side: Side, request: wire.FeedParameters) -> Document:
+def poll(side: GraphSide, request: wire.FeedParameters) -> Document:
     """Return the next commits of a branch, each with all it changed, and the cursor after them.
 
     The page may end inside the changes of a commit; the rest of that commit is read as well.

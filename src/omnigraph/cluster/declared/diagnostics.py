@@ -92,7 +92,7 @@ class Code(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Diagnostic:
+class ClusterDiagnostic:
     """Something found: its code, where it is (a path in cluster.yaml, a file or an address), and what to do."""
 
     code: Code
@@ -121,22 +121,22 @@ class Diagnostic:
 class Diagnostics:
     """Everything found so far."""
 
-    found: list[Diagnostic] = field(default_factory=list)
+    found: list[ClusterDiagnostic] = field(default_factory=list)
 
     def error(self, code: Code, path: str, message: str, line: int | None = None) -> None:
         """Add something that makes the command fail."""
-        self.found.append(Diagnostic(code, "error", path, message, line))
+        self.found.append(ClusterDiagnostic(code, "error", path, message, line))
 
     def warn(self, code: Code, path: str, message: str, line: int | None = None) -> None:
         """Add something that the command goes on after."""
-        self.found.append(Diagnostic(code, "warning", path, message, line))
+        self.found.append(ClusterDiagnostic(code, "warning", path, message, line))
 
     @property
     def is_ok(self) -> bool:
         """Whether nothing makes the command fail."""
         return all(one.severity != "error" for one in self.found)
 
-    def __iter__(self) -> Iterator[Diagnostic]:
+    def __iter__(self) -> Iterator[ClusterDiagnostic]:
         return iter(self.found)
 
     def to_json(self) -> list[dict[str, Any]]:

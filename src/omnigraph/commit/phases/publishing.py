@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from omnigraph import settings
 from omnigraph.errors import Contention
-from omnigraph.manifest.publisher import Changes, Intent, publish
+from omnigraph.manifest.publisher import Intent, ManifestChanges, publish
 from omnigraph.manifest.rows import GraphCommit, TableState
 from omnigraph.manifest.workspace import Workspace
 from omnigraph.storage.locks.locks import HeldLocks
@@ -23,7 +23,7 @@ def publish_under_locks(
     held: HeldLocks,
     branch: str,
     identifier: str | None,
-    changes: Changes,
+    changes: ManifestChanges,
     expected: Sequence[TableState],
     intent: Intent,
     head_commit_id: str | None = None,

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadOptions
-    from omnigraph.pipeline.request import LoadRequest
+    from omnigraph.pipeline.request import LoadPlan
     from omnigraph.read.view.view import View
     from omnigraph.runner.executors import EngineName
 
@@ -330,7 +330,7 @@ class Algorithms(Facet):
     ) -> GraphCommit | None:
         """Store values in a property, as one commit; None if they are there already."""
         from omnigraph.algorithms.write_back import write_values
-        from omnigraph.pipeline.request import LoadRequest
+        from omnigraph.pipeline.request import LoadPlan
 
         state, target = self._state, trim_written_branch(branch)
         state.ensure_writable()
@@ -344,8 +344,8 @@ class Algorithms(Facet):
         def view_of(at: BranchState) -> View:
             return state.reader.view(Snapshot.of(target, at.head), state.schemas.at(at).catalog)
 
-        def request(inputs: LoadInput, options: LoadOptions) -> LoadRequest:
-            return LoadRequest(
+        def request(inputs: LoadInput, options: LoadOptions) -> LoadPlan:
+            return LoadPlan(
                 inputs, options, state.embedder, state.blob_policy, made_from=found.read
             )
 

@@ -24,7 +24,7 @@ def purge_entities(
     dry_run: bool,
 ) -> PurgeReport:
     """Check the request, ask the policy, and purge; a dry run only looks."""
-    from omnigraph.maintenance.purge.purge import PurgeRequest, purge
+    from omnigraph.maintenance.purge.purge import PurgeTask, purge
     from omnigraph.maintenance.purge.request import check_entities
 
     state = access.state
@@ -33,7 +33,7 @@ def purge_entities(
     else:
         state.ensure_writable()
     access.ask(Action.PURGE)
-    request = PurgeRequest(
+    request = PurgeTask(
         check_entities(entities),
         check_message(reason, "reason"),
         dry_run,

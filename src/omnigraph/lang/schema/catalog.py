@@ -20,7 +20,7 @@ from omnigraph.lang.schema.shape import (
     Embed,
     Range,
 )
-from omnigraph.types import TEXT, Member, PropType, Scalar, to_arrow, tuple_id_column
+from omnigraph.types import TEXT, PropType, Scalar, TupleMember, to_arrow, tuple_id_column
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -254,11 +254,11 @@ class EdgeType(EntityType):
         assert self.identity is not None
         named = [self.properties[name] for name in self.identity if name not in ENDS]
         named.sort(key=lambda prop: prop.property_id)
-        members = [Member(end, TEXT, columns(end)) for end in ENDS]
-        members += [Member(prop.property_id, prop.type, columns(prop.name)) for prop in named]
+        members = [TupleMember(end, TEXT, columns(end)) for end in ENDS]
+        members += [TupleMember(prop.property_id, prop.type, columns(prop.name)) for prop in named]
         if self.identity_since is not None:
             since = self.properties[self.identity_since]
-            members.append(Member(since.property_id, since.type, columns(since.name), True))
+            members.append(TupleMember(since.property_id, since.type, columns(since.name), True))
         return tuple_id_column(self.type_id, members)
 
 

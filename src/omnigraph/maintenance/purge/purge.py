@@ -71,7 +71,7 @@ BEFORE_SETTLE = failpoints.declare("purge.before_settle")
 
 
 @dataclass(frozen=True, slots=True)
-class PurgeRequest:
+class PurgeTask:
     """Entities to purge, who asks, why, and under which id."""
 
     named: Named
@@ -106,7 +106,7 @@ class Looked:
 
 
 def purge(
-    workspace: Workspace, request: PurgeRequest, forget: Callable[[Iterable[str]], object]
+    workspace: Workspace, request: PurgeTask, forget: Callable[[Iterable[str]], object]
 ) -> PurgeReport:
     """Purge entities, or say what a purge would do.
 
@@ -173,7 +173,7 @@ def _lock_names(workspace: Workspace) -> set[str]:
 
 
 def _purge(
-    workspace: Workspace, request: PurgeRequest, forget: Callable[[Iterable[str]], object]
+    workspace: Workspace, request: PurgeTask, forget: Callable[[Iterable[str]], object]
 ) -> PurgeReport:
     POINTS["purge", "before_locks"].hit()
     with _hold_all(workspace) as held:
@@ -240,7 +240,7 @@ class _Purge:
     def __init__(
         self,
         workspace: Workspace,
-        request: PurgeRequest,
+        request: PurgeTask,
         looked: Looked,
         held: HeldLocks,
         forget: Callable[[Iterable[str]], object],

@@ -13,10 +13,10 @@ from omnigraph.pipeline.engine import FindTarget, ReadRecords
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import LoadRequest, LoadResult
+from omnigraph.pipeline.request import LoadPlan, LoadResult
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.locations import InMemory
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.written.task_rows import TaskResult
 from omnigraph.pipeline.written.written_engine import WrittenEngine, bad_records
 from omnigraph.pipeline.written.written_rows import WrittenRows
@@ -54,13 +54,13 @@ def _load(workspace: Workspace, plan: WritePlan, ordered: Sequence[TaskResult]) 
     with LoadInput(store=workspace.root.options) as inputs:
         count = 1 + max((one.task for one in ordered), default=-1)
         inputs.sources = [
-            Source(number, f"partition {number}", InMemory(b""), 0, unit="row")
+            InputSource(number, f"partition {number}", InMemory(b""), 0, unit="row")
             for number in range(count)
         ]
         options, batch = plan.options.load, plan.options.batch
         if batch is not None:
             options = replace(options, operation_id=batch.operation_id)
-        request = LoadRequest(
+        request = LoadPlan(
             inputs,
             options,
             branch_id=plan.branch_identifier,
@@ -84,7 +84,7 @@ class _CommitEngine(WrittenEngine):
 
     def read(
         self,
-        request: LoadRequest,
+        request: LoadPlan,
         rules: RowRules,  # noqa: ARG002 - the tasks had theirs
         directory: Path,
         report: ProgressReport,

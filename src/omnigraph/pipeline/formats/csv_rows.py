@@ -18,7 +18,7 @@ import pyarrow as pa
 from omnigraph.errors import InputError
 from omnigraph.pipeline.frame_options import UTF_8, FrameOptions
 from omnigraph.pipeline.sources.locations import open_plain
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 
 BLOCK_BYTES = 16 << 20
 """The number of bytes read at once; no row can be longer."""
@@ -43,7 +43,7 @@ class _Ragged(NamedTuple):
 
 def open_csv(
     columns: Sequence[str],
-    source: Source,
+    source: InputSource,
     stack: ExitStack,
     block_bytes: int = BLOCK_BYTES,
     options: FrameOptions | None = None,
@@ -64,7 +64,7 @@ def open_csv(
     return _open(names, source, stack, block_bytes, options)
 
 
-def _check_width(source: Source, options: FrameOptions) -> None:
+def _check_width(source: InputSource, options: FrameOptions) -> None:
     """Refuse a file whose first row has too many columns; it is only counted, and never held."""
     with open_plain(source.location, source.compression, source.name) as stream:
         try:
@@ -101,7 +101,7 @@ def _count_cells(stream: BinaryIO, options: FrameOptions) -> int:
 
 def _open(
     columns: Sequence[str],
-    source: Source,
+    source: InputSource,
     stack: ExitStack,
     block_bytes: int,
     options: FrameOptions,

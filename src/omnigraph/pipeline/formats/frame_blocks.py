@@ -19,7 +19,7 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.formats.batch_pieces import PIECE_ROWS, arrow_pieces
 from omnigraph.pipeline.formats.casts import Cast, cast_column, plain
 from omnigraph.pipeline.formats.csv_rows import BadRow
-from omnigraph.pipeline.formats.frame_layout import End, Layout
+from omnigraph.pipeline.formats.frame_layout import EdgeEnd, Layout
 from omnigraph.pipeline.formats.json_line import missing
 from omnigraph.pipeline.formats.pandas_columns import (
     PandasBatch,
@@ -30,11 +30,11 @@ from omnigraph.pipeline.formats.pandas_columns import (
 )
 from omnigraph.pipeline.formats.reject_lines import end_names, reject_of_row
 from omnigraph.pipeline.formats.typed_batch import (
-    BadRecord,
     Cuts,
     Parsed,
     ReadBlock,
     TypedBatch,
+    UnreadableRecord,
     bad_batch,
     batch_schema,
     given_column,
@@ -137,7 +137,7 @@ def _parse(
 ) -> Parsed:
     if isinstance(batch, BadRow):
         text = None if batch.text is None else reject_of_row(layout.entity, batch.text)
-        return Parsed([], bad_batch([BadRecord(source, row, batch.reason, record=text)]))
+        return Parsed([], bad_batch([UnreadableRecord(source, row, batch.reason, record=text)]))
     try:
         return _read_batch(layout, batch, source, row)
     except Unfit as unfit:
@@ -165,7 +165,7 @@ def _read_batch(
         columns.append(cast.column)
         return cast.column
 
-    take(_texts(batch, End("id"), places, integers=False), f"the id of {entity.name}", "id")
+    take(_texts(batch, EdgeEnd("id"), places, integers=False), f"the id of {entity.name}", "id")
     ends = layout.ends
     for end in ends:
         read_end = _key_texts if end.members else _texts
@@ -202,7 +202,9 @@ def _read_batch(
         zip(["id", *(end.name for end in ends), *entity.properties], columns, strict=False)
     )
     records = (
-        BadRecord(source, row + at, reason, name, _shown_row(layout, batch, readable, places, at))
+        UnreadableRecord(
+            source, row + at, reason, name, _shown_row(layout, batch, readable, places, at)
+        )
         for at, (reason, name) in bad.items()
     )
     batches = [TypedBatch(entity.table_key, typed)] if len(typed) else []
@@ -225,12 +227,16 @@ def _names(batch: pa.RecordBatch | PandasBatch) -> list[str]:
     return names
 
 
-def _has(end: End, places: dict[str, int]) -> bool:
+def _has(end: EdgeEnd, places: dict[str, int]) -> bool:
     return all(column in places for column in end.columns)
 
 
 def _texts(
-    batch: pa.RecordBatch | PandasBatch, end: End, places: dict[str, int], *, integers: bool = True
+    batch: pa.RecordBatch | PandasBatch,
+    end: EdgeEnd,
+    places: dict[str, int],
+    *,
+    integers: bool = True,
 ) -> Cast:
     """Read a column of ids. The ends of an edge may be ``integers``, whose text is that of the key."""
 
@@ -246,7 +252,7 @@ def _texts(
         raise Unfit(f'the column "{end.name}": {unfit}') from None
 
 
-def _key_texts(batch: pa.RecordBatch | PandasBatch, end: End, places: dict[str, int]) -> Cast:
+def _key_texts(batch: pa.RecordBatch | PandasBatch, end: EdgeEnd, places: dict[str, int]) -> Cast:
     """Make the ids of an end from the columns of the members of its key; null where one is missing."""
     unfit: dict[int, str] = {}
     members: list[tuple[PropType, pa.Array]] = []

@@ -31,7 +31,7 @@ from omnigraph.pipeline.sources.sources import (
     CSV,
     JSON_LINES,
     PARQUET,
-    Source,
+    InputSource,
     files_named,
 )
 from omnigraph.storage.objects.output_files import compression_of
@@ -64,7 +64,7 @@ class RowGroups(NamedTuple):
 
 def frame_sources(
     targets: str | Path | Iterable[str | Path], first: int = 0, store: StoreOptions | None = None
-) -> list[Source]:
+) -> list[InputSource]:
     """The files of rows of one type that a call names, numbered from ``first`` on.
 
     They are Parquet, CSV and Arrow files, and JSON lines where these are named themselves.
@@ -80,23 +80,23 @@ def frame_sources(
                 source=name,
             )
     sources = [
-        Source(index, name, location, size, compression_of(name), "row", folders=folders)
+        InputSource(index, name, location, size, compression_of(name), "row", folders=folders)
         for index, (name, location, size, folders) in enumerate(found, start=first)
     ]
     return [replace(one, unit="line") if is_json(one) else one for one in sources]
 
 
-def is_json(source: Source) -> bool:
+def is_json(source: InputSource) -> bool:
     """Whether a source has JSON lines."""
     return source.ends_in(JSON_LINES)
 
 
-def is_csv(source: Source) -> bool:
+def is_csv(source: InputSource) -> bool:
     """Whether a source is a CSV file."""
     return source.ends_in(CSV)
 
 
-def plan_row_groups(source: Source) -> list[RowGroups]:
+def plan_row_groups(source: InputSource) -> list[RowGroups]:
     """The row groups of a Parquet file in portions that tasks read apart; none for other files."""
     if not source.ends_in(PARQUET):
         return []
@@ -105,7 +105,7 @@ def plan_row_groups(source: Source) -> list[RowGroups]:
 
 
 def file_blocks(
-    layout: Layout, source: Source, groups: RowGroups | None = None
+    layout: Layout, source: InputSource, groups: RowGroups | None = None
 ) -> Iterator[ReadBlock]:
     """The rows of a Parquet, CSV or Arrow file, or of some row groups of a Parquet file.
 
@@ -139,13 +139,13 @@ def _with_folders(
     return batch
 
 
-def _read_from(source: Source, block: ReadBlock) -> Parsed:
+def _read_from(source: InputSource, block: ReadBlock) -> Parsed:
     with readable(source.name, source.compression):
         return block()
 
 
 def _open_batches(
-    source: Source, stack: ExitStack, groups: RowGroups | None
+    source: InputSource, stack: ExitStack, groups: RowGroups | None
 ) -> tuple[list[str], Batches]:
     """The column names, and the rows in batches.
 

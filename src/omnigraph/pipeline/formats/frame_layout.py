@@ -46,7 +46,7 @@ class Layout:
     """The node types, by whose keys the ends of edges may be named."""
 
     @property
-    def ends(self) -> tuple[End, ...]:
+    def ends(self) -> tuple[EdgeEnd, ...]:
         """The ends of an edge, each with its columns."""
         if not isinstance(self.entity, EdgeType):
             return ()
@@ -139,7 +139,7 @@ class Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EdgeEnd:
     """One end of an edge: its ``name`` among the columns, and the ``members`` of the key that make its id.
 
     A member is its name, its type and its column. Without members the column ``name`` holds the id.
@@ -184,7 +184,7 @@ def check_ends(from_col: object, to_col: object, *, one_each: bool = False) -> N
         )
 
 
-def end_of(argument: str, given: EndColumns, node: NodeType | None) -> End:
+def end_of(argument: str, given: EndColumns, node: NodeType | None) -> EdgeEnd:
     """The end that columns name; ``node`` is the type that it leads to, if that is known.
 
     A text names the columns of a key with several members as `a, b` or as `x=a, y=b`.
@@ -192,10 +192,10 @@ def end_of(argument: str, given: EndColumns, node: NodeType | None) -> End:
     key = None if node is None else node.key
     if isinstance(given, str):
         if key is None or len(key) < 2 or ("," not in given and "=" not in given):
-            return End(given)
+            return EdgeEnd(given)
         given = _listed(given)
     elif not isinstance(given, Mapping) and len(given) == 1 and (key is None or len(key) == 1):
-        return End(given[0])
+        return EdgeEnd(given[0])
     if node is None or key is None:
         name = "that type" if node is None else node.name
         raise BadRequest(
@@ -203,7 +203,7 @@ def end_of(argument: str, given: EndColumns, node: NodeType | None) -> End:
         )
     columns = _by_member(argument, given, node, key)
     members = tuple((name, node.properties[name].type, columns[name]) for name in key)
-    return End(", ".join(columns[name] for name in key), members)
+    return EdgeEnd(", ".join(columns[name] for name in key), members)
 
 
 def _listed(text: str) -> EndColumns:

@@ -18,8 +18,8 @@ from omnigraph.pipeline.formats.casts import json_of_cell
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.reject_lines import is_reject, is_row, record_of
 from omnigraph.pipeline.formats.typed_batch import (
-    BadRecord,
     Cuts,
+    UnreadableRecord,
     batch_schema,
     cut_values,
     given_column,
@@ -87,10 +87,10 @@ def read_lines(
     *,
     patch: bool = False,
     plain: PlainRows | None = None,
-) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
+) -> tuple[dict[str, pa.RecordBatch], list[UnreadableRecord]]:
     """Read some lines: one batch per table, and the lines that are no records."""
     tables: dict[str, tuple[Entity, list[Record], list[int]]] = {}
-    bad: list[BadRecord] = []
+    bad: list[UnreadableRecord] = []
     for line in lines:
         if not is_record(line.data):
             continue
@@ -101,7 +101,7 @@ def read_lines(
         except Unfit as unfit:
             blamed = getattr(unfit, "property", None)
             unknown = unfit.element if isinstance(unfit, _UnknownName) else None
-            bad.append(BadRecord(source, line.offset, str(unfit), blamed, unknown=unknown))
+            bad.append(UnreadableRecord(source, line.offset, str(unfit), blamed, unknown=unknown))
             continue
         entity = record.entity
         _, records, offsets = tables.setdefault(entity.table_key, (entity, [], []))

@@ -30,15 +30,15 @@ from omnigraph.pipeline.formats.json_line import JsonLine, read_lines
 from omnigraph.pipeline.formats.plain_rows import PlainRows
 from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
-    BadRecord,
     Cuts,
     Parsed,
     ReadBlock,
     TypedBatch,
+    UnreadableRecord,
     bad_batch,
     batch_schema,
 )
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.sources.splits import BLOCK_BYTES, LineBlock, LongLine, Split, read_blocks
 from omnigraph.types import PropType
 
@@ -52,7 +52,7 @@ _NEWLINE, _RETURN, _BRACE = b"\n\r}"
 
 def read_split(
     catalog: Catalog,
-    source: Source,
+    source: InputSource,
     split: Split,
     block_bytes: int = BLOCK_BYTES,
     *,
@@ -66,7 +66,7 @@ def read_split(
 
 def split_blocks(
     catalog: Catalog,
-    source: Source,
+    source: InputSource,
     split: Split,
     block_bytes: int = BLOCK_BYTES,
     *,
@@ -87,7 +87,7 @@ def _refused(line: LongLine) -> Parsed:
         f"the line is longer than {line.limit >> 20} MiB, the most that a record may have; "
         "make several records of it, or give large values as blobs"
     )
-    return Parsed([], bad_batch([BadRecord(line.source, line.offset, reason)]))
+    return Parsed([], bad_batch([UnreadableRecord(line.source, line.offset, reason)]))
 
 
 def read_block(
@@ -267,7 +267,7 @@ def _read_singly(
     *,
     patch: bool,
     plain: PlainRows | None,
-) -> tuple[dict[str, pa.RecordBatch], list[BadRecord]]:
+) -> tuple[dict[str, pa.RecordBatch], list[UnreadableRecord]]:
     data, offset = lines.block.data, lines.block.offset
     rows = np.flatnonzero(rest)
     starts, ends = lines.starts[rows].tolist(), lines.ends[rows].tolist()

@@ -14,7 +14,7 @@ from typing import Any
 
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
-from omnigraph.pipeline.formats.frame_layout import End, EndColumns, end_of
+from omnigraph.pipeline.formats.frame_layout import EdgeEnd, EndColumns, end_of
 from omnigraph.pipeline.frame_options import FrameOptions
 from omnigraph.types import PropType, Unfit, derive_id, from_json, shown
 
@@ -36,7 +36,7 @@ class PlainRows:
         return {end: one.name for end, one in self._ends.items()}
 
     @cached_property
-    def _ends(self) -> dict[str, End]:
+    def _ends(self) -> dict[str, EdgeEnd]:
         if not isinstance(self.entity, EdgeType):
             return {}
         from_node, to_node = (

@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from omnigraph.lang.schema.catalog import Entity, EntityType
 from omnigraph.types import (
-    ExternalBlob,
+    BlobAddress,
     Family,
     FileBlob,
     PropType,
@@ -70,7 +70,7 @@ class TypedBatch(NamedTuple):
     batch: pa.RecordBatch
 
 
-class BadRecord(NamedTuple):
+class UnreadableRecord(NamedTuple):
     """A record that cannot be read: where it is, why, and which property is to blame, if one is.
 
     ``record`` has the values of a row by column, as JSON. The text of a line is in its source.
@@ -103,11 +103,11 @@ ReadBlock = Callable[[], Parsed]
 
 def bad_schema() -> pa.Schema:
     """The columns of a batch of bad records."""
-    texts = ((name, pa.utf8()) for name in BadRecord._fields[2:])
+    texts = ((name, pa.utf8()) for name in UnreadableRecord._fields[2:])
     return pa.schema([("source", pa.int32()), ("offset", pa.int64()), *texts])
 
 
-def bad_batch(records: Iterable[BadRecord]) -> pa.RecordBatch:
+def bad_batch(records: Iterable[UnreadableRecord]) -> pa.RecordBatch:
     """Bad records as Arrow, in the order of the input."""
     rows = [record._asdict() for record in sorted(records, key=lambda one: one[:2])]
     if not rows:
@@ -186,11 +186,11 @@ def stored_column(t: PropType, values: Sequence[Any]) -> pa.Array:
     return pa.array([_blob(value) for value in values], column_type(t))
 
 
-def _blob(value: bytes | ExternalBlob | FileBlob | None) -> dict[str, Any] | None:
+def _blob(value: bytes | BlobAddress | FileBlob | None) -> dict[str, Any] | None:
     match value:
         case None:
             return None
-        case ExternalBlob():
+        case BlobAddress():
             return {"uri": value.uri}
         case FileBlob():
             return {"uri": value.path, "position": 0}

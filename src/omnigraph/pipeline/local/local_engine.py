@@ -17,8 +17,8 @@ from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.patched_rows import complete_spooled
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import BadRecords
+from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.rows.bad_records import RejectedRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, JudgedBlock, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
@@ -46,7 +46,7 @@ class LocalEngine:
 
     def read(
         self,
-        request: LoadRequest,
+        request: LoadPlan,
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
@@ -89,9 +89,7 @@ class LocalEngine:
 class _Reading:
     """The input of one load, read once."""
 
-    def __init__(
-        self, request: LoadRequest, rules: RowRules, directory: Path, few_rows: int
-    ) -> None:
+    def __init__(self, request: LoadPlan, rules: RowRules, directory: Path, few_rows: int) -> None:
         self.few_rows = few_rows
         self.request = request
         self.rules = rules
@@ -102,7 +100,7 @@ class _Reading:
     def run(self, report: ProgressReport) -> ReadRecords:
         rejects, sources = self.request.rejects, self.request.inputs.sources
         spool = None if rejects is None else self.directory / "bad.jsonl"
-        bad = BadRecords(spool, self.request.options.first_bad)
+        bad = RejectedRecords(spool, self.request.options.first_bad)
         report.tell("reading")
         for parsed, judged in in_order(self._work()):
             bad.add(judged.bad)

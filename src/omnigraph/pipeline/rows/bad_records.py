@@ -24,7 +24,7 @@ from omnigraph.errors import BadRequest, ConstraintError, InputError, OmniGraphE
 from omnigraph.pipeline.formats.reject_lines import is_reject
 from omnigraph.pipeline.formats.typed_batch import Cuts, order_of
 from omnigraph.pipeline.sources.locations import LocalFile, StoredObject
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 from omnigraph.pipeline.sources.splits import number_lines, numbered_texts
 from omnigraph.storage.objects.output_files import ObjectFile
 from omnigraph.storage.store_kinds.known import store_address
@@ -70,7 +70,7 @@ class Mark(NamedTuple):
     end: int
 
 
-class BadRecords:
+class RejectedRecords:
     """The bad records of one load, each with the first thing found wrong with it.
 
     ``spool`` is the file that gets all of them; without it only the first ones are kept, ``shown`` of them.
@@ -114,14 +114,14 @@ class BadRecords:
             os.truncate(self._spool, mark.end)
         self._end = mark.end
 
-    def end(self, sources: Sequence[Source], rejects: Rejects | None) -> None:
+    def end(self, sources: Sequence[InputSource], rejects: Rejects | None) -> None:
         """Once all is judged: if there are bad records, write them to ``rejects`` and raise their error."""
         if self.total:
             if rejects is not None:
                 self.write(sources, rejects)
             raise self.error(sources)
 
-    def write(self, sources: Sequence[Source], path: Rejects) -> None:
+    def write(self, sources: Sequence[InputSource], path: Rejects) -> None:
         """Write all of them as JSON lines, in the order of the input."""
         found = self.first if self._spool is None or not self._end else self._spooled(self._spool)
         write_rejects(path, describe_bad(sources, found, whole=True))
@@ -133,7 +133,7 @@ class BadRecords:
                 file.seek(start)
                 yield Bad(*json.loads(file.readline()))
 
-    def report(self, sources: Sequence[Source], *, plain: bool = False) -> dict[str, Any]:
+    def report(self, sources: Sequence[InputSource], *, plain: bool = False) -> dict[str, Any]:
         """How many there are, and the first of them; with ``plain`` reasons no value is in it.
 
         A plain one is kept for ever, and therefore short, however many the caller wants to see.
@@ -146,7 +146,7 @@ class BadRecords:
             ]
         return {"total": self.total, "first": list(describe_bad(sources, first))}
 
-    def error(self, sources: Sequence[Source]) -> OmniGraphError:
+    def error(self, sources: Sequence[InputSource]) -> OmniGraphError:
         """The error of a load that has bad records: the first one leads, the first ones are listed."""
         report = self.report(sources)
         more = f" (and {self.total - 1} more bad records)" if self.total > 1 else ""
@@ -168,7 +168,7 @@ def first_of_each(found: Iterable[Bad]) -> list[Bad]:
 
 
 def describe_bad(
-    sources: Sequence[Source], found: Iterable[Bad], *, whole: bool = False
+    sources: Sequence[InputSource], found: Iterable[Bad], *, whole: bool = False
 ) -> Iterator[dict[str, Any]]:
     """Entries `{source, line, reason, property}` (or `row`) of bad records in the order of the input.
 
@@ -244,7 +244,7 @@ def rejects_file(given: str | Path, store: StoreOptions | None) -> Rejects:
     return Path(given) if address is None else RejectsObject(address, store)
 
 
-def prepare_rejects(path: Rejects, sources: Sequence[Source], root: Root) -> None:
+def prepare_rejects(path: Rejects, sources: Sequence[InputSource], root: Root) -> None:
     """Empty the file for bad records before any work; refuse a file of the graph or of the input."""
     if isinstance(path, RejectsObject):
         _refuse_object(path, sources, root)
@@ -253,7 +253,7 @@ def prepare_rejects(path: Rejects, sources: Sequence[Source], root: Root) -> Non
     write_rejects(path, ())
 
 
-def _refuse_object(place: RejectsObject, sources: Sequence[Source], root: Root) -> None:
+def _refuse_object(place: RejectsObject, sources: Sequence[InputSource], root: Root) -> None:
     at = Root.parse(place.address)
     inside = (at.scheme, at.bucket) == (root.scheme, root.bucket) and f"{at.path}/".startswith(
         f"{root.path}/" if root.path else ""
@@ -266,7 +266,7 @@ def _refuse_object(place: RejectsObject, sources: Sequence[Source], root: Root) 
             raise _refused(place, "which this load reads; choose another file")
 
 
-def _refuse_path(path: Path, sources: Sequence[Source], root: Root) -> None:
+def _refuse_path(path: Path, sources: Sequence[InputSource], root: Root) -> None:
     with _writing(path):
         place = path.resolve()
         if root.is_local and place.is_relative_to(Path(root.path).resolve()):

@@ -25,7 +25,7 @@ from omnigraph.pipeline.formats.typed_batch import (
     OFFSET,
     SOURCE,
     SOURCE_SHIFT,
-    BadRecord,
+    UnreadableRecord,
     bad_batch,
     given_column,
     given_masks,
@@ -96,7 +96,7 @@ def _derive_keyed_ids(
 ) -> tuple[pa.Array, pa.RecordBatch]:
     by_id = _named_by_id(node, key, batch)
     whole = ~by_id
-    bad: list[BadRecord] = []
+    bad: list[UnreadableRecord] = []
     for name in key:
         absent = batch.column(name).is_null()
         for row in pc.indices_nonzero(absent).to_pylist():
@@ -127,9 +127,9 @@ def _named_by_id(node: NodeType, key: tuple[str, ...], batch: pa.RecordBatch) ->
     return has_id & ~has_key
 
 
-def _bad(batch: pa.RecordBatch, row: int, reason: str, blamed: str = "id") -> BadRecord:
+def _bad(batch: pa.RecordBatch, row: int, reason: str, blamed: str = "id") -> UnreadableRecord:
     source, offset = (batch.column(name)[row].as_py() for name in (SOURCE, OFFSET))
-    return BadRecord(source, offset, reason, blamed)
+    return UnreadableRecord(source, offset, reason, blamed)
 
 
 def _mismatch(

@@ -18,7 +18,7 @@ from omnigraph.errors import InputError, StorageError
 from omnigraph.lang.schema.catalog import Catalog, EntityType
 from omnigraph.storage import full_disk
 from omnigraph.storage.scratch import scratch_directory
-from omnigraph.types import ExternalBlob, Family
+from omnigraph.types import BlobAddress, Family
 from omnigraph.types.python import record_form
 
 
@@ -97,7 +97,7 @@ class _Lines:
 
 
 _DATES: Final = (date,)
-_BYTES: Final = (bytes, bytearray, memoryview, ExternalBlob)
+_BYTES: Final = (bytes, bytearray, memoryview, BlobAddress)
 _TAKEN: Final[dict[Family, tuple[type, ...]]] = {Family.TEMPORAL: _DATES, Family.BLOB: _BYTES}
 
 

@@ -54,7 +54,7 @@ PART_SHIFT = 33
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class InputSource:
     """One thing to read. ``unit`` says what its records are counted in: lines, or rows.
 
     ``parts`` has the number of rows in each part of a frame that was read in parts. ``folders`` are
@@ -91,11 +91,11 @@ class ReceivedFile:
     format: ColumnFormat
     name: str = "body"
 
-    def source(self, index: int) -> Source:
+    def source(self, index: int) -> InputSource:
         """Return it as a source, which nobody takes for a file of this machine."""
         location = LocalFile(str(self.path))
         suffix = f".{self.format}"
-        return Source(
+        return InputSource(
             index,
             self.name,
             location,
@@ -120,7 +120,7 @@ def json_sources(
     spool: Path,
     catalog: Catalog | None = None,
     store: StoreOptions | None = None,
-) -> list[Source]:
+) -> list[InputSource]:
     """The sources of JSON lines that a call names.
 
     A string is a path, a glob or a URI, never data. A directory contributes its JSON-lines files and
@@ -140,7 +140,7 @@ def json_sources(
             spool_records(item, path, catalog)
             found.append(Found("<records>", LocalFile(str(path)), path.stat().st_size))
     return [
-        Source(index, name, location, size, compression_of(name))
+        InputSource(index, name, location, size, compression_of(name))
         for index, (name, location, size, _) in enumerate(found)
     ]
 

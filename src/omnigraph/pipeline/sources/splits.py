@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, NamedTuple, TypeVar
 
 from omnigraph.pipeline.sources.locations import open_plain
-from omnigraph.pipeline.sources.sources import Source
+from omnigraph.pipeline.sources.sources import InputSource
 
 SPLIT_BYTES = 32 << 20
 BLOCK_BYTES = 8 << 20
@@ -53,12 +53,12 @@ class LongLine(NamedTuple):
     limit: int
 
 
-def plan_splits(sources: Iterable[Source], size: int = SPLIT_BYTES) -> list[Split]:
+def plan_splits(sources: Iterable[InputSource], size: int = SPLIT_BYTES) -> list[Split]:
     """The splits of some sources, in order; a compressed source is one split."""
     return [split for source in sources for split in _splits(source, size)]
 
 
-def _splits(source: Source, size: int) -> Iterator[Split]:
+def _splits(source: InputSource, size: int) -> Iterator[Split]:
     if source.compression is not None:
         yield Split(source.index, 0, None)
         return
@@ -69,7 +69,7 @@ def _splits(source: Source, size: int) -> Iterator[Split]:
 
 
 def read_blocks(
-    source: Source, split: Split, size: int = BLOCK_BYTES, limit: int = MAX_LINE_BYTES
+    source: InputSource, split: Split, size: int = BLOCK_BYTES, limit: int = MAX_LINE_BYTES
 ) -> Iterator[LineBlock | LongLine]:
     """The lines of a split in blocks of about that size; a longer line is a block of its own.
 
@@ -143,20 +143,22 @@ def _cut(data: bytes, offset: int, end: int | None, limit: int, *, ended: bool) 
     return len(data) if ended else data.rfind(b"\n") + 1
 
 
-def number_lines(source: Source, offsets: Iterable[tuple[int, Item]]) -> Iterator[tuple[int, Item]]:
+def number_lines(
+    source: InputSource, offsets: Iterable[tuple[int, Item]]
+) -> Iterator[tuple[int, Item]]:
     """The 1-based number of the line that begins at each of these ascending offsets."""
     return ((number, item) for number, item, _ in _numbered(source, offsets, text_bytes=0))
 
 
 def numbered_texts(
-    source: Source, offsets: Iterable[tuple[int, Item]]
+    source: InputSource, offsets: Iterable[tuple[int, Item]]
 ) -> Iterator[tuple[int, Item, bytes]]:
     """The same with the lines themselves; of one that is too long only the beginning comes."""
     return _numbered(source, offsets, text_bytes=MAX_LINE_BYTES + 1)
 
 
 def _numbered(
-    source: Source, offsets: Iterable[tuple[int, Item]], *, text_bytes: int
+    source: InputSource, offsets: Iterable[tuple[int, Item]], *, text_bytes: int
 ) -> Iterator[tuple[int, Item, bytes]]:
     position, newlines = 0, 0
     ahead = b""

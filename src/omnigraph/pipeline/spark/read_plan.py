@@ -24,10 +24,10 @@ from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT, Parsed
 from omnigraph.pipeline.load_input import is_spark_frame
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
-from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
-from omnigraph.pipeline.sources.sources import PART_SHIFT, Source
+from omnigraph.pipeline.sources.sources import PART_SHIFT, InputSource
 from omnigraph.pipeline.written.task_rows import TaskPlan, TaskResult, TaskRows
 from omnigraph.runner.spark_columns import columns_of_frame
 from omnigraph.runner.spark_errors import error_bytes
@@ -58,7 +58,7 @@ class InputPlan:
     def __init__(
         self,
         session: SparkSession,
-        request: LoadRequest,
+        request: LoadPlan,
         rules: RowRules,
         directory: Path,
         counter: Accumulator[int] | None,
@@ -184,7 +184,7 @@ def write_part(
     batches: Batches,
     *,
     number: int,
-    source: Source,
+    source: InputSource,
     layout: Layout,
     names: Sequence[str],
     plan: TaskPlan,
@@ -263,7 +263,7 @@ class FramePart:
         first = next(filled, None)
         return None if first is None else cls(first, filled, names)
 
-    def blocks(self, layout: Layout, source: Source) -> Iterator[Parsed]:
+    def blocks(self, layout: Layout, source: InputSource) -> Iterator[Parsed]:
         """Read the rows, block by block."""
         first_row = (self.part << PART_SHIFT) + 1
         return read_batches(layout, self._counted(), source=source.index, first_row=first_row)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar
 from omnigraph.pipeline.engine import FindTarget, Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows, ProgressReport
-from omnigraph.pipeline.request import LoadRequest
+from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.rule_questions import RuleQuestions
@@ -71,7 +71,7 @@ class SparkEngine(WrittenEngine):
 
     def read(
         self,
-        request: LoadRequest,
+        request: LoadPlan,
         rules: RowRules,
         directory: Path,
         report: ProgressReport,
@@ -108,7 +108,7 @@ class SparkEngine(WrittenEngine):
         return ReadRecords(dict(self._rows), bad, are_placed=placed)
 
     def _task_plan(
-        self, request: LoadRequest, rules: RowRules, directory: Path, target: LoadTarget
+        self, request: LoadPlan, rules: RowRules, directory: Path, target: LoadTarget
     ) -> TaskPlan:
         mode = request.options.mode
         destinations = {}
@@ -131,7 +131,7 @@ class SparkEngine(WrittenEngine):
     def _gather(
         self,
         results: Sequence[TaskResult],
-        request: LoadRequest,
+        request: LoadPlan,
         tasks: TaskPlan,
         directory: Path,
     ) -> None:
@@ -233,7 +233,7 @@ def _raise_failure(results: Sequence[TaskResult]) -> None:
             raise error_of(one.failure)
 
 
-def _number_parts(results: Sequence[TaskResult], request: LoadRequest) -> None:
+def _number_parts(results: Sequence[TaskResult], request: LoadPlan) -> None:
     """Note the sizes of the partitions of DataFrames, from which row numbers are computed."""
     parts: dict[int, dict[int, int]] = {}
     for source, part, rows in (one.part for one in results if one.part is not None):

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from omnigraph.pipeline.formats.typed_batch import Parsed
 from omnigraph.pipeline.load_options import FIRST_BAD
-from omnigraph.pipeline.rows.bad_records import Bad, BadRecords
+from omnigraph.pipeline.rows.bad_records import Bad, RejectedRecords
 from omnigraph.pipeline.rows.row_images import IMAGE_SIZES
 from omnigraph.pipeline.rows.row_rules import Aliases, JudgedBlock, RowRules
 from omnigraph.pipeline.written.task_files import (
@@ -98,7 +98,7 @@ class TaskRows:
         self._plan = plan
         self._on_records = on_records
         self._tables: dict[str, _TableRows] = {}
-        self._bad = BadRecords(shown=plan.first_bad)
+        self._bad = RejectedRecords(shown=plan.first_bad)
         self._aliases: Aliases = {}
         self._rejected = None if plan.rejects is None else RejectedRows(plan.rejects)
 

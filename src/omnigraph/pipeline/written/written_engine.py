@@ -7,8 +7,8 @@ from pathlib import Path
 
 from omnigraph.pipeline.engine import Incoming, Tell
 from omnigraph.pipeline.local.patched_rows import complete_here
-from omnigraph.pipeline.request import LoadRequest
-from omnigraph.pipeline.rows.bad_records import BadRecords
+from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.rows.bad_records import RejectedRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.written.task_rows import TaskResult, read_rejected
 from omnigraph.pipeline.written.written_rows import WrittenRows
@@ -48,14 +48,14 @@ class WrittenEngine:
 
 
 def bad_records(
-    results: Sequence[TaskResult], request: LoadRequest, directory: Path, rejects: TableRef | None
-) -> BadRecords:
+    results: Sequence[TaskResult], request: LoadPlan, directory: Path, rejects: TableRef | None
+) -> RejectedRecords:
     """Gather the bad records of all tasks; raise if they end the load.
 
     ``rejects`` is where tasks wrote all of them, if the caller wants them.
     """
     spool = None if request.rejects is None else directory / "bad.jsonl"
-    bad = BadRecords(spool, request.options.first_bad)
+    bad = RejectedRecords(spool, request.options.first_bad)
     for one in results:
         bad.cut.update(one.cut)
         if one.rejected is None or rejects is None:

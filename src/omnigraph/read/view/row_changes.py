@@ -28,21 +28,21 @@ from omnigraph.storage.tables.table import Delta, Table, open_table
 from omnigraph.storage.tables.table_errors import VersionMissing, lance_errors
 from omnigraph.storage.tables.transactions import (
     TRACKED,
-    Operation,
+    TransactionKind,
     transaction_at,
     transactions_after,
 )
 
 # These change which columns there are, and no row.
-OF_COLUMNS: Final = frozenset({Operation.MERGE, Operation.PROJECT})
+OF_COLUMNS: Final = frozenset({TransactionKind.MERGE, TransactionKind.PROJECT})
 
 # These change which files and indexes there are, and no row.
 OF_FILES: Final = frozenset(
     {
-        Operation.CREATE_INDEX,
-        Operation.REWRITE,
-        Operation.RESERVE_FRAGMENTS,
-        Operation.UPDATE_CONFIG,
+        TransactionKind.CREATE_INDEX,
+        TransactionKind.REWRITE,
+        TransactionKind.RESERVE_FRAGMENTS,
+        TransactionKind.UPDATE_CONFIG,
     }
 )
 
@@ -134,7 +134,7 @@ def _field_ids(table: Table) -> dict[int | str, int]:
 
 
 # These leave every row that was there as it was.
-_ONLY_INSERTS: Final = OF_FILES | {Operation.APPEND}
+_ONLY_INSERTS: Final = OF_FILES | {TransactionKind.APPEND}
 
 
 class TableChanges(NamedTuple):

@@ -25,7 +25,7 @@ from omnigraph.server.handling.inner_requests import BASE, Application, InnerCli
 from omnigraph.server.handling.lanes import Message, Watch
 
 if TYPE_CHECKING:
-    from omnigraph.mcp.running import Runner
+    from omnigraph.mcp.running import ToolRunner
     from omnigraph.mcp.tools import Tool
     from omnigraph.server.state import ServedGraph
 
@@ -81,7 +81,7 @@ class AgentRoute:
 
     def _runner(
         self, exchange: Exchange, served: ServedGraph, token: str | None, watch: Watch
-    ) -> Runner:
+    ) -> ToolRunner:
         from omnigraph.client.core import Core
         from omnigraph.mcp.running import ClientRunner, tools_of
 
@@ -193,6 +193,6 @@ def _load_sdk() -> None:
         importlib.import_module(name)
 
 
-def _runner_of(context: Any) -> Runner:
-    runner: Runner = context.request.scope[_CALLER]
+def _runner_of(context: Any) -> ToolRunner:
+    runner: ToolRunner = context.request.scope[_CALLER]
     return runner

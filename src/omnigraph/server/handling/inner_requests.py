@@ -11,7 +11,7 @@ from omnigraph.server.handling.lanes import Message, Receive, Watch
 from omnigraph.server.handling.sending import Send
 
 if TYPE_CHECKING:
-    from omnigraph.client.core import Core, Document, Prepared
+    from omnigraph.client.core import Core, Document, PreparedCall
 
 Application = Callable[[Scope, Receive, Send], Awaitable[None]]
 """A server as ASGI calls it."""
@@ -45,7 +45,7 @@ class InnerClient:
         self._headers.append((b"x-request-id", exchange.request_id.encode()))
         self._watch = watch
 
-    async def send(self, asked: Prepared) -> Document:
+    async def send(self, asked: PreparedCall) -> Document:
         """Return the document of the answer, or raise its error."""
         sent = asked.content or b""
         assert isinstance(sent, bytes), "no tool sends a stream"
@@ -63,7 +63,7 @@ class InnerClient:
             raise QueryCancelled("the call was given up")
         return self.core.read(asked, status, {}, bytes(body))
 
-    def _scope_of(self, asked: Prepared, length: int) -> Scope:
+    def _scope_of(self, asked: PreparedCall, length: int) -> Scope:
         path, _, query = asked.url.removeprefix(BASE).partition("?")
         headers = [(name.lower().encode(), value.encode()) for name, value in asked.headers.items()]
         headers.append((b"content-length", b"%d" % length))

@@ -57,7 +57,7 @@ _WITH_COMMITS: Final = frozenset({"CommitsAnswer", "CommitAnswer", "HistoryAnswe
 
 
 @dataclass(slots=True)
-class Asked:
+class AskedOperation:
     """A request that was understood: the operation, in the form of answer that is wanted, and its arguments."""
 
     operation: Operation
@@ -92,7 +92,7 @@ class Long:
     held: int
 
 
-class Engine:
+class OperationRunner:
     """Runs operations for requests, within the bounds of a server."""
 
     def __init__(self, state: ServerState) -> None:
@@ -118,7 +118,7 @@ class Engine:
         figures.set("streams_running", self.streams.running)
         figures.set("answer_bytes", self.answers.held)
 
-    async def read(self, exchange: Exchange, asked: Asked) -> None:
+    async def read(self, exchange: Exchange, asked: AskedOperation) -> None:
         """Run a read in its turn, and send its answer."""
         token = Cancel()
         job = ReadJob(exchange.actor, partial(_made, exchange, asked), token, self._timeout)
@@ -146,7 +146,11 @@ class Engine:
         return min((each for each in given if each is not None), default=None)
 
     async def _send_read(
-        self, exchange: Exchange, asked: Asked, watch: Watch, answer: Whole | Long | BlobReply
+        self,
+        exchange: Exchange,
+        asked: AskedOperation,
+        watch: Watch,
+        answer: Whole | Long | BlobReply,
     ) -> None:
         if isinstance(answer, BlobReply):
             await self._send_blob(exchange, watch, answer)
@@ -188,7 +192,7 @@ class Engine:
         finally:
             reply.close()
 
-    async def write(self, exchange: Exchange, asked: Asked) -> None:
+    async def write(self, exchange: Exchange, asked: AskedOperation) -> None:
         """Run a write, and send its document."""
         slot = self.writers.enter(exchange.actor)
         await self._write(exchange, asked, asked.work, slot.leave)
@@ -196,7 +200,7 @@ class Engine:
     async def write_received(
         self,
         exchange: Exchange,
-        asked: Asked,
+        asked: AskedOperation,
         declared: DeclaredBody,
         slot: WriteSlot,
         spool: SpoolFile,
@@ -222,7 +226,7 @@ class Engine:
     async def _write(
         self,
         exchange: Exchange,
-        asked: Asked,
+        asked: AskedOperation,
         work: Callable[[], Any],
         leave: Callable[[], object],
     ) -> None:
@@ -249,7 +253,7 @@ class Engine:
         """Do a short piece of work that would keep the event loop from others."""
         return await asyncio.get_running_loop().run_in_executor(self.lanes.encoding, work)
 
-    async def stream(self, exchange: Exchange, asked: Asked) -> None:
+    async def stream(self, exchange: Exchange, asked: AskedOperation) -> None:
         """Run an operation that writes its answer itself, and send what it writes."""
         self.streams.enter()
         loop = asyncio.get_running_loop()
@@ -282,7 +286,7 @@ class Engine:
                 producer.exception()  # told here, or told to nobody because the client has gone
 
 
-def _made(exchange: Exchange, asked: Asked) -> Whole | Long | BlobReply:
+def _made(exchange: Exchange, asked: AskedOperation) -> Whole | Long | BlobReply:
     """Make a whole answer, or the beginning of a long one; in a thread."""
     if asked.operation.answer == "BlobAnswer":
         return _open_blob(exchange, asked)
@@ -302,7 +306,7 @@ def _made(exchange: Exchange, asked: Asked) -> Whole | Long | BlobReply:
     return Whole(b"".join(parts), [(b"content-type", asked.media_type.encode())])
 
 
-def _document(exchange: Exchange, asked: Asked, document: Document) -> Whole:
+def _document(exchange: Exchange, asked: AskedOperation, document: Document) -> Whole:
     """Make the answer of an operation that gives a document."""
     assert exchange.served is not None
     if asked.operation.name == "status":
@@ -321,7 +325,7 @@ def _document(exchange: Exchange, asked: Asked, document: Document) -> Whole:
     return Whole(body, headers)
 
 
-def _open_blob(exchange: Exchange, asked: Asked) -> BlobReply:
+def _open_blob(exchange: Exchange, asked: AskedOperation) -> BlobReply:
     if asked.head:
         return blob_reply(
             look_at_blob(asked.call, cast("BlobParameters", asked.request)), exchange.headers

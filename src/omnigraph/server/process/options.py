@@ -13,7 +13,7 @@ from omnigraph import settings
 from omnigraph.cores import usable_cores
 from omnigraph.errors import BadRequest
 from omnigraph.server.hosts import Authority, Network, parse_allowed_host, parse_proxy
-from omnigraph.server.process.serving import Ending
+from omnigraph.server.process.serving import DrainTimes
 from omnigraph.service.graph_urls import GRAPH_ID_RULE, is_graph_id
 from omnigraph.spelling import did_you_mean
 from omnigraph.version import version_text
@@ -41,7 +41,7 @@ class Options:
     unauthenticated: bool
     allowed_hosts: tuple[Authority, ...]
     proxies: tuple[Network, ...]
-    ending: Ending
+    ending: DrainTimes
     policies: Mapping[str, Path]
     server_policy: Path | None
     queries: Mapping[str, Path]
@@ -91,7 +91,7 @@ def _checked(given: argparse.Namespace) -> Options:
         unauthenticated=given.unauthenticated or settings.UNAUTHENTICATED.get(),
         allowed_hosts=tuple(map(parse_allowed_host, given.allow_host)),
         proxies=tuple(map(parse_proxy, given.trusted_proxy)),
-        ending=Ending(delay=given.drain_delay, timeout=given.drain_timeout),
+        ending=DrainTimes(delay=given.drain_delay, timeout=given.drain_timeout),
         policies=_bound("--policy", given.policy, graphs),
         server_policy=None if given.server_policy is None else Path(given.server_policy),
         queries=_bound("--queries", given.queries, graphs, shared=False),

@@ -33,7 +33,7 @@ from omnigraph.server.process.channel import (
     shared_figures,
 )
 from omnigraph.server.process.ports import Port
-from omnigraph.server.process.serving import Ending
+from omnigraph.server.process.serving import DrainTimes
 
 logger = logging.getLogger(__name__)
 
@@ -106,7 +106,7 @@ class Parent:
     ) -> None:
         self._port = port
         self._ready = ready
-        self._ending: Ending = given.options.ending
+        self._ending: DrainTimes = given.options.ending
         self._given = given
         self._stored: BinaryIO
         self._places = [Place(number) for number in range(1, given.options.workers + 1)]

@@ -38,10 +38,10 @@ from uvicorn.protocols.http.httptools_impl import (
 from omnigraph.server.handling.sending import AT_ONCE
 from omnigraph.server.process.transport import (
     LOOKS,
+    ConnectionLimits,
     CountedTransport,
     Crowd,
     Pace,
-    Patience,
     RoomyFlow,
 )
 from omnigraph.server.refusals import Header, Refusal
@@ -53,7 +53,12 @@ class GuardedProtocol(HttpToolsProtocol):
     """One connection. Made by uvicorn, with how patient it is and whether the server is ending."""
 
     def __init__(
-        self, *, patience: Patience, is_draining: Callable[[], bool], crowd: Crowd, **uvicorn: Any
+        self,
+        *,
+        patience: ConnectionLimits,
+        is_draining: Callable[[], bool],
+        crowd: Crowd,
+        **uvicorn: Any,
     ) -> None:
         super().__init__(**uvicorn)
         self._patience = patience

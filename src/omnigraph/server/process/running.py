@@ -18,7 +18,7 @@ from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot import Personal, booted
 from omnigraph.server.process.boot_data import BootData
 from omnigraph.server.process.options import Options
-from omnigraph.server.process.serving import Asking, GraphServer, take_turns_often
+from omnigraph.server.process.serving import Asker, GraphServer, take_turns_often
 from omnigraph.server.process.transport import room_for_connections
 from omnigraph.server.state import ServerState
 
@@ -30,7 +30,7 @@ def run(
     data: BootData,
     listener: socket.socket,
     bound: Authority,
-    asking: Asking,
+    asking: Asker,
     ready: Callable[[], None],
     figures: Figures,
     personal: Personal | None = None,
@@ -47,7 +47,7 @@ def run(
         from omnigraph.server.app import create_app
 
         app = create_app(state)
-        measured = Measured(state)
+        measured = GraphCounters(state)
 
         def measure() -> None:
             app.engine.measure(figures)
@@ -78,7 +78,7 @@ def run(
     return 0
 
 
-class Measured:
+class GraphCounters:
     """What the graphs of a server count, told as far as it was not told before."""
 
     def __init__(self, state: ServerState) -> None:

@@ -28,8 +28,8 @@ from omnigraph.server.process.protocol import GuardedProtocol
 from omnigraph.server.process.transport import (
     MOST_FILES,
     ORDINARY_PATIENCE,
+    ConnectionLimits,
     Crowd,
-    Patience,
 )
 
 logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ _TICK: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ending:
+class DrainTimes:
     """How many seconds a server takes to end.
 
     ``delay``: new connections are still served; ``timeout``: requests under way may end; ``publishing``:
@@ -74,7 +74,7 @@ class Drained(Protocol):
     draining: bool
 
 
-class Asking(Protocol):
+class Asker(Protocol):
     """Who asks a process that serves to end."""
 
     def drain_with(self, drain: Callable[[], None]) -> None:
@@ -130,8 +130,8 @@ class GraphServer(uvicorn.Server):
         app: Any,
         state: Drained,
         work: Work,
-        ending: Ending,
-        patience: Patience = ORDINARY_PATIENCE,
+        ending: DrainTimes,
+        patience: ConnectionLimits = ORDINARY_PATIENCE,
         measure: Callable[[], None] = lambda: None,
         most_connections: int = MOST_FILES,
     ) -> None:

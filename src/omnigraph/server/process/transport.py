@@ -24,7 +24,7 @@ LOOKS: Final = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Patience:
+class ConnectionLimits:
     """How much a connection may send before it is answered, and how long it may take."""
 
     head_bytes: int = HEAD_BYTES
@@ -40,7 +40,7 @@ class Patience:
         return self.bytes_per_second * self.pace_seconds
 
 
-ORDINARY_PATIENCE: Final = Patience()
+ORDINARY_PATIENCE: Final = ConnectionLimits()
 
 
 class Pace:
@@ -67,7 +67,7 @@ _OWN_FILES: Final = 256
 _SHED: Final = 16
 
 
-class Visitor(Protocol):
+class CountedConnection(Protocol):
     """A connection, as far as the number of connections is concerned."""
 
     quiet_since: float
@@ -89,9 +89,9 @@ class Crowd:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._visitors: set[Visitor] = set()
+        self._visitors: set[CountedConnection] = set()
 
-    def enter(self, visitor: Visitor) -> None:
+    def enter(self, visitor: CountedConnection) -> None:
         """Count a new connection, and close others if it is one too many; itself, if all others are at work."""
         self._visitors.add(visitor)
         if len(self._visitors) <= self._most:
@@ -103,7 +103,7 @@ class Crowd:
             each.break_off()
         logger.warning("there are more than %d connections: the quietest were closed", self._most)
 
-    def leave(self, visitor: Visitor) -> None:
+    def leave(self, visitor: CountedConnection) -> None:
         """Count a connection no more; a second time does nothing."""
         self._visitors.discard(visitor)
 

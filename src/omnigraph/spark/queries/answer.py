@@ -57,7 +57,7 @@ def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> Spark
     return own
 
 
-class Compiled:
+class PlanFrames:
     """A plan on one snapshot, without forms that are `refused`, as frames of a session.
 
     Nothing runs until rows are asked for. ``keeps_rules``: the snapshot was made under the schema of the view, so

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 from omnigraph.lang.query import ir
 from omnigraph.read.match.pattern import Negation, OptionalBlock, Pattern, block_of
 from omnigraph.spark.queries.needs import ids, outer_fields
-from omnigraph.spark.queries.rows import Job, Rows, collapsed, joined, selected
+from omnigraph.spark.queries.rows import Job, MatchRows, collapsed, joined, selected
 from omnigraph.spark.queries.searches import matching_ids
 from omnigraph.spark.queries.values.fields import BOOL, MARKS, Field, Tree, plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-Solve = Callable[..., Rows]
+Solve = Callable[..., MatchRows]
 AnyTree = TypeVar("AnyTree", bound=Tree)
 
 
@@ -31,7 +31,9 @@ def stands_alone(pattern: Pattern, outer: Collection[str]) -> bool:
     return all(field.var in outer for field in outer_fields(pattern))
 
 
-def _matches(job: Job, rows: Rows, block: Negation, solve: Solve) -> tuple[Rows, list[Field]]:
+def _matches(
+    job: Job, rows: MatchRows, block: Negation, solve: Solve
+) -> tuple[MatchRows, list[Field]]:
     """The combinations of the outer variables for which a block has a match, and what identifies them."""
     keys = list(ids(block.pattern, block.outer))
     if _is_about_one(block, rows):
@@ -41,7 +43,7 @@ def _matches(job: Job, rows: Rows, block: Negation, solve: Solve) -> tuple[Rows,
     return solve(job, block.pattern, keys, given, exists=True), keys
 
 
-def _is_about_one(block: Negation | OptionalBlock, rows: Rows) -> bool:
+def _is_about_one(block: Negation | OptionalBlock, rows: MatchRows) -> bool:
     if len(block.outer) != 1:
         return False
     (var,) = block.outer
@@ -49,26 +51,26 @@ def _is_about_one(block: Negation | OptionalBlock, rows: Rows) -> bool:
     return is_node and var not in rows.nullable and stands_alone(block.pattern, {var})
 
 
-def _distinct(job: Job, rows: Rows, fields: Iterable[Field]) -> Rows:
+def _distinct(job: Job, rows: MatchRows, fields: Iterable[Field]) -> MatchRows:
     bare = selected(job, replace(rows, is_weighted=False), fields)
     return replace(bare, frame=bare.frame.distinct())
 
 
-def without_matches(job: Job, rows: Rows, block: Negation, solve: Solve) -> Rows:
+def without_matches(job: Job, rows: MatchRows, block: Negation, solve: Solve) -> MatchRows:
     """The rows beside which a block has no match."""
     found, keys = _matches(job, rows, block, solve)
     return joined(job, rows, found, keys, how="left_anti")
 
 
-def with_matches(job: Job, rows: Rows, block: Negation, solve: Solve) -> Rows:
+def with_matches(job: Job, rows: MatchRows, block: Negation, solve: Solve) -> MatchRows:
     """The rows beside which a block has a match."""
     found, keys = _matches(job, rows, block, solve)
     return joined(job, rows, found, keys, how="left_semi")
 
 
 def extended(
-    job: Job, rows: Rows, block: OptionalBlock, asked: Collection[Field], solve: Solve
-) -> Rows:
+    job: Job, rows: MatchRows, block: OptionalBlock, asked: Collection[Field], solve: Solve
+) -> MatchRows:
     """The rows with what an optional block finds beside them, or with nothing; ``asked`` are fields of its own."""
     keys = list(ids(block.pattern, block.outer))
     if _is_about_one(block, rows):
@@ -82,8 +84,8 @@ def extended(
 
 
 def marked(
-    job: Job, rows: Rows, pattern: Pattern, conditions: Iterable[ir.Condition], solve: Solve
-) -> tuple[Rows, list[ir.Condition]]:
+    job: Job, rows: MatchRows, pattern: Pattern, conditions: Iterable[ir.Condition], solve: Solve
+) -> tuple[MatchRows, list[ir.Condition]]:
     """The rows that satisfy blocks and searches that stand alone, and the other conditions, made plain.
 
     What a block or a search inside a condition says of a row becomes a column of it.
@@ -105,8 +107,8 @@ def marked(
 
 
 def with_marks(
-    job: Job, rows: Rows, pattern: Pattern, tree: AnyTree, solve: Solve
-) -> tuple[Rows, AnyTree]:
+    job: Job, rows: MatchRows, pattern: Pattern, tree: AnyTree, solve: Solve
+) -> tuple[MatchRows, AnyTree]:
     """An expression or condition made plain, and the rows with the columns that it reads then."""
     made = rows
 
@@ -124,14 +126,16 @@ def with_marks(
     return made, changed
 
 
-def _found(job: Job, pattern: Pattern, search: ir.TextMatch) -> tuple[Rows, list[Field]]:
+def _found(job: Job, pattern: Pattern, search: ir.TextMatch) -> tuple[MatchRows, list[Field]]:
     var = search.field.var
     types = {**pattern.optional_nodes, **pattern.nodes}
     found = matching_ids(job, search, types[var], var)
     return found, list(found.fields)
 
 
-def _mark(job: Job, rows: Rows, found: Rows, keys: list[Field]) -> tuple[Rows, ir.Condition]:
+def _mark(
+    job: Job, rows: MatchRows, found: MatchRows, keys: list[Field]
+) -> tuple[MatchRows, ir.Condition]:
     """The rows with a column that is true where they are among those that were found."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -22,7 +22,7 @@ from omnigraph.spark.queries.blocks import with_marks
 from omnigraph.spark.queries.matching import solve
 from omnigraph.spark.queries.needs import read_by
 from omnigraph.spark.queries.output import Output, ascending, entity_id, place_of, with_columns
-from omnigraph.spark.queries.rows import Job, N, Rows, filtered
+from omnigraph.spark.queries.rows import Job, MatchRows, N, filtered
 from omnigraph.spark.queries.values.fields import Field, Tree, plain
 from omnigraph.types import TEXT, PropType
 
@@ -57,7 +57,7 @@ class _Grouping:
         frame = self._aggregated(frame, by, is_weighted=rows.is_weighted)
         frame = with_columns(job, frame, self._columns(), job.params)
         if plan.having:
-            whole = Rows(frame, frozenset())
+            whole = MatchRows(frame, frozenset())
             frame = filtered(job, whole, [plain(one) for one in plan.having]).frame
         order = []
         for key in plan.order:
@@ -85,7 +85,7 @@ class _Grouping:
 
     # -------------------------------------------------------------- keys and arguments
 
-    def _made(self, rows: Rows) -> tuple[DataFrame, list[str]]:
+    def _made(self, rows: MatchRows) -> tuple[DataFrame, list[str]]:
         """The rows with a column for each key and each argument; and the columns to group by."""
         job, by = self.job, []
         exprs: dict[Field, ir.Output] = {}

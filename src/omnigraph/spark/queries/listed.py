@@ -11,7 +11,7 @@ from omnigraph.spark.queries.blocks import with_marks
 from omnigraph.spark.queries.matching import solve
 from omnigraph.spark.queries.needs import read_by
 from omnigraph.spark.queries.output import Output, ascending, place_of, with_columns
-from omnigraph.spark.queries.rows import Job, N, Rows, filtered
+from omnigraph.spark.queries.rows import Job, MatchRows, N, filtered
 from omnigraph.spark.queries.searches import PLACE, ranked_rows
 from omnigraph.spark.queries.values.fields import ID, OUTPUT, Field
 
@@ -44,7 +44,7 @@ def listed(job: Job, plan: ir.ReadPlan, pattern: Pattern, *, in_order: bool = Fa
     return _sorted(job, plan, rows, keys, is_ordered=is_ordered)
 
 
-def _matched(job: Job, plan: ir.ReadPlan, pattern: Pattern, *, every: bool) -> Rows:
+def _matched(job: Job, plan: ir.ReadPlan, pattern: Pattern, *, every: bool) -> MatchRows:
     wanted: set[Field] = set()
     for column in plan.columns:
         if not isinstance(column.expr, ir.Score):
@@ -61,7 +61,7 @@ def _matched(job: Job, plan: ir.ReadPlan, pattern: Pattern, *, every: bool) -> R
     return ranked_rows(job, plan, rows, pattern.nodes[first.field.var])
 
 
-def _repeated(job: Job, rows: Rows) -> Rows:
+def _repeated(job: Job, rows: MatchRows) -> MatchRows:
     """Repeat each row as often as its count says."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -74,7 +74,12 @@ def _repeated(job: Job, rows: Rows) -> Rows:
 
 
 def _sorted(
-    job: Job, plan: ir.ReadPlan, rows: Rows, keys: list[tuple[Field, bool]], *, is_ordered: bool
+    job: Job,
+    plan: ir.ReadPlan,
+    rows: MatchRows,
+    keys: list[tuple[Field, bool]],
+    *,
+    is_ordered: bool,
 ) -> Output:
     own = [ascending(job.column(field), descending=down) for field, down in keys]
     names = sorted(one.name for one in plan.variables if one.kind != "path")
@@ -88,7 +93,7 @@ def _sorted(
 def _by_rank(
     job: Job,
     ranking: ir.Ranking,
-    rows: Rows,
+    rows: MatchRows,
     keys: list[tuple[Field, bool]],
     own: list[Column],
     by_id: list[Column],

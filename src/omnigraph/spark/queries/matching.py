@@ -21,7 +21,7 @@ from omnigraph.read.values.operands import OperandRows
 from omnigraph.spark.queries import blocks, sources
 from omnigraph.spark.queries.needs import block_fields, ids, own_names, read_by
 from omnigraph.spark.queries.relations import HOPS, LEFT, RIGHT, Relation
-from omnigraph.spark.queries.rows import Job, Rows, collapsed, filtered, joined, selected
+from omnigraph.spark.queries.rows import Job, MatchRows, collapsed, filtered, joined, selected
 from omnigraph.spark.queries.searches import matching_ids
 from omnigraph.spark.queries.values.fields import ID, LENGTH, Field, plain, searches_in
 
@@ -30,10 +30,10 @@ def solve(
     job: Job,
     pattern: Pattern,
     wanted: Iterable[Field],
-    given: Rows | None = None,
+    given: MatchRows | None = None,
     *,
     exists: bool = False,
-) -> Rows:
+) -> MatchRows:
     """The rows of a pattern with the fields that are wanted.
 
     ``given`` are rows of the variables from outside, each once. With ``exists`` nobody asks how many rows there are,
@@ -44,19 +44,19 @@ def solve(
 
 class _Solver:
     def __init__(
-        self, job: Job, pattern: Pattern, wanted: set[Field], given: Rows | None, exists: bool
+        self, job: Job, pattern: Pattern, wanted: set[Field], given: MatchRows | None, exists: bool
     ) -> None:
         self.job, self.pattern = job, pattern
         self.wanted, self.given, self.exists = wanted, given, exists
         self.pushed: dict[str, list[ir.Condition]] = {}
         """Conditions on one variable that tables are read with."""
-        self.sets: dict[str, list[tuple[Rows, bool]]] = {}
+        self.sets: dict[str, list[tuple[MatchRows, bool]]] = {}
         """Ids that a variable must be, or must not be (True), one of."""
-        self.messages: dict[str, list[Rows]] = {}
+        self.messages: dict[str, list[MatchRows]] = {}
         self.waiting: list[ir.Condition] = []
         """Conditions that rows are judged by, as soon as these have all fields."""
         self.blocks: list[Negation] = []
-        self.unit: list[Rows] = []
+        self.unit: list[MatchRows] = []
         """Counts that join with nothing that is left: frames of a single row."""
         self._sort_conditions()
         self.need = self._needed()
@@ -140,7 +140,7 @@ class _Solver:
 
     # -------------------------------------------------------------- counting
 
-    def solve(self) -> Rows:
+    def solve(self) -> MatchRows:
         self._sum_away()
         rows = self._enumerated()
         for block in self.blocks:
@@ -195,7 +195,7 @@ class _Solver:
             len(hops) == 1 and len(hops[0].ends) == 2 and not self._is_kept(hops[0])
         )
 
-    def _message(self, hop: Traversal, name: str, parent: str) -> Rows:
+    def _message(self, hop: Traversal, name: str, parent: str) -> MatchRows:
         """For each binding of the parent, how many of the variable go with it."""
         found = self._relation(hop, self.given)
         if self._has_candidates(name):
@@ -214,7 +214,7 @@ class _Solver:
         reads = any(field.var == name and field.what != ID for field in self.need)
         return bool(reads or name in self.pushed or name in self.sets or name in self.messages)
 
-    def _candidates(self, name: str) -> Rows:
+    def _candidates(self, name: str) -> MatchRows:
         """The nodes a variable may be, with the fields of it that are asked for."""
         job, node = self.job, self.job.view.catalog.nodes[self.pattern.nodes[name]]
         whats = {field.what for field in self.need if field.var == name} | {ID}
@@ -226,7 +226,7 @@ class _Solver:
             pushed = self.pushed.get(name, [])
             frame = job.tables.read(node, columns, pushed)
             most = 1 if _is_one(pushed, node.id_property) else job.tables.rows(node)
-            rows = Rows(frame, frozenset(Field(name, what) for what in whats), most=most)
+            rows = MatchRows(frame, frozenset(Field(name, what) for what in whats), most=most)
         for found, anti in self.sets.get(name, ()):
             how = "left_anti" if anti else "left_semi"
             rows = joined(job, rows, found, [Field(name, ID)], how=how)
@@ -234,7 +234,7 @@ class _Solver:
             rows = joined(job, rows, message, [Field(name, ID)])
         return rows
 
-    def _relation(self, hop: Traversal, rows: Rows | None) -> Rows:
+    def _relation(self, hop: Traversal, rows: MatchRows | None) -> MatchRows:
         """The pairs of a traversal as rows of its variables; ``rows`` are those it goes on from."""
         job, relations = self.job, self.job.relations
         fields = {Field(hop.left, ID): LEFT, Field(hop.right, ID): RIGHT}
@@ -260,9 +260,9 @@ class _Solver:
         most = (
             sum(map(job.tables.rows, relations.edge_types(hop))) * 2 if hop.is_single_hop else None
         )
-        return Rows(frame.select(*shown), frozenset(fields) | edge, most=most)
+        return MatchRows(frame.select(*shown), frozenset(fields) | edge, most=most)
 
-    def _reached(self, hop: Traversal, rows: Rows | None) -> Relation:
+    def _reached(self, hop: Traversal, rows: MatchRows | None) -> Relation:
         job = self.job
         for name in (hop.left, hop.right):
             if rows is not None and rows.has(name):
@@ -275,7 +275,7 @@ class _Solver:
 
     # -------------------------------------------------------------- joining
 
-    def _enumerated(self) -> Rows:
+    def _enumerated(self) -> MatchRows:
         rows = self.given
         if rows is not None:
             for name in sorted(self.pattern.given):
@@ -305,17 +305,17 @@ class _Solver:
         assert rows is not None, "a pattern has a variable"
         return rows
 
-    def _rooted(self, rows: Rows | None, name: str) -> Rows:
+    def _rooted(self, rows: MatchRows | None, name: str) -> MatchRows:
         """The rows beside a variable that nothing leads to; without conditions on it, its first pairs do."""
         hop = next((one for one in self.traversals if name in one.ends), None)
         if rows is None and hop is not None and not self._has_candidates(name):
             return self._along(None, hop)
         return self._beside(rows, self._candidates(name))
 
-    def _beside(self, rows: Rows | None, other: Rows) -> Rows:
+    def _beside(self, rows: MatchRows | None, other: MatchRows) -> MatchRows:
         return other if rows is None else joined(self.job, rows, other, [])
 
-    def _next(self, rows: Rows | None) -> Traversal | None:
+    def _next(self, rows: MatchRows | None) -> Traversal | None:
         """The traversal to join next: one whose ends are both bound, else one with an end."""
         if rows is None:
             return None
@@ -325,7 +325,7 @@ class _Solver:
                     return hop
         return None
 
-    def _along(self, rows: Rows | None, hop: Traversal) -> Rows:
+    def _along(self, rows: MatchRows | None, hop: Traversal) -> MatchRows:
         self.traversals.remove(hop)
         found = self._relation(hop, rows)
         new = [name for name in hop.ends if rows is None or not rows.has(name)]
@@ -337,7 +337,7 @@ class _Solver:
                 found = joined(self.job, found, self._candidates(name), [Field(name, ID)])
         return found
 
-    def _root(self, rows: Rows | None) -> str | None:
+    def _root(self, rows: MatchRows | None) -> str | None:
         """The variable to go on with where nothing leads on: a narrow one."""
         left = [name for name in self.own if rows is None or not rows.has(name)]
         tables = self.job.tables
@@ -348,17 +348,17 @@ class _Solver:
 
         return min(left, key=cost, default=None)
 
-    def _unrollable(self, rows: Rows, names: set[str]) -> str | None:
+    def _unrollable(self, rows: MatchRows, names: set[str]) -> str | None:
         lists = self.pattern.lists
         return next((name for name in sorted(names) if rows.has(lists[name].var)), None)
 
-    def _judged_now(self, rows: Rows) -> Rows:
+    def _judged_now(self, rows: MatchRows) -> MatchRows:
         """The rows that satisfy what can be judged by now."""
         ready = [one for one in self.waiting if read_by(one, self.pattern) <= rows.fields]
         self.waiting = [one for one in self.waiting if one not in ready]
         return self._judged(rows, ready)
 
-    def _judged(self, rows: Rows, conditions: Iterable[ir.Condition]) -> Rows:
+    def _judged(self, rows: MatchRows, conditions: Iterable[ir.Condition]) -> MatchRows:
         marked, tests = blocks.marked(self.job, rows, self.pattern, conditions, solve)
         return filtered(self.job, marked, tests) if tests else marked
 

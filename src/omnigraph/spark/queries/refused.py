@@ -14,7 +14,7 @@ from omnigraph.lang.query import ir
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class LocalForm:
     """A form that stays local: its name, an example, and what to do instead."""
 
     form: str
@@ -22,22 +22,22 @@ class Refusal:
     instead: str
 
 
-OPEN_BOUND = Refusal("an open bound", "$a knows{1,} $b", "give the bound a last hop")
-BY = Refusal("`by`", "$a $p:road by km $b", "run the query locally")
-NODES = Refusal(
+OPEN_BOUND = LocalForm("an open bound", "$a knows{1,} $b", "give the bound a last hop")
+BY = LocalForm("`by`", "$a $p:road by km $b", "run the query locally")
+NODES = LocalForm(
     "`nodes`", "nodes($p)", "return `length($p)` and the ends, or run the query locally"
 )
-EDGES = Refusal(
+EDGES = LocalForm(
     "`edges`", "edges($p)", "use an edge variable for each hop, or run the query locally"
 )
-PATH = Refusal(
+PATH = LocalForm(
     "a bare path", "return { $p }", "return `length($p)` and the ends, or run the query locally"
 )
 
 MOST_HOPS = 40
 """The hops of one query, all bounds together: each makes its plan deeper, and Java's stack ends some way beyond."""
 
-MANY_HOPS = Refusal(
+MANY_HOPS = LocalForm(
     "many hops",
     f"$a knows{{1,{MOST_HOPS + 1}}} $b",
     f"ask for at most {MOST_HOPS} in all, or run the query locally",
@@ -46,17 +46,17 @@ MANY_HOPS = Refusal(
 REFUSED = (OPEN_BOUND, MANY_HOPS, BY, NODES, EDGES, PATH)
 """Those of every query; the documentation has the same table."""
 
-EDGES_BY_ROW = Refusal(
+EDGES_BY_ROW = LocalForm(
     "edges that hold at a moment of the row",
     "$a knows $b as of $a.seen",
     "give the edges a variable, or run the query locally",
 )
-HOPS_BY_ROW = Refusal(
+HOPS_BY_ROW = LocalForm(
     "hops through nodes that hold at a moment of the row",
     "$a next{1,3} $b as of $a.seen",
     "say `ever` after the traversal, or run the query locally",
 )
-ALTERNATIVES_BY_ROW = Refusal(
+ALTERNATIVES_BY_ROW = LocalForm(
     "alternatives with different periods at a moment of the row",
     "$a $e:knows|follows $b as of $a.seen",
     "ask for one at a time, or run the query locally",
@@ -65,7 +65,7 @@ REFUSED_MOMENTS = (EDGES_BY_ROW, HOPS_BY_ROW, ALTERNATIVES_BY_ROW)
 """Those of queries that say when things must hold."""
 
 
-def refusal(one: Refusal, called: str = "the query") -> BadRequest:
+def refusal(one: LocalForm, called: str = "the query") -> BadRequest:
     """What is said of a form that stays local."""
     return BadRequest(
         f"{called} uses {one.form} ({one.example}), which is not answered on Spark; {one.instead}",
@@ -81,7 +81,7 @@ def refuse(plan: ir.ReadPlan) -> None:
         raise refusal(one, called)
 
 
-def _in_plan(plan: ir.ReadPlan) -> Iterator[Refusal]:
+def _in_plan(plan: ir.ReadPlan) -> Iterator[LocalForm]:
     yield from _in_steps(plan.steps)
     for column in plan.columns:
         if isinstance(column.expr, ir.PathValue) and column.expr.what == "path":
@@ -92,7 +92,7 @@ def _in_plan(plan: ir.ReadPlan) -> Iterator[Refusal]:
             yield from _in_tree(key.expr)
 
 
-def _in_steps(steps: Iterable[ir.Step]) -> Iterator[Refusal]:
+def _in_steps(steps: Iterable[ir.Step]) -> Iterator[LocalForm]:
     for step in steps:
         match step:
             case ir.Expand():
@@ -113,12 +113,12 @@ def _in_steps(steps: Iterable[ir.Step]) -> Iterator[Refusal]:
                 pass
 
 
-def _in_trees(trees: Iterable[ir.Condition]) -> Iterator[Refusal]:
+def _in_trees(trees: Iterable[ir.Condition]) -> Iterator[LocalForm]:
     for tree in trees:
         yield from _in_tree(tree)
 
 
-def _in_tree(tree: ir.Output | ir.Condition) -> Iterator[Refusal]:
+def _in_tree(tree: ir.Output | ir.Condition) -> Iterator[LocalForm]:
     if isinstance(tree, ir.PathValue):
         if tree.what == "nodes":
             yield NODES

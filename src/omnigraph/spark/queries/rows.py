@@ -64,7 +64,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class MatchRows:
     """Rows of a match. ``nullable`` variables may be bound to nothing; ``most`` is a bound on the rows, if known."""
 
     frame: DataFrame
@@ -83,7 +83,7 @@ class Rows:
         return any(field.var == var for field in self.fields)
 
 
-def filtered(job: Job, rows: Rows, conditions: Collection[ir.Condition]) -> Rows:
+def filtered(job: Job, rows: MatchRows, conditions: Collection[ir.Condition]) -> MatchRows:
     """The rows that satisfy all of some plain conditions."""
     frame, others = rows.frame, []
     for condition in conditions:
@@ -97,7 +97,7 @@ def filtered(job: Job, rows: Rows, conditions: Collection[ir.Condition]) -> Rows
     return replace(rows, frame=frame)
 
 
-def selected(job: Job, rows: Rows, fields: Iterable[Field]) -> Rows:
+def selected(job: Job, rows: MatchRows, fields: Iterable[Field]) -> MatchRows:
     """The rows with these of their fields alone."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -109,7 +109,7 @@ def selected(job: Job, rows: Rows, fields: Iterable[Field]) -> Rows:
     return replace(rows, frame=frame, fields=kept)
 
 
-def collapsed(job: Job, rows: Rows) -> Rows:
+def collapsed(job: Job, rows: MatchRows) -> MatchRows:
     """Equal rows as one, which counts them."""
     from pyspark.sql import functions as F  # noqa: N812
 
@@ -124,12 +124,12 @@ def collapsed(job: Job, rows: Rows) -> Rows:
 
 def joined(
     job: Job,
-    rows: Rows,
-    other: Rows,
+    rows: MatchRows,
+    other: MatchRows,
     keys: Collection[Field],
     *,
     how: str = "inner",
-) -> Rows:
+) -> MatchRows:
     """Rows that agree in some fields, beside each other. A left join keeps rows that find none.
 
     Nothing agrees with nothing where a key may be null in both; ``left_semi`` and ``left_anti`` only keep or drop.
@@ -159,7 +159,7 @@ def joined(
         times = F.col(weight) if how == "inner" else F.coalesce(F.col(weight), F.lit(1))
         frame = frame.withColumn(N, F.col(N) * times if rows.is_weighted else times).drop(weight)
     added = frozenset(field.var for field in other.fields - rows.fields)
-    return Rows(
+    return MatchRows(
         frame,
         rows.fields | other.fields,
         rows.is_weighted or other.is_weighted,
@@ -168,7 +168,7 @@ def joined(
     )
 
 
-def _agreeing(job: Job, rows: Rows, names: Mapping[Field, str]) -> Column:
+def _agreeing(job: Job, rows: MatchRows, names: Mapping[Field, str]) -> Column:
     from pyspark.sql import functions as F  # noqa: N812
 
     agree = F.lit(True)

@@ -12,7 +12,7 @@ from omnigraph.lang.query import ir
 from omnigraph.read.output.window import Window
 from omnigraph.read.search.ranking import Ranked, checked_k, rank
 from omnigraph.read.search.text_match import text_matches
-from omnigraph.spark.queries.rows import Job, Rows, joined, selected
+from omnigraph.spark.queries.rows import Job, MatchRows, joined, selected
 from omnigraph.spark.queries.values.fields import ID, OUTPUT, SCORE, Field
 
 if TYPE_CHECKING:
@@ -33,17 +33,17 @@ def sent(job: Job, columns: Mapping[str, pa.Array]) -> DataFrame:
     return sent_frame(job.session, table, shown)
 
 
-def matching_ids(job: Job, search: ir.TextMatch, type_name: str, var: str) -> Rows:
+def matching_ids(job: Job, search: ir.TextMatch, type_name: str, var: str) -> MatchRows:
     """The nodes whose text satisfies a predicate."""
     node = job.view.catalog.nodes[type_name]
     codes = text_matches(job.view, node, search, job.params)
     field = Field(var, ID)
     ids = job.view.nodes(type_name).ids(codes)
     frame = sent(job, {job.names.of(field): ids.cast(pa.utf8())})
-    return Rows(frame, frozenset({field}), most=len(codes))
+    return MatchRows(frame, frozenset({field}), most=len(codes))
 
 
-def ranked_rows(job: Job, plan: ir.ReadPlan, rows: Rows, type_name: str) -> Rows:
+def ranked_rows(job: Job, plan: ir.ReadPlan, rows: MatchRows, type_name: str) -> MatchRows:
     """The rows of ranked entities, with the place and the score of each."""
     ranking = plan.ranking
     assert ranking is not None
@@ -63,19 +63,19 @@ def _ranked(job: Job, ranking: ir.Nearest | ir.Bm25, type_name: str) -> Ranked:
     return rank(job.view, node, ranking, job.params, None, limit, job.embedder)
 
 
-def _placed(job: Job, ranked: Ranked, key: Field, type_name: str) -> Rows:
+def _placed(job: Job, ranked: Ranked, key: Field, type_name: str) -> MatchRows:
     score = Field(OUTPUT, SCORE)
     columns = {
         job.names.of(key): job.view.nodes(type_name).ids(ranked.codes).cast(pa.utf8()),
         job.names.of(PLACE): pa.array(ranked.places.astype(np.int64)),
         job.names.of(score): pa.array(ranked.scores.astype(np.float64)),
     }
-    return Rows(sent(job, columns), frozenset({key, PLACE, score}), most=len(ranked.codes))
+    return MatchRows(sent(job, columns), frozenset({key, PLACE, score}), most=len(ranked.codes))
 
 
 def _fused(
-    job: Job, plan: ir.ReadPlan, ranking: ir.Rrf, rows: Rows, key: Field, type_name: str
-) -> Rows:
+    job: Job, plan: ir.ReadPlan, ranking: ir.Rrf, rows: MatchRows, key: Field, type_name: str
+) -> MatchRows:
     """The fusion of what the best of each arm are among the entities of the match."""
     from pyspark.sql import Window as Over
     from pyspark.sql import functions as F  # noqa: N812
@@ -110,4 +110,4 @@ def _fused(
     by += [F.col(column).asc_nulls_last() for column in places]
     whole = whole.withColumn(place, F.row_number().over(Over.orderBy(*by, name)).cast("bigint"))
     frame = whole.select(name, place, job.names.of(score))
-    return Rows(frame, frozenset({key, PLACE, score}))
+    return MatchRows(frame, frozenset({key, PLACE, score}))

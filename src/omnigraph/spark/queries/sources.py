@@ -14,7 +14,7 @@ from omnigraph.lang.query.params import passed
 from omnigraph.read.values.expressions import value_of
 from omnigraph.read.values.other_spaces import elements_of
 from omnigraph.runner.spark_columns import portable
-from omnigraph.spark.queries.rows import Job, Rows
+from omnigraph.spark.queries.rows import Job, MatchRows
 from omnigraph.spark.queries.searches import sent
 from omnigraph.spark.queries.values.fields import ID, Field
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-def rows_of(job: Job, source: ir.Rows | ir.Elements, var: str, need: Collection[Field]) -> Rows:
+def rows_of(
+    job: Job, source: ir.Rows | ir.Elements, var: str, need: Collection[Field]
+) -> MatchRows:
     """The rows of a source, with the fields that are asked for."""
     whats = {field.what for field in need if field.var == var}
     if isinstance(source, ir.Elements):
@@ -30,7 +32,7 @@ def rows_of(job: Job, source: ir.Rows | ir.Elements, var: str, need: Collection[
     return _answer(job, source, var, whats)
 
 
-def _elements(job: Job, source: ir.Elements, var: str, whats: Collection[str]) -> Rows:
+def _elements(job: Job, source: ir.Elements, var: str, whats: Collection[str]) -> MatchRows:
     space = elements_of(source, job.params)
     arrays = {what: space.column(what).array for what in whats if what != ID}
     arrays[ID] = pa.array(np.arange(space.size, dtype=np.int64))
@@ -39,10 +41,10 @@ def _elements(job: Job, source: ir.Elements, var: str, whats: Collection[str]) -
     table = portable(batch)
     columns = {name: table.column(at) for at, name in enumerate(batch.schema.names)}
     fields = frozenset(Field(var, what) for what in arrays)
-    return Rows(sent(job, columns), fields, most=space.size)
+    return MatchRows(sent(job, columns), fields, most=space.size)
 
 
-def _answer(job: Job, source: ir.Rows, var: str, whats: Collection[str]) -> Rows:
+def _answer(job: Job, source: ir.Rows, var: str, whats: Collection[str]) -> MatchRows:
     from pyspark.sql import functions as F  # noqa: N812
 
     inner = job.inside(source_params(source, job.params))
@@ -55,7 +57,7 @@ def _answer(job: Job, source: ir.Rows, var: str, whats: Collection[str]) -> Rows
     if position is not None:
         shown.append(F.col(position).alias(job.names.of(Field(var, ID))))
     frame = frame.select(*shown) if shown else frame.select(F.lit(1).alias(job.names.fresh()))
-    return Rows(frame, frozenset(Field(var, what) for what in whats))
+    return MatchRows(frame, frozenset(Field(var, what) for what in whats))
 
 
 def source_params(source: ir.Rows, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,7 +71,7 @@ def source_params(source: ir.Rows, params: Mapping[str, Any]) -> dict[str, Any]:
     return values
 
 
-def unrolled(job: Job, rows: Rows, var: str, owner: ir.PropertyOf) -> Rows:
+def unrolled(job: Job, rows: MatchRows, var: str, owner: ir.PropertyOf) -> MatchRows:
     """Repeat each row for each element of one of its lists."""
     from pyspark.sql import functions as F  # noqa: N812
 

@@ -21,7 +21,7 @@ from omnigraph.storage.tables.loose_files import remove_loose_files
 from omnigraph.storage.tables.staging import RowCounts, Staged, field_numbers
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -127,4 +127,4 @@ def stage_files(table: Table, *columns: ColumnFiles) -> Staged:
         update_mode="rewrite_rows",
     )
     transaction = lance().Transaction(table.version, operation)
-    return Staged(table.ref, transaction, Operation.UPDATE, RowCounts())
+    return Staged(table.ref, transaction, TransactionKind.UPDATE, RowCounts())

@@ -34,7 +34,7 @@ from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_branches import create_branch, delete_branch, remove_residue
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,13 +122,13 @@ class PlannedColumns:
     def _merge(self, table: Table) -> Staged:
         files = (files(table) for files in self.cleared)
         operation = lance().LanceOperation.Merge(with_files(table, *files), self.extended)
-        return _staged(table, operation, Operation.MERGE)
+        return _staged(table, operation, TransactionKind.MERGE)
 
     def _project(self, table: Table) -> Staged:
-        return _staged(table, lance().LanceOperation.Project(self.final), Operation.PROJECT)
+        return _staged(table, lance().LanceOperation.Project(self.final), TransactionKind.PROJECT)
 
 
-def _staged(table: Table, operation: Any, kind: Operation) -> Staged:
+def _staged(table: Table, operation: Any, kind: TransactionKind) -> Staged:
     return Staged(table.ref, lance().Transaction(table.version, operation), kind, RowCounts())
 
 

@@ -32,7 +32,7 @@ from omnigraph.storage.tables.loose_files import remove_loose_files
 from omnigraph.storage.tables.staging import RowCounts, Staged, field_numbers
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
-from omnigraph.storage.tables.transactions import Operation, last_fragment_number
+from omnigraph.storage.tables.transactions import TransactionKind, last_fragment_number
 
 if TYPE_CHECKING:
     import numpy as np
@@ -164,7 +164,7 @@ def _stage(table: Table, new: Mapping[int, Sequence[Any]]) -> Staged:
         groups.append(operation.RewriteGroup([fragment], list(new[fragment.id])))
     rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
     transaction = lance().Transaction(table.version, rewrite)
-    return Staged(table.ref, transaction, Operation.REWRITE, RowCounts())
+    return Staged(table.ref, transaction, TransactionKind.REWRITE, RowCounts())
 
 
 def index_stages(

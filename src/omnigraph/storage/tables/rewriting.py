@@ -20,7 +20,7 @@ from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
-from omnigraph.storage.tables.transactions import Operation, last_fragment_number
+from omnigraph.storage.tables.transactions import TransactionKind, last_fragment_number
 
 _BATCH_ROWS = 8_192  # what Lance takes by itself
 # Every option must be given by name; these are what Lance's own planner fills in.
@@ -117,7 +117,7 @@ def stage_rewritten(table: Table, results: Sequence[Merged]) -> Staged:
         )
     rewrite = operation.Rewrite(groups=groups, rewritten_indices=[])
     return Staged(
-        table.ref, lance().Transaction(table.version, rewrite), Operation.REWRITE, RowCounts()
+        table.ref, lance().Transaction(table.version, rewrite), TransactionKind.REWRITE, RowCounts()
     )
 
 
@@ -144,4 +144,4 @@ def stage_restore(table: Table, version: int) -> Staged:
     Lance lets a restore overwrite concurrent changes: hold the table's lock.
     """
     transaction = lance().Transaction(table.version, lance().LanceOperation.Restore(version))
-    return Staged(table.ref, transaction, Operation.RESTORE, RowCounts(None, None, None))
+    return Staged(table.ref, transaction, TransactionKind.RESTORE, RowCounts(None, None, None))

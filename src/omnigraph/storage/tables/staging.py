@@ -22,7 +22,7 @@ from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 
 if TYPE_CHECKING:
     import numpy as np
@@ -57,7 +57,7 @@ class Staged:
 
     ref: TableRef
     transaction: Any
-    operation: Operation
+    operation: TransactionKind
     rows: RowCounts
     removed_ids: tuple[str, ...] | None = None
     """The ids of the rows that it removes, if they are few; some may have no row. None: not known."""
@@ -86,10 +86,10 @@ class Staged:
         }
 
 
-_ROW_OPERATIONS = {Operation.APPEND, Operation.UPDATE, Operation.DELETE}
+_ROW_OPERATIONS = {TransactionKind.APPEND, TransactionKind.UPDATE, TransactionKind.DELETE}
 
 
-def _staged(table: Table, operation: Any, kind: Operation, rows: RowCounts) -> Staged:
+def _staged(table: Table, operation: Any, kind: TransactionKind, rows: RowCounts) -> Staged:
     return Staged(table.ref, lance().Transaction(table.version, operation), kind, rows)
 
 
@@ -171,7 +171,7 @@ def stage_append_fragments(table: Table, fragments: Sequence[Any]) -> Staged:
     return _staged(
         table,
         lance().LanceOperation.Append(list(fragments)),
-        Operation.APPEND,
+        TransactionKind.APPEND,
         RowCounts(inserted=_physical_rows(fragments)),
     )
 
@@ -194,7 +194,7 @@ def stage_overwrite_fragments(table: Table, fragments: Sequence[Any], schema: pa
     return _staged(
         table,
         lance().LanceOperation.Overwrite(schema, list(fragments)),
-        Operation.OVERWRITE,
+        TransactionKind.OVERWRITE,
         RowCounts(inserted=_physical_rows(fragments), deleted=table.count_rows()),
     )
 
@@ -228,7 +228,7 @@ def stage_merge_insert(table: Table, data: Rows, *, on: str = "id") -> Staged:
     return Staged(
         table.ref,
         transaction,
-        Operation.UPDATE,
+        TransactionKind.UPDATE,
         RowCounts(stats["num_inserted_rows"], stats["num_updated_rows"], 0),
     )
 
@@ -311,7 +311,7 @@ def stage_delete_keys(table: Table, keys: pa.Array, *, on: str = "id") -> Staged
 
     transaction, stats = _with_keys(table, wanted, on, delete)
     counts = RowCounts(deleted=stats["num_deleted_rows"])
-    return Staged(table.ref, transaction, Operation.UPDATE, counts, _few(keys))
+    return Staged(table.ref, transaction, TransactionKind.UPDATE, counts, _few(keys))
 
 
 def _few(keys: pa.Array) -> tuple[str, ...] | None:
@@ -326,7 +326,7 @@ def stage_delete(table: Table, where: Pushdown) -> Staged:
     return _staged(
         table,
         lance().LanceOperation.Delete(updated, removed, where.sql),
-        Operation.DELETE,
+        TransactionKind.DELETE,
         RowCounts(deleted=len(matched)),
     )
 
@@ -365,7 +365,7 @@ def stage_update(
     )
     replaced = sum(map(_replaced_rows, fragments))
     counts = RowCounts(_physical_rows(fragments) - replaced, replaced, dropped - replaced)
-    return _staged(table, operation, Operation.UPDATE, counts)
+    return _staged(table, operation, TransactionKind.UPDATE, counts)
 
 
 def _replaced_rows(fragment: Any) -> int:

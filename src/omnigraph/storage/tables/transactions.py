@@ -27,7 +27,7 @@ from omnigraph.storage.tables.table_errors import lance_errors
 ManifestFields = dict[int, int | bytes]
 
 
-class Operation(enum.StrEnum):
+class TransactionKind(enum.StrEnum):
     """The kinds of operation a Lance transaction can hold."""
 
     APPEND = "Append"
@@ -50,16 +50,16 @@ class Operation(enum.StrEnum):
 
 TRACKED: Final = frozenset(
     {
-        Operation.APPEND,
-        Operation.DELETE,
-        Operation.OVERWRITE,
-        Operation.CREATE_INDEX,
-        Operation.REWRITE,
-        Operation.MERGE,
-        Operation.RESERVE_FRAGMENTS,
-        Operation.UPDATE,
-        Operation.PROJECT,
-        Operation.UPDATE_CONFIG,
+        TransactionKind.APPEND,
+        TransactionKind.DELETE,
+        TransactionKind.OVERWRITE,
+        TransactionKind.CREATE_INDEX,
+        TransactionKind.REWRITE,
+        TransactionKind.MERGE,
+        TransactionKind.RESERVE_FRAGMENTS,
+        TransactionKind.UPDATE,
+        TransactionKind.PROJECT,
+        TransactionKind.UPDATE_CONFIG,
     }
 )
 """After these, the versions recorded in rows and the row counts tell what was inserted, updated and deleted.
@@ -69,21 +69,21 @@ Not after a restore: it brings back rows whose recorded versions are older than 
 
 
 _BY_FIELD = {
-    100: Operation.APPEND,
-    101: Operation.DELETE,
-    102: Operation.OVERWRITE,
-    103: Operation.CREATE_INDEX,
-    104: Operation.REWRITE,
-    105: Operation.MERGE,
-    106: Operation.RESTORE,
-    107: Operation.RESERVE_FRAGMENTS,
-    108: Operation.UPDATE,
-    109: Operation.PROJECT,
-    110: Operation.UPDATE_CONFIG,
-    111: Operation.DATA_REPLACEMENT,
-    112: Operation.UPDATE_MEM_WAL_STATE,
-    113: Operation.CLONE,
-    114: Operation.UPDATE_BASES,
+    100: TransactionKind.APPEND,
+    101: TransactionKind.DELETE,
+    102: TransactionKind.OVERWRITE,
+    103: TransactionKind.CREATE_INDEX,
+    104: TransactionKind.REWRITE,
+    105: TransactionKind.MERGE,
+    106: TransactionKind.RESTORE,
+    107: TransactionKind.RESERVE_FRAGMENTS,
+    108: TransactionKind.UPDATE,
+    109: TransactionKind.PROJECT,
+    110: TransactionKind.UPDATE_CONFIG,
+    111: TransactionKind.DATA_REPLACEMENT,
+    112: TransactionKind.UPDATE_MEM_WAL_STATE,
+    113: TransactionKind.CLONE,
+    114: TransactionKind.UPDATE_BASES,
 }
 _FIRST_OPERATION_FIELD = 100
 _FRAGMENT = 2
@@ -106,7 +106,7 @@ class TransactionFacts:
 
     version: int
     uuid: str
-    operation: Operation
+    operation: TransactionKind
     read_version: int
 
 
@@ -165,11 +165,11 @@ def _transaction_file(table: Table, fields: ManifestFields) -> tuple[int, str]:
     return int(found[1]), found[2].decode()
 
 
-def _operation(table: Table, fields: ManifestFields) -> Operation:
+def _operation(table: Table, fields: ManifestFields) -> TransactionKind:
     for number, _ in read_fields(_transaction_head(table, fields)):
         if number >= _FIRST_OPERATION_FIELD:
-            return _BY_FIELD.get(number, Operation.UNKNOWN)
-    return Operation.UNKNOWN
+            return _BY_FIELD.get(number, TransactionKind.UNKNOWN)
+    return TransactionKind.UNKNOWN
 
 
 def _transaction_head(table: Table, fields: ManifestFields) -> bytes:

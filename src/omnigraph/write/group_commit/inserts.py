@@ -25,7 +25,7 @@ from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.write.mutate import (
     CheckedMutation,
     MutationResult,
-    Prepared,
+    PreparedMutation,
     Request,
     params_at,
     refuse_other_schema,
@@ -87,7 +87,7 @@ class _Ids(NamedTuple):
 
 def prepare_together(
     insertions: Sequence[Insertion], graph: PendingGraph, runner: LocalRunner
-) -> list[Prepared] | None:
+) -> list[PreparedMutation] | None:
     """Put the rows of all of them into an empty graph of pending rows; return what each one did.
 
     None, or an error, if they have to be prepared one by one; the graph is of no use then.
@@ -119,7 +119,7 @@ def prepare_together(
             found[at].setdefault(key, _Ids([])).ids.append(one)
     validate(graph, runner)
     return [
-        Prepared(one.request, one.checked, graph.state, changed, _result(one))
+        PreparedMutation(one.request, one.checked, graph.state, changed, _result(one))
         for one, changed in zip(insertions, found, strict=True)
     ]
 

@@ -26,7 +26,7 @@ from omnigraph.write.group_commit.queue import Member
 from omnigraph.write.mutate import (
     CheckedMutation,
     MutationResult,
-    Prepared,
+    PreparedMutation,
     Request,
     matched_tables,
     prepare,
@@ -85,8 +85,8 @@ class Preparing:
         self.workspace = workspace
         self.state = state
         self.runner = runner
-        self.changed: dict[Mutation, Prepared] = {}
-        self._unchanged: dict[Mutation, Prepared] = {}
+        self.changed: dict[Mutation, PreparedMutation] = {}
+        self._unchanged: dict[Mutation, PreparedMutation] = {}
         self._replayed: dict[Mutation, GraphCommit | None] = {}
         """Those whose operation id is known, and the commit that has it; None: the one to come."""
         self._failed: dict[Mutation, OmniGraphError] = {}
@@ -212,7 +212,7 @@ class Preparing:
         return self._graph
 
     def _take_over(
-        self, members: Sequence[Mutation], prepared: Sequence[Prepared], graph: PendingGraph
+        self, members: Sequence[Mutation], prepared: Sequence[PreparedMutation], graph: PendingGraph
     ) -> None:
         """Add what members changed, who were prepared in one graph."""
         self.graph.take_over(graph)

@@ -37,7 +37,7 @@ from omnigraph.write.group_commit.preparing import Mutation, Preparing, TimedMem
 from omnigraph.write.group_commit.queue import More
 from omnigraph.write.mutate import (
     MutationResult,
-    Prepared,
+    PreparedMutation,
     Request,
     lone_intent,
     mutate,
@@ -176,7 +176,7 @@ def _nobody() -> bool:
     return False
 
 
-def _intent(changed: Sequence[Prepared], started: int) -> Intent:
+def _intent(changed: Sequence[PreparedMutation], started: int) -> Intent:
     """Say who committed what."""
     if len(changed) == 1:
         return lone_intent(changed[0], started)
@@ -192,7 +192,7 @@ def _intent(changed: Sequence[Prepared], started: int) -> Intent:
     )
 
 
-def _group_facts(changed: Sequence[Prepared]) -> dict[str, Any]:
+def _group_facts(changed: Sequence[PreparedMutation]) -> dict[str, Any]:
     facts: dict[str, Any] = {"members": [_member_facts(one) for one in changed]}
     kept = {
         one.request.asked.operation_id: one.request.asked.kept(one.result.answer())
@@ -202,7 +202,7 @@ def _group_facts(changed: Sequence[Prepared]) -> dict[str, Any]:
     return {**facts, REQUESTS: kept} if kept else facts
 
 
-def _member_facts(one: Prepared) -> dict[str, Any]:
+def _member_facts(one: PreparedMutation) -> dict[str, Any]:
     """Return what a commit says about one of the mutations that share it."""
     asked = one.request.asked
     facts: dict[str, Any] = {}

@@ -26,7 +26,7 @@ from omnigraph.spelling import did_you_mean
 from omnigraph.storage.blob_policy import BlobPolicy
 from omnigraph.types import (
     TEXT,
-    ExternalBlob,
+    BlobAddress,
     FileBlob,
     PropType,
     Unfit,
@@ -373,7 +373,7 @@ def _column_value(value: Any, blobs: BlobPolicy) -> Any:
     """Return a stored value as a row that is written has it, which matters for blobs."""
     if isinstance(value, bytes):
         return {"data": value}
-    if isinstance(value, ExternalBlob):
+    if isinstance(value, BlobAddress):
         return {"uri": blobs.allowed_address(value.uri)}
     if isinstance(value, FileBlob):
         source = blobs.find_source(value.path)

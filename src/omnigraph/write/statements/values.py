@@ -22,7 +22,7 @@ from omnigraph.read.values.expressions import evaluate, holds
 from omnigraph.read.values.operands import OperandRows
 from omnigraph.storage.blob_policy import BlobPolicy
 from omnigraph.types import (
-    ExternalBlob,
+    BlobAddress,
     PropType,
     Unfit,
     blob_from_text,
@@ -109,7 +109,7 @@ def _column_value(name: str, value: Any, blobs: BlobPolicy) -> Any:
     """Return the value as its pending column holds it; refuse a blob from a place not allowed."""
     if isinstance(value, bytes):
         return {"data": value}
-    if not isinstance(value, ExternalBlob):
+    if not isinstance(value, BlobAddress):
         return value
     try:
         address = blobs.allowed_address(value.uri)

@@ -25,7 +25,7 @@ from omnigraph.service import wire
 from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
-    from omnigraph.cli.sides.side import Side
+    from omnigraph.cli.sides.side import GraphSide
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def _run(
     uri: str | None,
     flags: MergeFlags,
     act: str | None,
-    work: Callable[[Side], Document],
+    work: Callable[[GraphSide], Document],
 ) -> Document:
     """Run it; of conflicts, list all on stderr before they end the command.
 

@@ -17,7 +17,7 @@ from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_errors import NothingToIndex, lance_errors
-from omnigraph.storage.tables.transactions import Operation
+from omnigraph.storage.tables.transactions import TransactionKind
 
 
 class Coverage(enum.StrEnum):
@@ -272,7 +272,7 @@ def stage_missing_part(table: Table, column: str, kind: IndexKind) -> Staged | N
 def _staged(table: Table, new: list[Any], removed: list[Any]) -> Staged:
     operation = lance().LanceOperation.CreateIndex(new, removed)
     transaction = lance().Transaction(table.version, operation)
-    return Staged(table.ref, transaction, Operation.CREATE_INDEX, RowCounts())
+    return Staged(table.ref, transaction, TransactionKind.CREATE_INDEX, RowCounts())
 
 
 def _segments(table: Table, name: str) -> list[Any]:
