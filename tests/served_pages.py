@@ -28,7 +28,7 @@ SERVED_PAGES = [
 USUAL = "127.0.0.1:8080"
 BLOCK = re.compile(r"^```(console|python|text)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SHELL = re.compile(r"[|<>&;$`*~]")
-PATIENCE = 60
+PATIENCE = 600
 
 
 def without_a_shell(line: str) -> list[str] | None:

@@ -24,7 +24,7 @@ from omnigraph.errors import BadRequest, StorageError
 
 ENVIRONMENT = "OMNIGRAPH_FAILPOINTS"
 EXIT_CODE = 86
-PAUSE_LIMIT = 60.0
+PAUSE_LIMIT = 600.0
 """Seconds after which a pause becomes an error, so that a broken test cannot hang."""
 
 Action = Callable[[str], None]

@@ -85,7 +85,7 @@ class Http:
     port: int
     hidden: list[str] = field(default_factory=list)
     token: str | None = None
-    timeout: float = 60.0
+    timeout: float = LONG
 
     @property
     def base(self) -> str:

@@ -71,7 +71,7 @@ def test_streams_do_not_wait():
 
 def test_answers_wait_for_room():
     async def work():
-        answers = HeldAnswers(100, 1, patience=30)
+        answers = HeldAnswers(100, 1, patience=600)
         await answers.hold(60)
         waiting = asyncio.create_task(answers.hold(60))
         await _settled()
@@ -104,11 +104,11 @@ def test_room_that_came_too_late_is_given_back():
     """A request that is dropped while it waits holds nothing, at whichever moment that happens."""
 
     async def receive():
-        await asyncio.sleep(30)
+        await asyncio.sleep(600)
         return {"type": "http.disconnect"}
 
     async def work(let_in: bool):
-        answers, watch = HeldAnswers(100, 1), Watch(receive, Cancel())
+        answers, watch = HeldAnswers(100, 1, patience=600), Watch(receive, Cancel())
         await answers.hold(60)
         waiting = asyncio.create_task(watch.unless_gone(answers.hold(60), lambda: answers.free(60)))
         await _settled()
@@ -130,7 +130,7 @@ def test_whoever_has_gone_waits_no_longer():
         return {"type": "http.disconnect"}
 
     async def work():
-        answers, watch = HeldAnswers(100, 1), Watch(receive, Cancel())
+        answers, watch = HeldAnswers(100, 1, patience=600), Watch(receive, Cancel())
         await answers.hold(60)
         with pytest.raises(ClientGone):
             await watch.unless_gone(answers.hold(60), lambda: answers.free(60))

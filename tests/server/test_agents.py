@@ -18,7 +18,7 @@ from omnigraph.server.hosts import HostRules, authority_of, parse_proxy
 from omnigraph.server.tokens import TokenTable
 from omnigraph.service.stored import read_directory
 from tests.server.http import server_state, threaded
-from tests.server.running import UNENCRYPTED
+from tests.server.running import LONG, UNENCRYPTED
 from tests.server.small import ADD, ALL, CROSS, SCHEMA, TOKENS, make_graph
 
 ENOUGH = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
@@ -55,7 +55,7 @@ def talk(http, conversation, token=None):
     async def run():
         headers = {} if token is None else {"authorization": f"Bearer {token}"}
         async with httpx2.AsyncClient(
-            verify=UNENCRYPTED, headers=headers, trust_env=False
+            verify=UNENCRYPTED, headers=headers, trust_env=False, timeout=LONG
         ) as connection:
             url = f"{http.base}/graphs/default/mcp"
             async with Client(streamable_http_client(url, http_client=connection)) as client:
@@ -220,11 +220,10 @@ def call(tool, **arguments):
 
 
 def eventually(is_so):
-    for _ in range(1200):
-        if is_so():
-            return
-        time.sleep(0.05)
-    pytest.fail("it never came about")
+    until = time.monotonic() + LONG
+    while not is_so():
+        assert time.monotonic() < until, "it never came about"
+        time.sleep(0.02)
 
 
 def test_a_client_that_goes_stops_the_tool_it_called(serve):

@@ -17,15 +17,16 @@ from omnigraph.cancel import Cancel, Cancelled, look
 from omnigraph.errors import Busy, QueryCancelled, ResourceLimit
 from omnigraph.server.handling import read_lane
 from omnigraph.server.handling.read_lane import ReadJob, ReadLane
+from tests.server.running import LONG
 
 
 def run(work: Coroutine[Any, Any, Any]) -> Any:
-    return asyncio.run(asyncio.wait_for(work, 30))
+    return asyncio.run(asyncio.wait_for(work, LONG))
 
 
 @contextmanager
 def lane_of(together: int, **limits: Any) -> Iterator[ReadLane]:
-    lane = ReadLane(together, **limits)
+    lane = ReadLane(together, **{"patience": 10 * LONG, **limits})
     yield lane
     lane.close()
 
@@ -352,7 +353,7 @@ def test_the_turn_of_a_read_is_free_when_it_has_ended_and_not_before():
 
         def deaf() -> None:
             begun.set()
-            goes_on.wait(30)
+            goes_on.wait(LONG)
 
         task = asyncio.create_task(lane.run(ReadJob("ada", deaf, token)))
         await until(begun.is_set)
@@ -419,7 +420,7 @@ def test_threads_end_with_the_lane():
 
     before = {each for each in threading.enumerate() if each.name == "omnigraph-read"}
     for thread in set(run(work(ReadLane(3)))) - before:
-        thread.join(30)
+        thread.join(LONG)
         assert not thread.is_alive()
 
 
