@@ -119,8 +119,8 @@ def test_ctrl_c_is_still_ctrl_c(graph):
     program = (
         "import sys, omnigraph as og\n"
         "graph = og.open(sys.argv[1], mode='r')\n"
-        "print('ready', flush=True)\n"
         "try:\n"
+        "    print('ready', flush=True)\n"
         "    graph.query(sys.argv[2], cancel=og.Cancel())\n"
         "except KeyboardInterrupt as error:\n"
         "    print(type(error).__name__, flush=True)\n"

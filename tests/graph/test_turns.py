@@ -34,10 +34,10 @@ class Readers:
     def _read(self, name):
         with self.turns.reading():
             self.inside.append(name)
-            self.leave[name].wait(60)
+            self.leave[name].wait(600)
 
     def wait_for(self, *names):
-        until = time.monotonic() + 60
+        until = time.monotonic() + 120
         while self.inside != [*names] and time.monotonic() < until:
             time.sleep(0.001)
         assert self.inside == [*names]
@@ -62,7 +62,7 @@ def test_without_a_write_all_read_at_once():
 
 
 def test_beside_a_write_one_reads_after_the_other():
-    turns = Turns(longest=60, together=1)
+    turns = Turns(longest=600, together=1)
     with readers(turns) as those, turns.writing():
         those.start("one")
         those.wait_for("one")
@@ -74,7 +74,7 @@ def test_beside_a_write_one_reads_after_the_other():
 
 
 def test_with_more_cores_more_read_at_once():
-    turns = Turns(longest=60, together=2)
+    turns = Turns(longest=600, together=2)
     with readers(turns) as those, turns.writing():
         those.start("one")
         those.wait_for("one")
@@ -88,7 +88,7 @@ def test_with_more_cores_more_read_at_once():
 
 
 def test_who_waits_goes_on_when_the_write_ends():
-    turns = Turns(longest=60, together=1)
+    turns = Turns(longest=600, together=1)
     with readers(turns) as those:
         with turns.writing():
             those.start("one")
@@ -108,7 +108,7 @@ def test_a_long_write_holds_nobody_up():
 
 
 def test_a_write_that_fails_ends_its_turn():
-    turns = Turns(longest=60, together=1)
+    turns = Turns(longest=600, together=1)
     with pytest.raises(ZeroDivisionError), turns.writing():
         raise ZeroDivisionError
     with readers(turns) as those:

@@ -12,6 +12,7 @@ from omnigraph.errors import BadRequest
 from omnigraph.policy import Action, Decision, Question
 from omnigraph.policy.bundle import read_bundle
 from omnigraph.policy.cedar import CedarChecker, load
+from omnigraph.server.handling import read_lane
 from tests.policy.calls import ALL
 from tests.policy.served import served_world
 from tests.policy.untouched import untouched
@@ -121,13 +122,14 @@ def test_a_protected_branch_has_a_name(tmp_path, names):
         read_bundle(write(tmp_path, ["ann"], names))
 
 
-def test_the_time_that_a_policy_takes_counts(tmp_path):
+def test_the_time_that_a_policy_takes_counts(tmp_path, monkeypatch):
+    monkeypatch.setattr(read_lane, "GRACE", 600.0)  # here nobody is answered for meanwhile
     with served_world(tmp_path, query_timeout_ms=300) as world:
         asked, answers = threading.Event(), threading.Event()
 
         def hang(_question: Question) -> Decision:
             asked.set()
-            answers.wait(60)
+            answers.wait(600)
             return Decision(allowed=True)
 
         world.policy.answer = hang
@@ -137,11 +139,11 @@ def test_the_time_that_a_policy_takes_counts(tmp_path):
                 target=lambda: told.append(world.ask("query", {"query": ALL, "branch": "side"}))
             )
             asking.start()
-            assert asked.wait(60)
+            assert asked.wait(120)
             asking.join(0.5)
             assert asking.is_alive(), "a policy that thinks is waited for"
             answers.set()
-            asking.join(60)
+            asking.join(120)
         assert told[0].error == (413, "resource_limit", "bad_request")
         assert told[0].json()["resource_limit"]["resource"] == "query_milliseconds"
 

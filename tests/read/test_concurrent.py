@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,8 +38,13 @@ LEAVE = "query leave($name: String) { delete Person where name = $name }"
 READERS, COMMITS = (8, 25) if runs_all() else (4, 15)
 
 
-def write_some(graph: omnigraph.Graph, rng: random.Random, commits: int) -> None:
-    """Insert, update, join and delete persons, one commit each."""
+def write_some(
+    graph: omnigraph.Graph,
+    rng: random.Random,
+    commits: int,
+    between: Callable[[], None] = lambda: None,
+) -> None:
+    """Insert, update, join and delete persons, one commit each; do something after every third."""
     names = [f"p{at}" for at in range(12)]
     for at in range(commits):
         kind = rng.random()
@@ -53,6 +59,8 @@ def write_some(graph: omnigraph.Graph, rng: random.Random, commits: int) -> None
                 pass  # One of the two is not there at the moment.
         else:
             graph.mutate(LEAVE, params={"name": rng.choice(names)})
+        if at % 3 == 2:
+            between()
 
 
 @pytest.mark.parametrize("mode", ["auto", "csr", "indexed"])
@@ -73,13 +81,19 @@ def test_answers_are_those_of_their_snapshots(tmp_path, monkeypatch, mode):
         except BaseException as error:  # noqa: BLE001 - judged by the test
             failures.append(error)
 
+    def see() -> None:
+        """Wait until somebody has read what is there now: all but one may have begun before."""
+        wanted = len(seen) + READERS + 1
+        while len(seen) < wanted and not failures:
+            done.wait(0.001)
+
     with omnigraph.init(tmp_path / "graph", SCHEMA) as graph:
         write_some(graph, random.Random(1), 15)
         readers = [threading.Thread(target=read, args=(graph, seed)) for seed in range(READERS)]
         for reader in readers:
             reader.start()
         try:
-            write_some(graph, random.Random(2), COMMITS)
+            write_some(graph, random.Random(2), COMMITS, see)
         finally:
             done.set()
             for reader in readers:

@@ -659,7 +659,7 @@ def test_many_processes_keep_use_and_remove_at_once(kept):
     ]
     for worker in workers:
         worker.start()
-    found = [results.get(timeout=120) for _ in range(24)]
+    found = [results.get(timeout=600) for _ in range(24)]
     for worker in workers:
         worker.join()
     assert [worker.exitcode for worker in workers] == [0, 0]

@@ -14,6 +14,7 @@ from omnigraph.errors import QueryCancelled
 from omnigraph.read.kept import build_lock
 from omnigraph.read.kept.kept_files import KeptFiles, KeptName
 from omnigraph.read.view import edges as edges_module
+from omnigraph.read.view import state_files
 from omnigraph.read.view.edges import EdgeList
 from omnigraph.read.view.nodes import NodeIds
 from omnigraph.storage.flock import try_lock
@@ -22,7 +23,7 @@ from tests.read.kept_helpers import another_process, kept_paths, plain_view, use
 from tests.read.random_commits import fill
 from tests.read.view_helpers import SCHEMA, check_same, view_of
 
-LONG = 60
+LONG = 600
 
 
 @pytest.fixture(autouse=True)
@@ -30,6 +31,9 @@ def place(tmp_path, monkeypatch):
     """A cache directory that keeps what is numbered."""
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("OMNIGRAPH_DISK_CACHE_MB")
+    monkeypatch.setattr(
+        state_files, "_PATIENCE_SECONDS", LONG
+    )  # as on a machine that is never busy
     return tmp_path / "cache"
 
 
@@ -103,7 +107,7 @@ class TestAtOnce:
         for worker in workers:
             worker.start()
         (one_nodes, one_edges), (other_nodes, other_edges) = (
-            results.get(timeout=120) for _ in workers
+            results.get(timeout=LONG) for _ in workers
         )
         for worker in workers:
             worker.join(LONG)
@@ -114,6 +118,7 @@ class TestAtOnce:
 
 def _use(uri, start, results):
     counts = [0, 0]
+    state_files._PATIENCE_SECONDS = LONG
     for at, kind in enumerate((NodeIds, EdgeList)):
         kind.read = staticmethod(_counted(kind.read, counts, at))
     with og.open(uri, mode="r") as graph:

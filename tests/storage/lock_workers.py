@@ -26,7 +26,7 @@ def count_under_lock(
     locks = open_locks(place, environment, lease_period)
     file = Path(counter)
     for _ in range(times):
-        with locks.acquire(["counter"], Patience(60_000)) as held:
+        with locks.acquire(["counter"], Patience(600_000)) as held:
             value = int(file.read_text())
             time.sleep(0.001)
             held.check()
@@ -40,7 +40,7 @@ def take_both(
     """Take two locks together, given in this order, again and again."""
     locks = open_locks(place, environment, lease_period)
     for _ in range(times):
-        with locks.acquire(names, Patience(60_000)) as held:
+        with locks.acquire(names, Patience(600_000)) as held:
             held.check()
     return times
 
@@ -50,7 +50,7 @@ def hold(
 ) -> None:
     """Take locks, say so, then obey: `check`, `release` or `stop`."""
     locks = open_locks(place, environment, lease_period)
-    held = locks.acquire(names, Patience(60_000))
+    held = locks.acquire(names, Patience(600_000))
     pipe.send(("held", held.owner.as_json()))
     while True:
         order = pipe.recv()
@@ -74,7 +74,7 @@ def check_at_once(
 ) -> None:
     """Hold a lock and make an effect after each check, as fast as it goes, until a check fails."""
     locks = open_locks(place, environment, lease_period)
-    held = locks.acquire(["table"], Patience(60_000))
+    held = locks.acquire(["table"], Patience(600_000))
     pipe.send("held")
     with Path(effect).open("a") as file:
         try:

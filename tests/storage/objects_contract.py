@@ -247,8 +247,10 @@ class ObjectsContract:
         seen = set()
 
         def read():
-            while not done.is_set():
+            while True:
                 seen.add(store.read_text("object"))
+                if done.is_set():
+                    return
 
         with ThreadPoolExecutor(3) as pool:
             readers = [pool.submit(read) for _ in range(2)]

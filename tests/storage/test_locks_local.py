@@ -86,7 +86,7 @@ def test_a_child_does_not_keep_a_dead_parents_lock_alive(tmp_path, locks):
         held = locks.acquire("a")
         child = fork()
         if child == 0:
-            time.sleep(60)
+            time.sleep(600)
             os._exit(0)
         held.check()
         os.write(writer, str(child).encode())
@@ -98,7 +98,7 @@ def test_a_child_does_not_keep_a_dead_parents_lock_alive(tmp_path, locks):
     try:
         os.kill(grandchild, 0)
         # As soon as the child has run at all, long before it ends.
-        with locks.acquire("a", Patience(20_000)):
+        with locks.acquire("a", Patience(300_000)):
             pass
     finally:
         os.kill(grandchild, signal.SIGKILL)
@@ -123,7 +123,7 @@ def test_a_forked_child_queues_like_any_other_process(locks):
     if child == 0:
         refused = locks.try_acquire("a") is None
         os.write(writer, b"r" if refused else b"!")
-        os.write(writer, b"t" if locks.acquire("a", Patience(30_000)) else b"!")
+        os.write(writer, b"t" if locks.acquire("a", Patience(600_000)) else b"!")
         os._exit(0)
     assert os.read(reader, 1) == b"r"
     held.release()
@@ -140,7 +140,7 @@ def fork_holder(locks):
     if child == 0:
         locks.acquire("a")
         os.write(writer, b".")
-        time.sleep(60)
+        time.sleep(600)
         os._exit(0)
     os.read(reader, 1)
     os.close(reader)

@@ -421,21 +421,21 @@ def company(graph: og.Session, calls) -> Iterator[list[object]]:
 
     def stop(_point):
         stopped.set()
-        assert go_on.wait(60)
+        assert go_on.wait(600)
 
     with failpoints.arm("mutation.before_locks", stop, times=1):
         first = threading.Thread(
             target=lambda: graph.mutate('query q() { insert Team { code: "first" } }')
         )
         first.start()
-        assert stopped.wait(60)
+        assert stopped.wait(600)
         threads = [threading.Thread(target=call, args=(at, one)) for at, one in enumerate(calls)]
         for thread in threads:
             thread.start()
         yield told
         go_on.set()
         for thread in (first, *threads):
-            thread.join(60)
+            thread.join(600)
             assert not thread.is_alive()
 
 
@@ -526,7 +526,7 @@ class TestOthers:
 
         def stop(_point):
             is_held.set()
-            assert go_on.wait(60)
+            assert go_on.wait(600)
 
         def note(_point):
             begun.append(go_on.is_set())
@@ -542,7 +542,7 @@ class TestOthers:
         with failpoints.arm("mutation.before_phase_a", stop, times=1):
             outside = threading.Thread(target=other)
             outside.start()
-            assert is_held.wait(60)
+            assert is_held.wait(600)
         assert groups.others_commit("main")
         first, lost = member(graph, person("Cy")), workspace.tally.lost_races
         with failpoints.arm("attempt.pinned", note):
@@ -551,8 +551,8 @@ class TestOthers:
             # One that does not take the locks first would be prepared now, and once more later.
             is_begun.wait(0.2)
             go_on.set()
-            outside.join(60)
-            inside.join(60)
+            outside.join(600)
+            inside.join(600)
         assert first.result is not None
         assert workspace.tally.lost_races == lost
         assert begun == [True], "prepared once, when the other one was done"
