@@ -40,6 +40,6 @@ def serving(
         yield f"http://{line.removeprefix(LISTENS).strip()}"
     finally:
         process.terminate()
-        process.wait(timeout=120)
+        process.wait(timeout=600)
         drained.join()
         process.stdout.close()

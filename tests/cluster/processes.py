@@ -42,13 +42,13 @@ class Applier:
     def go_on(self):
         """Let it end; return its document."""
         self.pause.resume()
-        out, err = self.process.communicate(timeout=120)
+        out, err = self.process.communicate(timeout=600)
         assert self.process.returncode == 0, err
         return json.loads(out)
 
     def kill(self):
         os.kill(self.process.pid, signal.SIGKILL)
-        self.process.wait(120)
+        self.process.wait(600)
 
 
 def check_two_appliers(cluster, launcher, environ):

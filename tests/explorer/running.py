@@ -16,7 +16,7 @@ from typing import Any
 
 import httpx2
 
-from tests.server.running import LONG, UNENCRYPTED, clean_environment
+from tests.server.running import LONG, OF_A_PROCESS, UNENCRYPTED, clean_environment
 
 
 @dataclass
@@ -97,10 +97,10 @@ def start_explorer(
     try:
         yield Explorer(process, read_document(process))
         process.send_signal(signal.SIGTERM)
-        assert process.wait(LONG) == 0
+        assert process.wait(OF_A_PROCESS) == 0
     finally:
         process.kill()
-        process.wait(LONG)
+        process.wait(OF_A_PROCESS)
         assert process.stdout is not None
         process.stdout.close()
 

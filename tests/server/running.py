@@ -8,6 +8,7 @@ so that a test can hold it, look inside, and give it less patience.
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import os
 import queue
@@ -38,6 +39,8 @@ ON_S3 = bool(os.environ.get("SERVER_S3"))
 """Whether the graph of the requests that are made up is on S3."""
 LONG = 120
 """Seconds after which a test gives up; nothing that works takes so long."""
+OF_A_PROCESS = 600
+"""The same for the start and the end of a process, which loads much and may be one of many."""
 UNENCRYPTED = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 """For connections without TLS: by default each client reads the certificates of the system first."""
 
@@ -112,13 +115,34 @@ class RunningServer:
         """The records of the requests that it answered."""
         return [record for record in self.records if record["event"] == "request"]
 
+    @property
+    def metrics(self) -> str:
+        """Where its metrics are, as host and port."""
+        until = time.monotonic() + LONG
+        while len(self.printed) < 2:
+            assert time.monotonic() < until, "the server does not say where its metrics are"
+            time.sleep(0.005)
+        return self.printed[1].strip().removeprefix("OMNIGRAPH_METRICS_ADDR=")
+
+    def gauges(self, *names: str) -> list[float]:
+        """What its metrics say of these at the moment."""
+        host, _, port = self.metrics.rpartition(":")
+        connection = http.client.HTTPConnection(host, int(port), timeout=LONG)
+        try:
+            connection.request("GET", "/metrics")
+            text = connection.getresponse().read().decode()
+        finally:
+            connection.close()
+        values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
+        return [float(values[f"omnigraph_{name}"]) for name in names]
+
     def send(self, number: int) -> None:
         """Send the process a signal."""
         self.process.send_signal(number)
 
     def wait(self) -> int:
         """Wait for its end, and return the exit code."""
-        return self.process.wait(LONG)
+        return self.process.wait(OF_A_PROCESS)
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask it to end; return the exit code."""
@@ -137,7 +161,7 @@ class RunningServer:
             lines.put("")
 
         threading.Thread(target=read, daemon=True).start()
-        line = lines.get(timeout=LONG)
+        line = lines.get(timeout=OF_A_PROCESS)
         assert line.startswith(ADDRESS), f"the server did not start:\n{self.log.read_text()}"
         self.host, _, port = line.strip().removeprefix(ADDRESS).rpartition(":")
         self.port = int(port)
@@ -172,7 +196,7 @@ def start_server(
         yield server
     finally:
         process.kill()
-        process.wait(LONG)
+        process.wait(OF_A_PROCESS)
         if process.stdout is not None:
             process.stdout.close()
 
@@ -201,7 +225,7 @@ def run_server(
     """Run a server that is expected to refuse to start, and return what it said; ``launcher`` may fork it."""
     if launcher is not None:
         env = clean_environment(**(environ or {}))
-        ended = launcher.run_server([*map(os.fspath, flags)], cwd or Path.cwd(), env, LONG)
+        ended = launcher.run_server([*map(os.fspath, flags)], cwd or Path.cwd(), env, OF_A_PROCESS)
         return subprocess.CompletedProcess(flags, ended.exit, ended.stdout, ended.stderr)
     return subprocess.run(
         [*COMMAND, *map(os.fspath, flags)],
@@ -210,7 +234,7 @@ def run_server(
         check=False,
         stdin=subprocess.DEVNULL,
         cwd=cwd,
-        timeout=LONG,
+        timeout=OF_A_PROCESS,
         env=clean_environment(**(environ or {})),
     )
 

@@ -192,9 +192,8 @@ def test_clients_that_cancel_everything_leave_nothing_running(flags, environ, st
         thread.start()
     while any(thread.is_alive() for thread in threads):
         kind.check()
-    place = metrics_place(server)
     eventually(
-        lambda: gauges(place, "queries_running", "queries_waiting") == [0, 0], "the end of reads"
+        lambda: server.gauges("queries_running", "queries_waiting") == [0, 0], "the end of reads"
     )
     kind.check()
     assert server.stop() == 0
@@ -244,11 +243,11 @@ def test_without_a_file_left_those_who_are_there_are_answered(flags, environ, st
     kind.check()
     stays = http.client.HTTPConnection(server.host, server.port, timeout=LONG)
     assert kind.ask_over(stays, "GET", "/healthz")[0] == 200
-    limit = files_of(server) + 16
+    limit = files_of(server) + 64
     _, most = resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE)
     resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (limit, most))
     with ExitStack() as leaving:
-        for _ in range(64):
+        for _ in range(160):
             leaving.enter_context(connected(server))
         eventually(lambda: files_of(server) == limit, "the last file")
         assert kind.ask_over(stays, "GET", "/healthz")[0] == 200
@@ -357,21 +356,3 @@ def patiently(kind, *asked):
         except TimeoutError:
             continue
     raise AssertionError("no worker answers")
-
-
-def metrics_place(server):
-    """Where the metrics of a server are."""
-    eventually(lambda: len(server.printed) > 1, "the place of the metrics")
-    return server.printed[1].strip().removeprefix("OMNIGRAPH_METRICS_ADDR=")
-
-
-def gauges(place, *names):
-    host, _, port = place.rpartition(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=LONG)
-    try:
-        connection.request("GET", "/metrics")
-        text = connection.getresponse().read().decode()
-    finally:
-        connection.close()
-    values = dict(line.rsplit(" ", 1) for line in text.splitlines() if not line.startswith("#"))
-    return [float(values[f"omnigraph_{name}"]) for name in names]

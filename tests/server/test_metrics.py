@@ -148,9 +148,7 @@ def test_two_workers_are_summed_and_nobody_is_named(own_people, start, tmp_path)
         *("--metrics-bind", "127.0.0.1:0"),
         environ={"OMNIGRAPH_SERVER_BEARER_TOKENS_JSON": '{"ada-xyzzy": "t-s3cr3t"}'},
     )
-    while len(server.printed) < 2:
-        pass
-    place = server.printed[1].strip().removeprefix("OMNIGRAPH_METRICS_ADDR=")
+    place = server.metrics
     main = f"{server.host}:{server.port}"
     assert send(main, "GET", "/metrics")[0] == 404
     graph = "/graphs/default"

@@ -628,7 +628,7 @@ class TestAnswersBeforeTheBody:
         assert (reply.status, reply.headers["connection"]) == (413, "close")
 
     def test_a_body_that_never_comes_is_awaited_a_little(self, slow):
-        slow.send(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\nabc")
+        slow.send(b"POST /early HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc")
         assert slow.reply().status == 413
         with suppress(ConnectionError):
             slow.dribble()

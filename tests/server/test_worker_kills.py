@@ -14,7 +14,7 @@ import time
 
 from omnigraph.clock import new_ulid
 from tests.sampling import seed
-from tests.server.running import LONG
+from tests.server.running import LONG, OF_A_PROCESS
 from tests.server.test_workers import ADD, NAMES, is_refused, pids_of, wait_for_end
 from tests.server.test_workers import send as send_to
 
@@ -43,7 +43,7 @@ class Served:
         doomed = chance.choice([pid for pid in ready if pid not in self.killed])
         os.kill(doomed, signal.SIGKILL)
         self.killed.add(doomed)
-        until = time.monotonic() + LONG
+        until = time.monotonic() + OF_A_PROCESS
         while len(pids_of(self.server)) < len(ready) + 1:
             assert time.monotonic() < until, self.server.log.read_text()
             time.sleep(0.02)

@@ -18,7 +18,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph.failpoints import FilePause
-from tests.server.running import LONG
+from tests.server.running import LONG, OF_A_PROCESS
 from tests.server.test_serving import ask, health_of, names
 
 ADD = "query add($name: String) { insert Person { name: $name } }"
@@ -48,7 +48,7 @@ def wait_for_end(pid):
     except ProcessLookupError:
         return
     try:
-        assert select.select([descriptor], [], [], LONG)[0], f"process {pid} goes on"
+        assert select.select([descriptor], [], [], OF_A_PROCESS)[0], f"process {pid} goes on"
     finally:
         os.close(descriptor)
 
@@ -66,7 +66,7 @@ class Writer:
 
     def __init__(self, server, number):
         self.server, self.number = server, number
-        self.acknowledged, self.unseen, self.strange = [], [], []
+        self.acknowledged, self.lost, self.unseen, self.strange = [], [], [], []
         self.thread = threading.Thread(target=self.run, daemon=True)
         self.thread.start()
 
@@ -77,7 +77,8 @@ class Writer:
             try:
                 status, document = send(self.server, "POST", "/graphs/default/mutate", body)
             except (OSError, http.client.HTTPException):
-                continue  # its worker was killed
+                self.lost.append(name)  # its worker was killed
+                continue
             if status == 200:
                 self.acknowledged.append(name)
             elif status not in {409, 429}:
@@ -135,11 +136,12 @@ def test_writes_are_seen_everywhere_and_a_killed_worker_costs_its_requests_alone
     *_, third = pids_of(server)
     assert third not in {first, second}
     for writer in writers:
-        writer.thread.join(LONG)
+        writer.thread.join(OF_A_PROCESS)
         assert not writer.thread.is_alive()
         assert (writer.unseen, writer.strange) == ([], [])
     acknowledged = {name for writer in writers for name in writer.acknowledged}
-    assert len(acknowledged) > CLIENTS * EACH / 2
+    # One under way, and perhaps one more before the socket of the killed worker is closed.
+    assert all(len(writer.lost) <= 2 for writer in writers)
     # The new worker alone, with the token, the policy and the query of the start.
     os.kill(second, signal.SIGSTOP)
     try:
@@ -222,8 +224,11 @@ def test_the_first_signal_drains_both_and_the_second_ends_at_once(paused, own_pe
 
 def test_without_their_parent_workers_finish_and_leave(paused, own_people, tmp_path):
     """A worker of which a terminal or a service manager asks the same drains once, and is not cut."""
-    server, pause, thread, got = paused("before_phase_b", "--drain-delay", "0")
+    server, pause, thread, got = paused(
+        "before_phase_b", "--drain-delay", "0", "--drain-timeout", "600"
+    )
     pids = pids_of(server)
+    server.send(signal.SIGSTOP)  # or it would start another one in place of the one that leaves
     for pid in pids:
         os.kill(pid, signal.SIGTERM)
         os.kill(pid, signal.SIGTERM)
@@ -261,10 +266,11 @@ def test_before_anything_is_served_a_signal_ends_all(own_people, tmp_path, start
     thread.start()
     pause.wait_until_reached()
     (server,) = started
-    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children").read_text()
-    assert len(children.split()) == 2
+    children = Path(f"/proc/{server.process.pid}/task/{server.process.pid}/children")
+    while len(pids := children.read_text().split()) < 2:  # the pause is that of either
+        thread.join(0.01)
     assert server.stop() == 143
-    for pid in map(int, children.split()):
+    for pid in map(int, pids):
         wait_for_end(pid)
     pause.resume()
     thread.join(LONG)
