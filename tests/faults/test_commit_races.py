@@ -49,6 +49,12 @@ OVERLAPPING = [[PERSON, TEAM], [TEAM, MEMBER_OF], [PERSON, MEMBER_OF], [PERSON, 
 graph = graph_of(SCHEMA)
 
 
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch):
+    """A busy machine takes seconds for a commit, and there are seven before it."""
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")
+
+
 def check(graph: Graph, told: Told) -> None:
     """What was acknowledged is there, whole and once; what was refused is not."""
     with open_graph(graph.uri) as reopened:

@@ -170,7 +170,7 @@ def test_two_processes_that_open_a_copy_settle_it_once(made, tmp_path):
         subprocess.Popen([sys.executable, "-c", program, there], stdout=subprocess.PIPE, text=True)
         for _ in range(2)
     ]
-    said = {process.communicate(timeout=120)[0] for process in running}
+    said = {process.communicate(timeout=600)[0] for process in running}
     assert (len(said), {process.returncode for process in running}) == (1, {0})
     check_settled(there, before)
 

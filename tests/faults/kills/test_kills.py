@@ -209,7 +209,10 @@ def test_killed_workers(tmp_path, record_property):
     problem = spark_problem()
     assert problem is None or not os.environ.get("CI"), problem
     lives = 0
-    while tally.kills.total() < KILLS:
+    # A few more where chance, or a busy machine, let no kill hit a write half way.
+    while tally.kills.total() < KILLS or not (
+        tally.recovered.total() or tally.kills.total() > KILLS + 100
+    ):
         lives += 1
         place = tmp_path / f"life{lives}"
         life = Life(place, ("branches", "schemas")[lives % 2], chance, tally)
