@@ -11,7 +11,7 @@ from omnigraph.explorer import pages as pages_module
 from omnigraph.explorer.pages import Pages
 from omnigraph.server.app import create_app
 from tests.server.http import server_state
-from tests.server.running import UNENCRYPTED, start_server
+from tests.server.running import LONG, UNENCRYPTED, start_server
 from tests.server.small import TOKENS, make_graph
 
 POLICY = (
@@ -39,7 +39,7 @@ def server(tmp_path_factory):
 
 @pytest.fixture
 def http(server):
-    with httpx2.Client(base_url=server.base, verify=UNENCRYPTED) as client:
+    with httpx2.Client(base_url=server.base, verify=UNENCRYPTED, timeout=LONG) as client:
         yield client
 
 
@@ -138,7 +138,7 @@ def test_the_page_needs_no_token_and_says_that_one_is_asked_for(tmp_path):
         start_server(
             "--store", tmp_path / "g.omni", log=tmp_path / "log", environ=environ
         ) as running,
-        httpx2.Client(base_url=running.base, verify=UNENCRYPTED) as client,
+        httpx2.Client(base_url=running.base, verify=UNENCRYPTED, timeout=LONG) as client,
     ):
         assert '<meta name="omnigraph-access" content="token" />' in client.get("/ui/").text
         assert client.get("/graphs/default/branches").status_code == 401
@@ -157,7 +157,7 @@ def test_it_can_be_left_out_altogether(tmp_path, off):
             log=tmp_path / "log",
             environ=environ,
         ) as running,
-        httpx2.Client(base_url=running.base, verify=UNENCRYPTED) as client,
+        httpx2.Client(base_url=running.base, verify=UNENCRYPTED, timeout=LONG) as client,
     ):
         for path in ("/ui", "/ui/", "/ui/session"):
             answer = client.get(path)

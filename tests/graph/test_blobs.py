@@ -388,7 +388,8 @@ class TestWriting:
             graph.blobs.write("node", "Plate", "far", "scan", b"x", if_none_match="*")
         graph.blobs.write("node", "Plate", "far", "scan", b"x", if_match="*")
 
-    def test_writers_at_once_all_succeed(self, stored, files):
+    def test_writers_at_once_all_succeed(self, stored, files, monkeypatch):
+        monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")  # however long one takes
         stored.load([plate(f"p{n}") for n in range(4)])
 
         def write(number):

@@ -111,7 +111,9 @@ def test_a_tag_that_was_deleted_can_be_made_again_elsewhere(graph):
         s1(graph, tag="v1")
 
 
-def test_of_many_who_make_a_tag_one_wins_beside_busy_writers(graph):
+def test_of_many_who_make_a_tag_one_wins_beside_busy_writers(graph, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")  # however long one takes
+
     def make(number):
         with og.open(graph.uri) as own:
             put(own, "main", ship(f"N{number}", tonnage=number))

@@ -205,7 +205,7 @@ def run(before, then, tmp_path, monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PYTHONPATH", ".", prepend=os.pathsep)
     command = [sys.executable, "-c", SCRIPT.format(before=before, then=then)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout.strip()
 
