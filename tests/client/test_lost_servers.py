@@ -62,7 +62,8 @@ def answering(answer):
                 except OSError:
                     return
                 with connection:
-                    connection.recv(65536)
+                    # Closed before all of it was read, the connection would be reset under the answer.
+                    read_request(connection)
                     connection.sendall(answer)
 
         thread = threading.Thread(target=answer_all)
@@ -70,6 +71,21 @@ def answering(answer):
         yield "http://{}:{}/graphs/g".format(*listener.getsockname())
         listener.shutdown(socket.SHUT_RDWR)
         thread.join()
+
+
+def read_request(connection):
+    """Read one request to its end."""
+    with connection.makefile("rb") as file:
+        length, in_pieces = 0, False
+        while line := file.readline().strip():
+            name, _, value = line.lower().partition(b":")
+            length = int(value) if name == b"content-length" else length
+            in_pieces |= name == b"transfer-encoding"
+        file.read(length)
+        while in_pieces:
+            size = int(file.readline(), 16)
+            file.read(size + 2)
+            in_pieces = size > 0
 
 
 @pytest.mark.parametrize("form", ["table", "csv", "jsonl", "kv"])
