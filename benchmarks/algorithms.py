@@ -1,6 +1,6 @@
 """Graph algorithms on 2M nodes and 20M edges, beside SciPy, igraph and networkx.
 
-    ./dev bench algorithms [--small] [--only NAME,...] [--edges N]
+    ./dev bench algorithms [--small] [--only NAME,...] [--edges N] [--rounds N]
 
 The graph is stored; its ends are drawn by weights that fall like a power of the rank, so some nodes have very many
 neighbours. `--small` is a twentieth of it. Each call is the public one, values as Arrow included, after a first
@@ -9,6 +9,10 @@ graph of 20,000 nodes, because networkx takes hours on the large one. Seconds ar
 
 `--only spark` runs PageRank and components on the Spark session of OMNIGRAPH_SPARK_MASTER, or of this machine, beside
 plain PySpark jobs of the same rounds (`contest/algorithms_spark.py`). Those seconds are of the wall.
+
+`--only cluster --edges 50000000` runs these and a count of two hops on a standalone cluster of this machine with two
+executors of 2 GB and a driver of its own, with the highest memory of each (`contest/algorithms_cluster.py`); `--rounds`
+of PageRank, 20 if not given.
 """
 
 from __future__ import annotations
@@ -32,17 +36,18 @@ from scipy import sparse
 from scipy.sparse import csgraph
 
 import omnigraph as og
-from benchmarks.contest import algorithms_spark
+from benchmarks.contest import algorithms_cluster, algorithms_spark
 from benchmarks.contest.peers import peers_directory
 from omnigraph.read.kernels.twins import Prices, account
 
 Ints = npt.NDArray[np.int64]
 SCHEMA = """
-node Node { name: String @key  rank: F64? }
+node Node { name: String @key  team: I32  rank: F64? }
 edge Link: Node -> Node
 """
 LOCK = Path(__file__).parent / "contest" / "igraph.lock"
 ROUNDS = 20
+TEAMS = 100
 PLANTED = 20_000
 
 
@@ -84,7 +89,8 @@ def stored(place: Path, nodes: int, src: Ints, dst: Ints) -> og.Graph:
     """The graph with these edges; ids in the order of the numbers."""
     graph = og.init(place, SCHEMA, upkeep="off")
     names = pa.array(np.char.zfill(np.arange(nodes).astype(str), 8))
-    graph.load_nodes("Node", pa.table({"name": names}), mode="append")
+    teams = pa.array(np.arange(nodes) % TEAMS, pa.int32())
+    graph.load_nodes("Node", pa.table({"name": names, "team": teams}), mode="append")
     columns = {"from": names.take(pa.array(src)), "to": names.take(pa.array(dst))}
     graph.load_edges("Link", pa.table(columns), mode="append")
     return graph
@@ -208,6 +214,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--edges", type=int, default=20_000_000)
+    parser.add_argument("--rounds", type=int, default=ROUNDS)
     parser.add_argument(
         "--only", default="pagerank,components,triangles,kcore,louvain,modularity,write"
     )
@@ -219,7 +226,11 @@ def main() -> None:
         f"{nodes:,} nodes, {edges:,} edges, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}"
     )
     with tempfile.TemporaryDirectory() as place:
-        if set(names) - {"modularity"}:
+        if "cluster" in names:
+            with stored(Path(place) / "cluster", nodes, *ends(nodes, edges)) as graph:
+                uri = graph.uri
+            algorithms_cluster.on_a_cluster(uri, edges, asked.rounds, Path(place) / "spark")
+        if set(names) - {"modularity", "cluster"}:
             src, dst = ends(nodes, edges)
             with stored(Path(place) / "large", nodes, src, dst) as graph:
                 # What a long process comes to: every loop runs compiled from its first call on.

@@ -30,9 +30,10 @@ def settings(session: SparkSession, edges: int) -> Iterator[None]:
 class Plain:
     """The jobs by hand."""
 
-    def __init__(self, session: SparkSession, uri: str) -> None:
+    def __init__(self, session: SparkSession, uri: str, rounds: int = ROUNDS) -> None:
         self._session = session
         self._uri = uri
+        self._rounds = rounds
 
     def _read(self, type_name: str, columns: str) -> DataFrame:
         options = {"graph": self._uri, "type": type_name, "columns": columns}
@@ -47,7 +48,7 @@ class Plain:
         size = nodes.count()
         out = edges.groupBy(F.col("from").alias("id")).agg(F.count("*").alias("out")).cache()
         ranks = nodes.withColumn("rank", F.lit(1.0 / size))
-        for _ in range(ROUNDS):
+        for _ in range(self._rounds):
             shared = ranks.join(out, "id", "left")
             row = shared.where("out IS NULL").agg(F.sum("rank").alias("rest")).first()
             rest = float((row["rest"] if row is not None else None) or 0.0)
@@ -83,6 +84,19 @@ class Plain:
         count = labels.select("label").distinct().count()
         edges.unpersist()
         return int(count)
+
+    def two_hops(self) -> list[tuple[Any, ...]]:
+        """How many pairs of two hops begin in each team: sums of degrees, no pairs."""
+        from pyspark.sql import functions as F  # noqa: N812
+
+        pairs = self._read("Link", "from,to").distinct()
+        onward = pairs.groupBy(F.col("from").alias("mid")).agg(F.count("*").alias("n"))
+        first = pairs.join(onward, F.col("to") == F.col("mid"))
+        first = first.groupBy("from").agg(F.sum("n").alias("n"))
+        nodes = self._read("Node", "id,team")
+        joined = nodes.join(first, nodes.id == first["from"])
+        counts = joined.groupBy("team").agg(F.sum("n").alias("n")).orderBy("team")
+        return [tuple(row) for row in counts.collect()]
 
 
 def timed(call: Callable[[], Any]) -> float:

@@ -64,6 +64,16 @@ def test_triangles(size, is_directed):
     assert np.array_equal(in_numpy(triangles.triangles)(*given), triangles_numba.triangles(*given))
 
 
+def test_entries_that_lead_to_later_nodes(size):
+    near = random_neighbours(size)
+    rank = np.random.default_rng(2).permutation(size[0]).astype(np.int32)
+    order = np.argsort(rank).astype(np.int32)
+    one = in_numpy(triangles.entries_ahead)(near, order, rank)
+    other = triangles_numba.entries_ahead(near, order, rank)
+    assert all(np.array_equal(here, there) for here, there in zip(one, other, strict=True))
+    assert len(one.columns) * 2 == len(near.indices)
+
+
 @pytest.mark.parametrize("is_directed", [False, True])
 def test_votes(size, is_directed):
     near, more = random_csr(size), random_csr(size, 1) if is_directed else None

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import ArithmeticException
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, OmniGraphError
@@ -348,6 +349,25 @@ def test_a_frame_takes_parameters_and_a_target(people):
     text = "query old($least: I32) { match { $a: Person  $a.age >= $least } return { $a.name as name } }"
     frame = people.frame(text, {"least": 30}, branch="main")
     assert sorted(row["name"] for row in rows(frame)) == ["ann", "bob"]
+
+
+def test_a_count_beyond_64_bits_ends_the_job_of_a_frame_without_ansi_rules(tmp_path, spark):
+    names = pa.array([f"{at}" for at in range(2**13)])
+    with og.init(tmp_path / "g", "node T { k: String @key }") as graph:
+        graph.load_nodes("T", pa.table({"k": names}))
+        before = spark.conf.get("spark.sql.ansi.enabled")
+        spark.conf.set("spark.sql.ansi.enabled", "false")
+        try:
+            one = graph.frame("match { $a: T } return { count(*) as n }")
+            many = graph.frame(
+                "match { $a: T  $b: T  $c: T  $d: T  $e: T } return { count(*) as n }"
+            )
+            assert one.sparkSession is spark
+            assert rows(one) == [{"n": 2**13}]
+            with pytest.raises(ArithmeticException, match="ARITHMETIC_OVERFLOW"):
+                many.collect()
+        finally:
+            spark.conf.set("spark.sql.ansi.enabled", before)
 
 
 @pytest.mark.parametrize(

@@ -92,6 +92,7 @@ def query_frame(
 
     def made() -> DataFrame:
         from omnigraph.runner.session import spark_session, usable_session
+        from omnigraph.spark.queries.answer import checking_session
         from omnigraph.spark.queries.periods import written_out
         from omnigraph.spark.queries.refused import refuse
 
@@ -102,7 +103,8 @@ def query_frame(
         plan = written_out(plan, values)
         view = state.reader.view(snapshot, catalog)
         session = usable_session(spark_session())
-        return _compiled(state, session, view, plan, values).frame()
+        own = checking_session(session)
+        return _compiled(state, own, view, plan, values).frame(session)
 
     with TURNS.reading():
         return retry_if_remade(target, made)

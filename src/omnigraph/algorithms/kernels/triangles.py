@@ -43,15 +43,29 @@ def forward_of(neighbours: Csr, out: Csr, into: Csr | None) -> Forward:
     order = np.argsort(neighbours.degrees, kind="stable").astype(np.int32)
     rank = np.empty(size, np.int32)
     rank[order] = np.arange(size, dtype=np.int32)
-    rows, entries = entries_of(neighbours, order)
-    columns = rank.take(neighbours.indices.take(entries))
-    kept = np.flatnonzero(rows < columns)
-    indptr = np.searchsorted(rows.take(kept), np.arange(size + 1))
-    csr = Csr(indptr, columns.take(kept), (size, size))
+    ahead = entries_ahead(neighbours, order, rank)
+    csr = Csr(ahead.indptr, ahead.columns, (size, size))
     if into is None:
-        return Forward(csr, np.ones(len(kept), np.uint8), rank)
-    worth = _directions(neighbours, out, into).take(entries.take(kept))
-    return Forward(csr, worth, rank)
+        return Forward(csr, np.ones(len(ahead.columns), np.uint8), rank)
+    return Forward(csr, _directions(neighbours, out, into).take(ahead.entries), rank)
+
+
+class Ahead(NamedTuple):
+    """Rows in another order: where each begins, and for its entries the place of the target and that of the entry."""
+
+    indptr: Index
+    columns: Codes
+    entries: Index
+
+
+@with_twin(lambda csr, *_: 60e-9 * len(csr.indices))
+def entries_ahead(csr: Csr, order: Codes, rank: Codes, /) -> Ahead:
+    """The rows in an order of the nodes, with the entries that lead to a later node; ``rank`` is the place of each."""
+    rows, entries = entries_of(csr, order)
+    columns = rank.take(csr.indices.take(entries))
+    kept = np.flatnonzero(rows < columns)
+    indptr = np.searchsorted(rows.take(kept), np.arange(len(order) + 1))
+    return Ahead(indptr, columns.take(kept), entries.take(kept))
 
 
 def _directions(neighbours: Csr, out: Csr, into: Csr) -> Worth:

@@ -4,10 +4,45 @@ from __future__ import annotations
 
 import numpy as np
 
-from omnigraph.algorithms.kernels.triangles import Worth
-from omnigraph.read.kernels.arrays import Counts, Index
+from omnigraph.algorithms.kernels.triangles import Ahead, Worth
+from omnigraph.read.kernels.arrays import Codes, Counts, Index
 from omnigraph.read.kernels.csr import Csr
 from omnigraph.read.kernels.numba_loops import Targets, compiled, frozen, frozen_rows, in_pieces
+
+
+def entries_ahead(csr: Csr, order: Codes, rank: Codes) -> Ahead:
+    """The rows in an order of the nodes, with the entries that lead to a later node; ``rank`` is the place of each."""
+    # As long as if all entries did; what is not written takes no memory.
+    columns, entries = np.empty(len(csr.indices), np.int32), np.empty(len(csr.indices), np.int64)
+    begins = np.zeros(len(order) + 1, np.int64)
+    effort = np.concatenate(([0], np.cumsum(csr.degrees.take(order) + 1)))
+    arrays = frozen(order), frozen(rank), begins, columns, entries
+    in_pieces(_entries_ahead, effort, *frozen_rows(csr), *arrays)
+    return Ahead(begins, columns[: begins[-1]], entries[: begins[-1]])
+
+
+@compiled
+def _entries_ahead(
+    first: int,
+    last: int,
+    indptr: Index,
+    indices: Targets,
+    order: Codes,
+    rank: Codes,
+    begins: Index,
+    columns: Codes,
+    entries: Index,
+) -> None:
+    at = begins[first]
+    for place in range(first, last):
+        node = order[place]
+        for entry in range(indptr[node], indptr[node + 1]):
+            target = rank[indices[entry]]
+            if target > place:
+                columns[at] = target
+                entries[at] = entry
+                at += 1
+        begins[place + 1] = at
 
 
 def triangles(csr: Csr, worth: Worth) -> Counts:

@@ -41,6 +41,12 @@ T = TypeVar("T")
 ROWS_PER_PARTITION = 20_000
 """A shuffle of few rows has few partitions: each costs a task."""
 
+_ANSI = "spark.sql.ansi.enabled"
+"""With these rules a count beyond 64 bits ends the job; without, it would come out as another number.
+
+Spark asks for them when it resolves an expression: a resolved plan keeps them in every session.
+"""
+
 
 def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> SparkSession:
     """A session of its own for one query, with as many partitions as the tables that it reads are worth."""
@@ -52,8 +58,16 @@ def query_session(session: SparkSession, view: View, plan: ir.ReadPlan) -> Spark
     rows += sum(view.table(catalog.edges[name]).row_count for name in outline.edge_types)
     most = int(own.conf.get("spark.sql.shuffle.partitions") or 200)
     own.conf.set("spark.sql.shuffle.partitions", str(min(most, 1 + rows // ROWS_PER_PARTITION)))
-    # A count beyond 64 bits ends the job; without ANSI rules it would come out as another number.
-    own.conf.set("spark.sql.ansi.enabled", "true")
+    own.conf.set(_ANSI, "true")
+    return own
+
+
+def checking_session(session: SparkSession) -> SparkSession:
+    """A session to compile a frame in: the caller's, or one with ANSI rules if that goes without."""
+    if str(session.conf.get(_ANSI)).lower() == "true":
+        return session
+    own = session.newSession()
+    own.conf.set(_ANSI, "true")
     return own
 
 
@@ -93,10 +107,11 @@ class PlanFrames:
         with spark_errors(), view.reading():
             self._output = _output(self._job, plan)
 
-    def frame(self) -> DataFrame:
-        """The rows, in order, under the names of the plan's columns."""
+    def frame(self, session: SparkSession) -> DataFrame:
+        """The rows, in order, under the names of the plan's columns, as a frame of a session."""
         with spark_errors():
-            return self._named(None)
+            frame = self._named(None)
+            return frame if frame.sparkSession is session else _moved(frame, session)
 
     def _named(self, most: int | None) -> DataFrame:
         frame = finished(self._job, self._plan, self._output, most=most)
@@ -131,8 +146,19 @@ class PlanFrames:
     def plan_text(self) -> str:
         """The plan of Spark, as it stands before anything runs."""
         with spark_errors():
-            java: Any = self.frame()._jdf  # noqa: SLF001
+            java: Any = self._named(None)._jdf  # noqa: SLF001
             return str(java.queryExecution().simpleString())
+
+
+def _moved(frame: DataFrame, session: SparkSession) -> DataFrame:
+    """The same plan, as it is resolved, as a frame of another session."""
+    from pyspark.sql import DataFrame as Frames
+
+    java: Any = frame._jdf  # noqa: SLF001
+    jvm: Any = session._jvm  # noqa: SLF001
+    datasets = jvm.org.apache.spark.sql.classic.Dataset
+    there = session._jsparkSession  # noqa: SLF001
+    return Frames(datasets.ofRows(there, java.logicalPlan()), session)
 
 
 @contextmanager
