@@ -115,8 +115,9 @@ def test_two_copies_with_one_cache_directory(tmp_path, monkeypatch):
     assert [process.wait(timeout=600) for process in running] == [0, 0, 0], f"seed {seed()}"
 
 
-def test_a_copy_that_is_made_while_writers_run(made, tmp_path):
+def test_a_copy_that_is_made_while_writers_run(made, tmp_path, monkeypatch):
     """In the order of names: the copy has a first part of each history, and works."""
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")  # however long the others take
     uri, _ = made
     ended, written = threading.Event(), {"main": [], "side": [], "lazy": []}
     errors = []

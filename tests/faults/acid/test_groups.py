@@ -41,7 +41,8 @@ LOGS = "query q() { match { $r: Register } return { $r.name as name, $r.log as l
 
 
 @pytest.fixture
-def graph(tmp_path):
+def graph(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")  # however long the others take
     with init(tmp_path / "g", SCHEMA, group_commit=True) as graph:
         names = [{"type": "Account", "data": {"name": name, "n": 100}} for name in "abcd"]
         logs = [{"type": "Register", "data": {"name": name, "log": ""}} for name in "xy"]

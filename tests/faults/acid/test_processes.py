@@ -23,7 +23,8 @@ TIMES = 40 if runs_all() else 5
 
 
 @pytest.fixture
-def graph(tmp_path):
+def graph(tmp_path, monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")  # however long the others take
     with init(tmp_path / "g", SCHEMA) as graph:
         yield graph
         check_rules(graph)

@@ -41,6 +41,8 @@ from tests.storage.processes import run_processes
 @pytest.fixture(autouse=True)
 def _small_limit(monkeypatch):
     monkeypatch.setenv("OMNIGRAPH_UPKEEP_FRAGMENTS", str(LIMIT))
+    # Two processes write here, and each may take long.
+    monkeypatch.setenv("OMNIGRAPH_LOCK_WAIT_MS", "600000")
 
 
 graph = graph_of(SCHEMA)
