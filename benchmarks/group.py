@@ -2,10 +2,12 @@
 
     ./dev bench group [--threads N] [--connections N] [--seconds S] [--rows N]
 
-One thread runs with and without `group_commit`, and raw Lance beside them, in turns, so that a busy machine disturbs all
-alike. What raw Lance takes for the tables of one such commit is an append and a merge-insert of a row each: `lone / raw`,
-on the clock and in processor time. The same inserts come over HTTP from many connections, each under an operation id, to
-servers of one worker and of two, in turns.
+One thread runs with and without `group_commit`, and raw Lance beside them, call by call in turns, so that a busy machine
+disturbs all alike. Each way writes to a graph of its own: upkeep follows one commit in 64, and on a shared graph each would
+meet the table at another age. What raw Lance takes for the tables of one such commit is an append and a merge-insert of a
+row each: `lone / raw`, on the clock and in processor time. The threads and, later, the connections write to a third graph.
+Over HTTP the same inserts come from many connections, each under an operation id, to servers of one worker and of two, in
+turns.
 """
 
 from __future__ import annotations
@@ -29,12 +31,11 @@ from benchmarks.contest.peers import peers_directory
 from benchmarks.serving.processes import Server, child, serving
 from omnigraph.clock import new_ulid
 from omnigraph.graph import Graph, init
-from omnigraph.graph import open as open_graph
 
 SCHEMA = "node Person { name: String @key  age: I64? }"
 INSERT = "query q($name: String, $n: I64) { insert Person { name: $name, age: $n } }"
 TURN = 20
-"""Mutations of one thread before it is the turn of the next way."""
+"""Mutations of one thread by each way in a turn."""
 KUZU = """
 import shutil, sys, tempfile, time
 sys.path.insert(0, sys.argv[1])
@@ -101,13 +102,22 @@ def one_thread(
 ) -> dict[str, list[Took]]:
     """What each call took, by the way it was made, in turns."""
     took: dict[str, list[Took]] = {name: [] for name in ways}
-    for turn in range(turns):
-        each = list(ways.items())
-        for name, call in each if turn % 2 else reversed(each):
-            for _ in range(TURN):
-                number = next(numbers)
-                took[name].append(timed(lambda: call(number)))  # noqa: B023
+    each = list(ways.items())
+    for _ in range(turns * TURN):
+        for name, call in each:
+            number = next(numbers)
+            took[name].append(timed(lambda: call(number)))  # noqa: B023
+        each = [*each[1:], each[0]]
     return took
+
+
+def new_graph(place: Path, rows: int, *, group_commit: bool) -> Graph:
+    """A new graph with so many rows and their index."""
+    graph = init(place, SCHEMA, group_commit=group_commit)
+    names = [f"person {number:09}" for number in range(rows)]
+    graph.load_nodes("Person", pa.table({"name": names, "age": pa.array(range(rows))}))
+    graph.ensure_indices()
+    return graph
 
 
 def many_threads(
@@ -196,27 +206,25 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         place = Path(scratch)
         numbers = count()
-        with init(place / "g", SCHEMA) as plain:
-            names = [f"person {number:09}" for number in range(given.rows)]
-            plain.load_nodes(
-                "Person", pa.table({"name": names, "age": pa.array(range(given.rows))})
+        with (
+            new_graph(place / "alone", given.rows, group_commit=False) as plain,
+            new_graph(place / "group", given.rows, group_commit=True) as grouped,
+            new_graph(place / "many", given.rows, group_commit=True) as shared,
+        ):
+            ways = {
+                "alone": inserts(plain),
+                "group": inserts(grouped),
+                "raw": raw_commits(place, given.rows),
+            }
+            one_thread(ways, 1, numbers)
+            took = one_thread(ways, given.turns, numbers)
+            rate, each, commits = many_threads(shared, given.threads, given.seconds, "many")
+            identified, _, _ = many_threads(
+                shared, given.threads, given.seconds, "identified", identified=True
             )
-            plain.ensure_indices()
-            with open_graph(plain.uri, group_commit=True) as grouped:
-                ways = {
-                    "alone": inserts(plain),
-                    "group": inserts(grouped),
-                    "raw": raw_commits(place, given.rows),
-                }
-                one_thread(ways, 1, numbers)
-                took = one_thread(ways, given.turns, numbers)
-                rate, each, commits = many_threads(grouped, given.threads, given.seconds, "many")
-                identified, _, _ = many_threads(
-                    grouped, given.threads, given.seconds, "identified", identified=True
-                )
-                # Again, so that what the machine did meanwhile disturbs both alike.
-                later = one_thread(ways, given.turns, numbers)
-        http, statuses = served(place / "g", given.seconds, given.connections)
+            # Again, so that what the machine did meanwhile disturbs both alike.
+            later = one_thread(ways, given.turns, numbers)
+        http, statuses = served(place / "many", given.seconds, given.connections)
         kuzu = kuzu_rate(min(5.0, given.seconds))
     both = {name: [*took[name], *later[name]] for name in took}
     clock = {name: statistics.median(each.clock for each in calls) for name, calls in both.items()}

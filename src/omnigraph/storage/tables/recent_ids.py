@@ -118,7 +118,9 @@ def _listed(known: _Known, table: Table) -> bool:
 
 
 def _file(fragment: Any) -> str:
-    return str(fragment.files[0].path)
+    """Return the name of a fragment's data file. Lance's own property defines a class whenever it is asked."""
+    file = fragment.files[0]
+    return str(vars(file).get("_path") or file.path)
 
 
 def _has_any(table: Table, fragments: tuple[int, ...], ids: list[str]) -> bool:
