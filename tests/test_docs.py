@@ -33,7 +33,7 @@ from typer.main import get_command
 import omnigraph as og
 from omnigraph.cli.app import build
 from omnigraph.cli.operator.config import read_operator
-from omnigraph.cluster.declared.config import read_config
+from omnigraph.cluster.declared.cluster_yaml import read_config
 from omnigraph.cluster.declared.diagnostics import Diagnostics
 from omnigraph.pipeline.load_options import LoadOptions
 from tests.served_pages import SERVED_PAGES

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from omnigraph.changes.entity_history.results import EntityHistory as EntityHistory
     from omnigraph.changes.entity_history.results import HistoryEntry as HistoryEntry
     from omnigraph.changes.entity_stream import EntityStream as EntityStream
-    from omnigraph.changes.export.export import ExportResult as ExportResult
-    from omnigraph.changes.export.export import ExportStats as ExportStats
+    from omnigraph.changes.export.write_export import ExportResult as ExportResult
+    from omnigraph.changes.export.write_export import ExportStats as ExportStats
     from omnigraph.changes.feed.commit_changes import ChangeBlock as ChangeBlock
     from omnigraph.changes.feed.commit_changes import CommitChanges as CommitChanges
     from omnigraph.changes.feed.poll import BaselineResult as BaselineResult
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
     from omnigraph.lang.query.lint import LintReport as LintReport
     from omnigraph.lang.schema.catalog import Catalog as Catalog
     from omnigraph.lang.schema.compile import Compiled as Compiled
+    from omnigraph.lang.schema.migrate.plan_steps import SchemaStep as SchemaStep
     from omnigraph.lang.schema.migrate.schema_change import SchemaChange as SchemaChange
-    from omnigraph.lang.schema.migrate.steps import SchemaStep as SchemaStep
     from omnigraph.language import lint as lint
     from omnigraph.language import parse_schema as parse_schema
-    from omnigraph.maintenance.purge.report import PurgeReport as PurgeReport
+    from omnigraph.maintenance.purge.purge_report import PurgeReport as PurgeReport
     from omnigraph.maintenance.reports import CleanupReport as CleanupReport
     from omnigraph.maintenance.reports import CleanupRow as CleanupRow
     from omnigraph.maintenance.reports import OptimizeReport as OptimizeReport
@@ -72,8 +72,8 @@ if TYPE_CHECKING:
     from omnigraph.manifest.rows import TableState as TableState
     from omnigraph.manifest.snapshot import Snapshot as Snapshot
     from omnigraph.manifest.snapshot import Target as Target
+    from omnigraph.pipeline.load_plan import LoadResult as LoadResult
     from omnigraph.pipeline.progress import Progress as Progress
-    from omnigraph.pipeline.request import LoadResult as LoadResult
     from omnigraph.read.explain import Explanation as Explanation
     from omnigraph.read.limits import ReadLimits as ReadLimits
     from omnigraph.read.output.query_result import QueryResult as QueryResult
@@ -176,7 +176,7 @@ _HOMES = {
     "Change": "omnigraph.changes.diff",
     "ChangeBlock": "omnigraph.changes.feed.commit_changes",
     "ChangePage": "omnigraph.changes.feed.poll",
-    "PurgeReport": "omnigraph.maintenance.purge.report",
+    "PurgeReport": "omnigraph.maintenance.purge.purge_report",
     "CleanupReport": "omnigraph.maintenance.reports",
     "CleanupRow": "omnigraph.maintenance.reports",
     "CommitChanges": "omnigraph.changes.feed.commit_changes",
@@ -191,15 +191,15 @@ _HOMES = {
     "EntityHistory": "omnigraph.changes.entity_history.results",
     "EntityStream": "omnigraph.changes.entity_stream",
     "Explanation": "omnigraph.read.explain",
-    "ExportResult": "omnigraph.changes.export.export",
-    "ExportStats": "omnigraph.changes.export.export",
+    "ExportResult": "omnigraph.changes.export.write_export",
+    "ExportStats": "omnigraph.changes.export.write_export",
     "Graph": "omnigraph.graph",
     "GraphCommit": "omnigraph.manifest.rows",
     "History": "omnigraph.manifest.history.history",
     "HistoryEntry": "omnigraph.changes.entity_history.results",
     "IndexReport": "omnigraph.write.index_builds",
     "LintReport": "omnigraph.lang.query.lint",
-    "LoadResult": "omnigraph.pipeline.request",
+    "LoadResult": "omnigraph.pipeline.load_plan",
     "MergeConflict": "omnigraph.write.merge.decided",
     "MergeResult": "omnigraph.write.merge.request",
     "MergeStats": "omnigraph.write.merge.request",
@@ -216,7 +216,7 @@ _HOMES = {
     "SchemaApplied": "omnigraph.write.schema_apply",
     "SchemaChange": "omnigraph.lang.schema.migrate.schema_change",
     "SchemaPlan": "omnigraph.write.schema_apply",
-    "SchemaStep": "omnigraph.lang.schema.migrate.steps",
+    "SchemaStep": "omnigraph.lang.schema.migrate.plan_steps",
     "Session": "omnigraph.graph",
     "Snapshot": "omnigraph.manifest.snapshot",
     "Status": "omnigraph.maintenance.status",

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from omnigraph.changes.cursors import CommitToken, read_token, write_token
 from omnigraph.changes.pages import Budget, behind, check_changes, check_commits, take
-from omnigraph.changes.tokens import CommitToken, read_token, write_token
 from omnigraph.errors import BadRequest, CursorRejected, ResourceLimit
 
 

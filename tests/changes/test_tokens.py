@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from omnigraph.changes import tokens
-from omnigraph.changes.tokens import (
+from omnigraph.changes import cursors
+from omnigraph.changes.cursors import (
     MAX_LENGTH,
     ChangePlace,
     CommitToken,
@@ -110,6 +110,6 @@ FORGED = [
 
 @pytest.mark.parametrize("body", FORGED)
 def test_what_we_never_wrote_is_refused_although_its_check_sum_is_right(body):
-    text = tokens._encode(tokens._check(GRAPH, body) + body)
+    text = cursors._encode(cursors._check(GRAPH, body) + body)
     with pytest.raises(CursorRejected, match="damaged"):
         read_token(GRAPH, text, CursorToken)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, draw
+from omnigraph.cli.commands.history.commit_lanes import DRAWN, TYPED, draw
 from tests.cli.screen import Terminal
 
 MERGED = [("M2", ["M1", "X1"]), ("X1", ["G"]), ("M1", ["G"]), ("G", [])]

@@ -5,8 +5,8 @@ import stat
 
 import pytest
 
-from omnigraph.cli.operator.commands import bind_params
 from omnigraph.cli.operator.config import Alias
+from omnigraph.cli.operator.file_commands import bind_params
 
 SERVER = "servers: { prod: { url: https://graphs.example.org/base/ } }\n"
 SNAPSHOT_OF_SERVER = ("snapshot", "--server", "prod", "--graph", "g")

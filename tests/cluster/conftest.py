@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from omnigraph.cluster.declared.diagnostics import Diagnostics, Refused
-from omnigraph.cluster.declared.sources import read_declared
+from omnigraph.cluster.declared.read_resources import read_declared
 
 SCHEMA = "node Author {\n    name: String @key\n}\n"
 QUERIES = "query authors() {\n    match { $a: Author }\n    return { $a.name }\n}\n"

@@ -12,10 +12,10 @@ import omnigraph as og
 from omnigraph import failpoints
 from omnigraph.cluster.apply import apply
 from omnigraph.cluster.commands import force_unlock, import_cluster, refresh, status
-from omnigraph.cluster.declared import sources
+from omnigraph.cluster.declared import read_resources
 from omnigraph.cluster.planning import approve, plan
-from omnigraph.cluster.serving import find_graph
-from omnigraph.cluster.stored import records
+from omnigraph.cluster.served import find_graph
+from omnigraph.cluster.stored import recovery_files
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.graph.graph import state_of
 from omnigraph.manifest import migrations
@@ -352,7 +352,7 @@ def test_a_folder_of_queries_that_cannot_be_listed(cluster, monkeypatch):
     def refused(place):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(sources.os, "scandir", refused)
+    monkeypatch.setattr(read_resources.os, "scandir", refused)
     assert cluster.codes() == {("query_dir_unreadable", "graphs.library.queries")}
 
 
@@ -376,7 +376,7 @@ def test_an_approval_that_cannot_be_written(cluster, applied, monkeypatch):
 
 
 def test_a_recovery_that_nobody_can_attribute_is_told(cluster, applied):
-    cluster.write(f"{records.RECOVERIES}/x.json", "{}")
+    cluster.write(f"{recovery_files.RECOVERIES}/x.json", "{}")
     assert codes(apply(applied)) == ["cluster_recovery_unattributed"]
 
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from omnigraph.cluster.changes import fail, find_changes
 from omnigraph.cluster.declared.resources import Desired, Resource
 from omnigraph.cluster.outcomes import Outcome, RootContents, decide
+from omnigraph.cluster.planned_changes import fail, find_changes
 from omnigraph.cluster.stored.ledger import AppliedResource, BadLedger, Ledger, parse_ledger
-from omnigraph.cluster.stored.records import Approval, RecoveryFile
+from omnigraph.cluster.stored.recovery_files import Approval, RecoveryFile
 
 
 def desired_of(**digests):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Self
 
-from omnigraph.embeddings.local import mock_embedding
+from omnigraph.embeddings.offline import mock_embedding
 
 LENGTH = 3.0
 

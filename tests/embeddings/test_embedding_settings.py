@@ -15,7 +15,7 @@ import omnigraph as og
 from omnigraph.embeddings import pool
 from omnigraph.embeddings import provider as provider_module
 from omnigraph.embeddings.embedding_settings import EmbeddingSettings
-from omnigraph.embeddings.local import MockEmbedder, mock_embedding
+from omnigraph.embeddings.offline import MockEmbedder, mock_embedding
 from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import BadRequest, ProviderError
 from tests.embeddings.server import OK, EmbeddingServer, Reply, Spoilt, Status

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from omnigraph.embeddings.embedder import is_embedder
-from omnigraph.embeddings.local import MockEmbedder, mock_embedding
+from omnigraph.embeddings.offline import MockEmbedder, mock_embedding
 from omnigraph.embeddings.provider import embed_texts, require_embedder, resolve_embedder
 from omnigraph.errors import BadRequest, ProviderError
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from omnigraph.explorer.forwarding import ForwardingPage, why_no_browser
-from omnigraph.explorer.running import ReadOnly, port_of
+from omnigraph.explorer.launch import ReadOnly, port_of
 from omnigraph.policy import Action, Question
 from tests.explorer.running import start_explorer, terminal
 from tests.server.running import LONG, clean_environment

@@ -7,9 +7,9 @@ from dataclasses import replace
 import httpx2
 import pytest
 
-from omnigraph.explorer import pages as pages_module
-from omnigraph.explorer.pages import Pages
-from omnigraph.server.app import create_app
+from omnigraph.explorer import page_files as pages_module
+from omnigraph.explorer.page_files import Pages
+from omnigraph.server.asgi import create_app
 from tests.server.http import server_state
 from tests.server.running import LONG, UNENCRYPTED, start_server
 from tests.server.small import TOKENS, make_graph

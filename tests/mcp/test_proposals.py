@@ -12,9 +12,9 @@ from mcp import Client
 
 import omnigraph as og
 from omnigraph.errors import BadRequest, BranchNotFound
+from omnigraph.mcp.messages import Offer, make_server
 from omnigraph.mcp.proposals import ProposingRunner
-from omnigraph.mcp.protocol import Offer, make_server
-from omnigraph.mcp.running import GraphRunner
+from omnigraph.mcp.tool_runners import GraphRunner
 from omnigraph.mcp.tools import BUILT_IN_NAMES, built_in
 from omnigraph.service.stored import read_directory
 from tests.mcp.test_protocol import NAMES, SCHEMA, call

@@ -10,8 +10,8 @@ import pytest
 from mcp import Client
 
 import omnigraph as og
-from omnigraph.mcp.protocol import Offer, make_server
-from omnigraph.mcp.running import GraphRunner
+from omnigraph.mcp.messages import Offer, make_server
+from omnigraph.mcp.tool_runners import GraphRunner
 from omnigraph.mcp.tools import BUILT_IN_NAMES, built_in
 from omnigraph.service.stored import read_directory
 

@@ -11,7 +11,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.graph import Graph
 from omnigraph.graph.graph import state_of
 from omnigraph.pipeline.datasource.write import plan_write
-from omnigraph.pipeline.request import LoadResult
+from omnigraph.pipeline.load_plan import LoadResult
 from omnigraph.pipeline.streams.sink import Sink, TaskOutput, sink_options
 from tests.pipeline.datasource_helpers import pieces
 

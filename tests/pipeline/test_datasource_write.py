@@ -7,7 +7,7 @@ import pytest
 
 import omnigraph as og
 from omnigraph import failpoints
-from omnigraph.embeddings.local import mock_embedding
+from omnigraph.embeddings.offline import mock_embedding
 from omnigraph.errors import (
     BadRequest,
     ConstraintError,

@@ -21,7 +21,7 @@ from omnigraph.errors import (
 from omnigraph.pipeline.formats.typed_batch import MAX_SOURCES, order_of, place_of
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
-from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.rows.bad_records import Bad, RejectedRecords
 from omnigraph.pipeline.rows.ids import make_ids
 from omnigraph.pipeline.spark.read_plan import MAX_PARTS, PART, FramePart

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 import numpy as np
 import pytest
 
-from omnigraph.client.bodies import lines_body
+from omnigraph.client.sent_bodies import lines_body
 from omnigraph.errors import BadRequest, InputError
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import json_sources, match_keys

@@ -14,7 +14,7 @@ from omnigraph.errors import OmniGraphError
 from omnigraph.lang.query.registry import Registry, StoredSource
 from omnigraph.mcp.tools import BUILT_IN_NAMES, built_in
 from omnigraph.policy import Question
-from omnigraph.server.app import ServerApp
+from omnigraph.server.asgi import ServerApp
 from omnigraph.server.tokens import TokenTable
 from omnigraph.service.operations import Operation
 from tests.policy.operation_rows import STORED, Row

@@ -321,7 +321,7 @@ class TestAfterwards:
                 assert found == states
 
     def test_commits_that_mutations_share_no_longer_name_it(self):
-        from omnigraph.maintenance.purge.records import Blur
+        from omnigraph.maintenance.purge.purged_ids import Blur
 
         what = Blur({"node:Person": frozenset({"a"})}, {"table:3": frozenset({"gone:5f0a"})})
         members = [{"actor_id": None, "ids": {"node:Person": ["a", "b"], "node:City": ["a"]}}]

@@ -16,7 +16,7 @@ import pytest
 from omnigraph.cancel import Cancelled, watching
 from omnigraph.errors import InputError, StorageError
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
-from omnigraph.runner.protocol import distinct
+from omnigraph.runner.runner import distinct
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_ref import TableRef

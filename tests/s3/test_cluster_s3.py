@@ -11,7 +11,7 @@ from omnigraph import failpoints
 from omnigraph.cluster.apply import apply
 from omnigraph.cluster.commands import force_unlock, import_cluster, status
 from omnigraph.cluster.planning import approve
-from omnigraph.cluster.serving import read_serving
+from omnigraph.cluster.served import read_serving
 from omnigraph.errors import BadRequest, NotAGraph
 from omnigraph.storage.objects.stores import open_store
 from tests.cluster.conftest import QUERIES, SCHEMA, Cluster

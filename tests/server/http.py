@@ -13,7 +13,7 @@ from typing import Any, Protocol, cast
 
 import httpx2
 
-from omnigraph.server.app import ServerApp, create_app
+from omnigraph.server.asgi import ServerApp, create_app
 from omnigraph.server.hosts import HostRules, authority_of
 from omnigraph.server.limits import ServerLimits
 from omnigraph.server.process.serving import DrainTimes, GraphServer, listen

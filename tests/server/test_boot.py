@@ -17,7 +17,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot import booted
 from omnigraph.server.process.boot_data import BootData
-from omnigraph.server.process.options import parse_options
+from omnigraph.server.process.flags import parse_options
 from omnigraph.server.tokens import TokenTable
 from tests.server.running import COMMAND, LONG, UNENCRYPTED, run_server
 

@@ -245,7 +245,7 @@ def migrate_behind_the_back(cluster):
 
 def leave_a_recovery(cluster):
     from omnigraph.clock import new_ulid
-    from omnigraph.cluster.stored.records import RecoveryFile
+    from omnigraph.cluster.stored.recovery_files import RecoveryFile
 
     record = RecoveryFile(
         operation_id=new_ulid(),
@@ -336,7 +336,7 @@ def edited(cluster, change):
     ],
 )
 def test_a_ledger_that_somebody_edited_is_not_served(tmp_path, change, told):
-    from omnigraph.cluster.serving import read_serving
+    from omnigraph.cluster.served import read_serving
     from omnigraph.errors import BadRequest
 
     cluster = Cluster(tmp_path)

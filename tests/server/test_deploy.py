@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from omnigraph import settings
-from omnigraph.server.process.options import parse_options
+from omnigraph.server.process.flags import parse_options
 from tests.server.running import LONG, clean_environment
 
 PLACE = Path(__file__).parents[2] / "deploy" / "server"

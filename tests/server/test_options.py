@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from omnigraph.server.process import options
-from omnigraph.server.process.options import (
+from omnigraph.server.process import flags
+from omnigraph.server.process.flags import (
     Misuse,
     Options,
     parse_options,
@@ -106,7 +106,7 @@ class TestEnvironment:
         monkeypatch.setenv("OMNIGRAPH_WORKERS", "2")
         assert parse("--store", "g").workers == 2
         assert parse("--store", "g", "--workers", "3").workers == 3
-        monkeypatch.setattr(options, "usable_cores", lambda: 5)
+        monkeypatch.setattr(flags, "usable_cores", lambda: 5)
         assert parse("--store", "g", "--workers", "auto").workers == 5
         for text in ("0", "-1", "257", "1e3", "٣", "many", "9" * 5_000):
             with pytest.raises(Misuse, match="--workers is"):

@@ -17,7 +17,7 @@ from omnigraph.server.hosts import Authority
 from omnigraph.server.process import parent as parents
 from omnigraph.server.process.boot_data import BootData, read_boot_data
 from omnigraph.server.process.channel import HandedDown, handed_down
-from omnigraph.server.process.options import parse_options
+from omnigraph.server.process.flags import parse_options
 from omnigraph.server.process.parent import Parent
 from omnigraph.server.process.ports import Port, bind
 from omnigraph.server.process.serving import listen

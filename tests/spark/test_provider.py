@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import omnigraph as og
-from omnigraph.embeddings.local import mock_embedding
+from omnigraph.embeddings.offline import mock_embedding
 from tests.embeddings.server import OK, EmbeddingServer, Status
 
 KEY = "sk-stays-in-the-driver-0123456789"

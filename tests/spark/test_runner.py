@@ -11,7 +11,7 @@ import pytest
 from omnigraph.errors import InputError, StorageError
 from omnigraph.runner import spark_runner
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.protocol import Through, distinct
+from omnigraph.runner.runner import Through, distinct
 from omnigraph.runner.spark_runner import SparkRunner
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.staging import stage_append

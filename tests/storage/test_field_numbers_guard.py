@@ -21,7 +21,7 @@ ALLOWED = {
     "storage/tables/indexing/index_health.py": "lists the files of the indexes of one version",
     "storage/tables/indexing/table_indexes.py": "lists the indexes of one version by column",
     "storage/columns/stage_schema.py": "hands on schemas that Lance numbered itself",
-    "storage/columns/column_files.py": "numbers new files as the version that takes them",
+    "storage/columns/new_column_files.py": "numbers new files as the version that takes them",
     "storage/columns/without_columns.py": "finds what its own version no longer needs",
     "read/view/row_changes.py": "tells by property whether a version wrote its column anew",
 }

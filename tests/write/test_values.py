@@ -8,7 +8,7 @@ import time
 import pytest
 
 from omnigraph import failpoints
-from omnigraph.embeddings.local import mock_embedding
+from omnigraph.embeddings.offline import mock_embedding
 from omnigraph.errors import (
     ConstraintError,
     InputError,

@@ -22,7 +22,7 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
 from omnigraph.pipeline.load_options import LoadOptions
-from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.view.view import View
 from omnigraph.spelling import did_you_mean

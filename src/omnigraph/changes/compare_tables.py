@@ -24,13 +24,13 @@ from omnigraph.changes.row_pairs import ROW_ID, AlignedRows, ChangedRows
 from omnigraph.changes.schemas.type_pairs import Compared
 from omnigraph.changes.table_side import CHUNK_BYTES, CHUNK_ROWS, TableSide
 from omnigraph.manifest.rows import TableState
-from omnigraph.runner.protocol import Through
+from omnigraph.runner.runner import Through
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.carry import is_external
 from omnigraph.types import TEXT, PropType, column_to_json_text
 
 if TYPE_CHECKING:
-    from omnigraph.runner.protocol import Frame
+    from omnigraph.runner.runner import Frame
     from omnigraph.runner.spark_runner import SparkRunner
 
 

@@ -10,10 +10,10 @@ from functools import cached_property
 from typing import Any, cast
 
 from omnigraph.changes.change_filter import Kind
+from omnigraph.changes.cursors import DiffToken, read_token, write_token
 from omnigraph.changes.diff import Change, Position, changes_panel
 from omnigraph.changes.pages import Budget, behind, check_changes, take
 from omnigraph.changes.stats import Meter, Stats
-from omnigraph.changes.tokens import DiffToken, read_token, write_token
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import CursorRejected, OmniGraphError

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Generic, Protocol, TypeVar
 
-from omnigraph.changes.tokens import ChangePlace
+from omnigraph.changes.cursors import ChangePlace
 from omnigraph.errors import BadRequest, CursorRejected, ResourceLimit
 
 DEFAULT_CHANGES = 1000

@@ -137,7 +137,7 @@ def _advice(
 
 def _storage_of(root: str) -> str:
     """Return where a cluster has its graphs: the place as it is spelled, or what its cluster.yaml says."""
-    from omnigraph.cluster.serving import cluster_root
+    from omnigraph.cluster.served import cluster_root
     from omnigraph.storage.uris import Root
 
     with suppress(OmniGraphError):

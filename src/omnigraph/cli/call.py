@@ -96,7 +96,7 @@ class Invocation:
         """Return the graph of this call, or None if neither flags nor the operator's file name one."""
         address = resolve(self.command, self.flags, uri, self.operator)
         if isinstance(address, Cluster):
-            from omnigraph.cluster.serving import find_graph
+            from omnigraph.cluster.served import find_graph
             from omnigraph.storage.uris import Root
 
             uri = find_graph(address.root, address.graph)

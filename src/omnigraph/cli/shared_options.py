@@ -277,7 +277,7 @@ def read_resolve(given: str | None) -> Any:
 
 def read_resolve_schema(given: Sequence[str] | None) -> Any:
     """Return what ``--resolve-schema`` says: a word for all, or a word for each element."""
-    from omnigraph.lang.schema.merge.words import Words
+    from omnigraph.lang.schema.merge.resolution_words import Words
 
     if not given:
         return None

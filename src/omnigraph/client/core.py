@@ -18,7 +18,7 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from omnigraph.client.answer_checks import misfit
-from omnigraph.client.bodies import NO_BODY, RawBody
+from omnigraph.client.sent_bodies import NO_BODY, RawBody
 from omnigraph.client.sent_sources import SentSources
 from omnigraph.clock import new_ulid
 from omnigraph.errors import ApiError, BadRequest, OmniGraphError, SourceError

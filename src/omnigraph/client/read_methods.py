@@ -11,9 +11,9 @@ from dataclasses import replace
 from math import ceil
 from typing import Any, Generic, Literal, TypedDict, TypeVar, Unpack
 
-from omnigraph.client.bodies import plain
 from omnigraph.client.core import Core, PreparedCall
 from omnigraph.client.row_lines import whole_numbers
+from omnigraph.client.sent_bodies import plain
 from omnigraph.client.stat_blob import stat_document
 from omnigraph.service import wire
 

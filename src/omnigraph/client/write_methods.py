@@ -9,15 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, Literal, TypedDict, Unpack
 
-from omnigraph.client.bodies import (
-    Bytes,
-    ColumnFormat,
-    LinesLike,
-    PathLike,
-    bytes_body,
-    columns_body,
-    lines_body,
-)
 from omnigraph.client.core import PreparedCall, quoted
 from omnigraph.client.read_methods import (
     Asking,
@@ -26,6 +17,15 @@ from omnigraph.client.read_methods import (
     TargetNames,
     sent_params,
     state_name,
+)
+from omnigraph.client.sent_bodies import (
+    Bytes,
+    ColumnFormat,
+    LinesLike,
+    PathLike,
+    bytes_body,
+    columns_body,
+    lines_body,
 )
 from omnigraph.service import wire
 

@@ -12,7 +12,18 @@ from collections.abc import Callable, Container, Iterable
 from dataclasses import replace
 
 from omnigraph import failpoints
-from omnigraph.cluster.changes import (
+from omnigraph.cluster.declared.diagnostics import Code, Refused
+from omnigraph.cluster.declared.read_resources import Declared, require_declared
+from omnigraph.cluster.declared.resources import (
+    Desired,
+    graph_of,
+    kind_of,
+    schema_address,
+)
+from omnigraph.cluster.graph_moves import Mover
+from omnigraph.cluster.graphs import graph_uri, look_at
+from omnigraph.cluster.outcomes import RootContents
+from omnigraph.cluster.planned_changes import (
     DEPENDENCY_NOT_APPLIED,
     ResourceChange,
     fail,
@@ -20,21 +31,10 @@ from omnigraph.cluster.changes import (
     in_order,
     spread,
 )
-from omnigraph.cluster.declared.diagnostics import Code, Refused
-from omnigraph.cluster.declared.resources import (
-    Desired,
-    graph_of,
-    kind_of,
-    schema_address,
-)
-from omnigraph.cluster.declared.sources import Declared, require_declared
-from omnigraph.cluster.graphs import graph_uri, look_at
-from omnigraph.cluster.moves import Mover
-from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.planning import hold_needed, planned
 from omnigraph.cluster.stored.catalogue import has_blob, write_blob
 from omnigraph.cluster.stored.ledger import AppliedResource, Ledger, swap_ledger
-from omnigraph.cluster.stored.records import Approval, RecoveryFile, read_approvals, shown
+from omnigraph.cluster.stored.recovery_files import Approval, RecoveryFile, read_approvals, shown
 from omnigraph.cluster.sweep import brought_up, finish, sweep
 from omnigraph.cluster.work import CommandRun, Told, require_ledger
 from omnigraph.errors import OmniGraphError

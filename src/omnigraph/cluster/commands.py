@@ -6,23 +6,23 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any
 
-from omnigraph.cluster.declared.config import read_root
+from omnigraph.cluster.declared.cluster_yaml import read_root
 from omnigraph.cluster.declared.diagnostics import Code, Refused
 from omnigraph.cluster.declared.directory import CONFIG_FILE
+from omnigraph.cluster.declared.read_resources import Declared, read_declared, require_declared
 from omnigraph.cluster.declared.resources import (
     Desired,
     graph_address,
     kind_of,
     schema_address,
 )
-from omnigraph.cluster.declared.sources import Declared, read_declared, require_declared
 from omnigraph.cluster.graphs import graph_uri, look_at, observation
 from omnigraph.cluster.outcomes import RootContents
 from omnigraph.cluster.planning import dependencies
 from omnigraph.cluster.stored.catalogue import has_blob, read_blob, unreferenced
 from omnigraph.cluster.stored.ledger import STATE_PATH, AppliedResource, Ledger, Status, swap_ledger
 from omnigraph.cluster.stored.lock import force_unlock as remove_lock
-from omnigraph.cluster.stored.records import read_approvals, read_recoveries
+from omnigraph.cluster.stored.recovery_files import read_approvals, read_recoveries
 from omnigraph.cluster.sweep import finish, sweep
 from omnigraph.cluster.work import CommandRun, Told, require_ledger
 from omnigraph.service.documents import Document

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from omnigraph.cluster.declared.diagnostics import Code
-from omnigraph.cluster.stored.records import RecoveryFile
+from omnigraph.cluster.stored.recovery_files import RecoveryFile
 
 Place = Literal["absent", "complete", "partial", "tombstone"]
 Step = Literal["drop", "forward", "keep", "finish", "retire"]

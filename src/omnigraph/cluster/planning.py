@@ -6,15 +6,8 @@ from collections.abc import Container, Iterable
 from dataclasses import replace
 
 from omnigraph.clock import new_ulid
-from omnigraph.cluster.changes import (
-    APPROVAL_STALE,
-    DEPENDENCY_NOT_APPLIED,
-    UNSUPPORTED_KIND,
-    ResourceChange,
-    find_changes,
-    spread,
-)
 from omnigraph.cluster.declared.diagnostics import Code, Diagnostics, Refused
+from omnigraph.cluster.declared.read_resources import Declared, require_declared
 from omnigraph.cluster.declared.resources import (
     Desired,
     graph_address,
@@ -22,11 +15,18 @@ from omnigraph.cluster.declared.resources import (
     kind_of,
     provider_address,
 )
-from omnigraph.cluster.declared.sources import Declared, require_declared
+from omnigraph.cluster.graph_moves import preview
 from omnigraph.cluster.graphs import graph_uri
-from omnigraph.cluster.moves import preview
+from omnigraph.cluster.planned_changes import (
+    APPROVAL_STALE,
+    DEPENDENCY_NOT_APPLIED,
+    UNSUPPORTED_KIND,
+    ResourceChange,
+    find_changes,
+    spread,
+)
 from omnigraph.cluster.stored.ledger import Ledger
-from omnigraph.cluster.stored.records import Approval, read_approvals
+from omnigraph.cluster.stored.recovery_files import Approval, read_approvals
 from omnigraph.cluster.stored.times import now_text
 from omnigraph.cluster.sweep import sweep
 from omnigraph.cluster.work import CommandRun, Told, require_ledger

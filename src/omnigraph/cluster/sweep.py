@@ -9,7 +9,7 @@ from omnigraph.cluster.declared.resources import graph_address, graph_of, schema
 from omnigraph.cluster.graphs import delete_at, look_at
 from omnigraph.cluster.outcomes import Outcome, RootContents, decide
 from omnigraph.cluster.stored.ledger import AppliedResource, Ledger
-from omnigraph.cluster.stored.records import (
+from omnigraph.cluster.stored.recovery_files import (
     Approval,
     RecoveryFile,
     read_approvals,

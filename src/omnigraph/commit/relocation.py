@@ -36,7 +36,7 @@ from omnigraph.commit.unpublished import refuse_incomplete, undo_unpublished
 from omnigraph.errors import StorageError
 from omnigraph.manifest.actors import MAINTENANCE_ACTOR
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.identity import is_settled
+from omnigraph.manifest.graph_identity import is_settled
 from omnigraph.manifest.manifest import BranchPin, Manifest
 from omnigraph.manifest.migrations import refuse_newer
 from omnigraph.manifest.publisher import (

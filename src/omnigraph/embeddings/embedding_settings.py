@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 from omnigraph import settings
 from omnigraph.embeddings.embedder import Role
 from omnigraph.embeddings.http_clients import GeminiClient, OpenAiClient
-from omnigraph.embeddings.local import MODEL as LOCAL_MODEL
-from omnigraph.embeddings.local import LocalClient, MockEmbedder
+from omnigraph.embeddings.offline import MODEL as LOCAL_MODEL
+from omnigraph.embeddings.offline import LocalClient, MockEmbedder
 from omnigraph.embeddings.pacing import CallLimits
 from omnigraph.embeddings.pool import ProviderClient, shared_client
 from omnigraph.errors import ProviderError

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from omnigraph import settings
 from omnigraph.embeddings.embedder import Embedder, Role, takes_role
 from omnigraph.embeddings.embedding_settings import YOUR_OWN, EmbeddingSettings
-from omnigraph.embeddings.local import MockEmbedder
+from omnigraph.embeddings.offline import MockEmbedder
 from omnigraph.errors import BadRequest, ProviderError
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from omnigraph.errors import BranchNotFound
 from omnigraph.graph.state import GraphState, Mode
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
-from omnigraph.manifest.identity import is_settled
+from omnigraph.manifest.graph_identity import is_settled
 from omnigraph.manifest.migrations import read_internal_version, refuse_newer
 from omnigraph.manifest.publisher import current_state
 from omnigraph.manifest.rows import SchemaRow

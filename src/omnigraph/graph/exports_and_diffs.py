@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from omnigraph.changes.change_filter import ChangeFilter
     from omnigraph.changes.diff import Change, Position
     from omnigraph.changes.diff_result import DiffResult
-    from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.export_files import ExportOutput, Out
+    from omnigraph.changes.export.write_export import ExportResult
     from omnigraph.changes.feed.commit_changes import CommitChanges
     from omnigraph.changes.feed.poll import BaselineResult
     from omnigraph.changes.stats import Meter
     from omnigraph.runner.executors import EngineName, Executors
-    from omnigraph.runner.protocol import Runner
+    from omnigraph.runner.runner import Runner
 
 OnPinned = Callable[[str], object]
 """Called with the id of the commit that is written, before its first byte."""
@@ -59,11 +59,11 @@ def diff(
 
     ``token`` gives the token for a reading of the result.
     """
+    from omnigraph.changes.cursors import filter_digest
     from omnigraph.changes.diff import diff_chunks
     from omnigraph.changes.diff_result import DiffResult
     from omnigraph.changes.differing_types import type_names
     from omnigraph.changes.schemas.two_schemas import schema_change
-    from omnigraph.changes.tokens import filter_digest
     from omnigraph.runner.executors import Executors
 
     executors = Executors(engine)
@@ -146,9 +146,9 @@ def write_snapshot(
     ``on_pinned`` is called with the id of the commit before the first byte.
     """
     from omnigraph.changes.export.column_files import LINES, format_of, write_column_export
-    from omnigraph.changes.export.export import write_export
     from omnigraph.changes.export.export_files import output_to
     from omnigraph.changes.export.pinned_export import PinnedExport, Selection, pin_export
+    from omnigraph.changes.export.write_export import write_export
     from omnigraph.runner.executors import Executors
 
     def open_output(where: Out) -> ExportOutput:

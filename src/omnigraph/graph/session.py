@@ -41,15 +41,15 @@ if TYPE_CHECKING:
     from omnigraph.changes.entity_history.results import EntityBlame, EntityHistory
     from omnigraph.changes.entity_stream import EntityStream
     from omnigraph.changes.export.column_files import ExportFormat
-    from omnigraph.changes.export.export import ExportResult
     from omnigraph.changes.export.export_files import Out
+    from omnigraph.changes.export.write_export import ExportResult
     from omnigraph.embeddings.embedder import Embedder
-    from omnigraph.maintenance.purge.report import PurgeReport
+    from omnigraph.maintenance.purge.purge_report import PurgeReport
     from omnigraph.maintenance.status import Status
     from omnigraph.pipeline.formats.frame_layout import EndColumns
     from omnigraph.pipeline.frame_options import FrameCommitKeywords, FrameKeywords
     from omnigraph.pipeline.load_options import CommitKeywords, LoadKeywords
-    from omnigraph.pipeline.request import CommittedLoad, LoadResult
+    from omnigraph.pipeline.load_plan import CommittedLoad, LoadResult
     from omnigraph.pipeline.sources.sources import SourceLike
     from omnigraph.read.explain import Explanation
     from omnigraph.read.output.query_result import QueryResult

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from omnigraph.pipeline.frame_options import FrameKeywords, FrameOptions
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadKeywords, LoadOptions
-    from omnigraph.pipeline.request import LoadResult
+    from omnigraph.pipeline.load_plan import LoadResult
     from omnigraph.write.embed import EmbedResult
     from omnigraph.write.mutate import MutationResult, Request
 
@@ -126,7 +126,7 @@ def _run_load(
 ) -> LoadResult:
     """Load an input as one commit, or change nothing."""
     from omnigraph.pipeline.load import load
-    from omnigraph.pipeline.request import LoadPlan
+    from omnigraph.pipeline.load_plan import LoadPlan
 
     def accepted() -> tuple[str, Catalog]:
         schema = _schema_for(state, options.branch, options.from_branch)

@@ -37,8 +37,8 @@ from omnigraph.maintenance.status_advice import (
 from omnigraph.maintenance.table_work import table_work
 from omnigraph.manifest import refs
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.graph_identity import is_settled
 from omnigraph.manifest.history.records import BranchRecords, first_parents
-from omnigraph.manifest.identity import is_settled
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.migrations import read_internal_version
 from omnigraph.manifest.rows import GraphCommit, Purge, TableState

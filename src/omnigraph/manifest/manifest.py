@@ -27,7 +27,7 @@ from omnigraph.errors import (
 )
 from omnigraph.manifest import rows
 from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
-from omnigraph.manifest.identity import GraphIdentity, graph_moved
+from omnigraph.manifest.graph_identity import GraphIdentity, graph_moved
 from omnigraph.manifest.row_reads import (
     FEW_ROWS,
     read_head_row,

@@ -20,7 +20,7 @@ import msgspec
 from omnigraph.clock import new_ulid
 from omnigraph.errors import BadRequest, BranchNotFound, PolicyDenied
 from omnigraph.manifest.branch_names import check_branch_name
-from omnigraph.mcp.running import ToolRunner
+from omnigraph.mcp.tool_runners import ToolRunner
 from omnigraph.mcp.tools import PROPOSAL, Tool, ToolRequest, built_in, proposal_tool
 from omnigraph.policy.checker import Action
 from omnigraph.service import wire

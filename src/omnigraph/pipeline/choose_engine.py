@@ -8,8 +8,8 @@ from omnigraph import settings
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.engine import LoadEngine
 from omnigraph.pipeline.load_options import LoadOptions
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.local.local_engine import LocalEngine
-from omnigraph.pipeline.request import LoadPlan
 from omnigraph.runner.executors import ENGINES
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from omnigraph.pipeline.engine import Incoming
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.ids import ids_of_places
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import MADE, ORDER
 from omnigraph.validate.committed import Committed

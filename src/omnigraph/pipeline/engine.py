@@ -14,12 +14,12 @@ from typing import Protocol
 
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.progress import OnRows, ProgressReport
-from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.bad_records import Bad, RejectedRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef

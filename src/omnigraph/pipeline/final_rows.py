@@ -22,10 +22,10 @@ from omnigraph.manifest.workspace import Workspace
 from omnigraph.pipeline.edge_ids import EdgeIds
 from omnigraph.pipeline.engine import Incoming, LoadEngine, ReadRecords
 from omnigraph.pipeline.formats.typed_batch import order_of, place_of
-from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.rows.bad_records import Bad, describe_bad, format_entry, write_rejects
 from omnigraph.pipeline.rows.row_rules import RowRules
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.validate import rules
 from omnigraph.validate.change_set import ORDER, ChangeSet, TableDelta, Violation, needed_columns
 from omnigraph.validate.committed import Committed

@@ -34,12 +34,12 @@ from omnigraph.pipeline.engine import Incoming, LoadEngine, fill_vectors
 from omnigraph.pipeline.final_rows import FinalRows, FindFinalRows
 from omnigraph.pipeline.load_branch import RowsPlace, base_branch, created_branch, refuse_early
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.load_plan import LoadPlan, LoadResult
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import LoadPlan, LoadResult
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.sources.load_scratch import scratch
-from omnigraph.runner.protocol import Runner
+from omnigraph.runner.runner import Runner
 from omnigraph.storage.tables.staging import Staged
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef

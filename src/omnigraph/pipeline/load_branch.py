@@ -20,7 +20,7 @@ from omnigraph.manifest.lost_races import branch_remade, schema_changed, version
 from omnigraph.manifest.workspace import Workspace, lance_branch
 from omnigraph.pipeline.engine import LoadTarget
 from omnigraph.pipeline.load_options import LoadOptions
-from omnigraph.pipeline.request import LoadPlan
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.rows.bad_records import prepare_rejects
 from omnigraph.storage.tables.table_errors import VersionMissing
 from omnigraph.storage.tables.table_ref import TableRef

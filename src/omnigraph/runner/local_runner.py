@@ -18,7 +18,7 @@ from omnigraph.cancel import aside, interruptible, look
 from omnigraph.errors import StorageError
 from omnigraph.runner.databases import MEMORY_LIMIT, bring_back, new_database, take_database
 from omnigraph.runner.external_sort import external_sort
-from omnigraph.runner.protocol import (
+from omnigraph.runner.runner import (
     BATCH_ROWS,
     BatchFunction,
     Frame,

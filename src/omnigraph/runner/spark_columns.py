@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.errors import InputError
-from omnigraph.runner.protocol import encoded
+from omnigraph.runner.runner import encoded
 from omnigraph.types import portable_type, returned_type
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.protocol import (
+from omnigraph.runner.runner import (
     BATCH_ROWS,
     BatchFunction,
     Frame,

@@ -15,7 +15,7 @@ from omnigraph.server.figures import Figures
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 if TYPE_CHECKING:
-    from omnigraph.explorer.pages import Pages
+    from omnigraph.explorer.page_files import Pages
     from omnigraph.explorer.sign_in import SignIn
     from omnigraph.graph.graph import Graph
     from omnigraph.lang.query.registry import Registry

@@ -8,7 +8,7 @@ from typing import Literal
 
 from omnigraph.errors import shortened
 from omnigraph.lang.schema.catalog import Catalog, EdgeType, Entity
-from omnigraph.runner.protocol import Frame
+from omnigraph.runner.runner import Frame
 
 ORDER = "0rec"
 """The column that orders incoming rows: the greatest value is the last record.

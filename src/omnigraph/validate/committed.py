@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.manifest.rows import TableState
-from omnigraph.runner.protocol import Frame, Runner, distinct
+from omnigraph.runner.runner import Frame, Runner, distinct
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_ref import TableRef

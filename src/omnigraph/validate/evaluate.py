@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from omnigraph.lang.schema.catalog import EdgeType, Entity, Period
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.validate import moments, rules
 from omnigraph.validate.at_once import most_at_once
 from omnigraph.validate.change_set import (

@@ -21,7 +21,7 @@ from omnigraph.lang.schema.migrate.data_steps import (
     ShrinkEnum,
     TightenCardinality,
 )
-from omnigraph.lang.schema.migrate.steps import AddConstraint, SchemaStep
+from omnigraph.lang.schema.migrate.plan_steps import AddConstraint, SchemaStep
 from omnigraph.lang.schema.shape import Check, Constraint, Group, Range, Valid, constraint_text
 from omnigraph.manifest.rows import TableState
 from omnigraph.runner.local_runner import LocalRunner

@@ -33,9 +33,9 @@ from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.joins import Joins
 from omnigraph.lang.schema.migrate.migration import MigrationPlan, plan
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.lang.schema.migrate.read_steps import read_step
 from omnigraph.lang.schema.migrate.schema_change import SchemaChange
-from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.identity_counter import take_ids
 from omnigraph.manifest.history.resolve import named_branch, schema_at

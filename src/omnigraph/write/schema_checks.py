@@ -7,7 +7,7 @@ from omnigraph.errors import SchemaConflict
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.lang.schema.migrate.data_steps import ChangeEmbed
 from omnigraph.lang.schema.migrate.migration import MigrationPlan
-from omnigraph.lang.schema.migrate.steps import SchemaStep
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.manifest.manifest import BranchState
 from omnigraph.manifest.rows import TableIdentity
 from omnigraph.manifest.workspace import Workspace

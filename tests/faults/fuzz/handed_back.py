@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random
 
 from omnigraph import errors
-from omnigraph.changes import tokens
+from omnigraph.changes import cursors
 from omnigraph.cli import shared_options as cli_source
 from omnigraph.cli.address import scope
 from omnigraph.cli.operator import config, credentials
@@ -27,13 +27,13 @@ from tests.faults.fuzz.parser import GRAPH, ULID, Parser, parser
 from tests.faults.fuzz.records import EVERY
 from tests.pipeline.read_helpers import CATALOG
 
-PLACE = tokens.ChangePlace.of("node", "Ship", "S1")
-SCOPE = tokens.TokenScope(ULID, "review/may", "0b9f", tokens.filter_digest([]))
+PLACE = cursors.ChangePlace.of("node", "Ship", "S1")
+SCOPE = cursors.TokenScope(ULID, "review/may", "0b9f", cursors.filter_digest([]))
 TOKENS = [
-    tokens.CursorToken(SCOPE, ULID),
-    tokens.FeedToken(SCOPE, ULID, ULID, SCOPE.filter, PLACE),
-    tokens.CommitToken(ULID, SCOPE.filter, PLACE),
-    tokens.DiffToken(ULID, ULID, SCOPE.filter, PLACE),
+    cursors.CursorToken(SCOPE, ULID),
+    cursors.FeedToken(SCOPE, ULID, ULID, SCOPE.filter, PLACE),
+    cursors.CommitToken(ULID, SCOPE.filter, PLACE),
+    cursors.DiffToken(ULID, ULID, SCOPE.filter, PLACE),
 ]
 KINDS = [type(one) for one in TOKENS]
 
@@ -41,11 +41,11 @@ KINDS = [type(one) for one in TOKENS]
 def _token(chance: Random) -> str:
     """A damaged token, or one with a wrong content and the right check sum: a caller can make it."""
     if chance.random() < 0.4:
-        good = [tokens.write_token(GRAPH, one) for one in TOKENS]
+        good = [cursors.write_token(GRAPH, one) for one in TOKENS]
         return damaged(chance, good, (*ODD_TEXTS, "=", "-", "_", "A", "A" * 5000))
-    documents = [json.loads(tokens._json([one.kind, *astuple(one)])) for one in TOKENS]
+    documents = [json.loads(cursors._json([one.kind, *astuple(one)])) for one in TOKENS]
     body = damaged_json(chance, documents).encode("utf-8", "surrogatepass")
-    return tokens._encode(tokens._check(GRAPH, body) + body)
+    return cursors._encode(cursors._check(GRAPH, body) + body)
 
 
 @parser
@@ -53,8 +53,8 @@ def _tokens(_place: Path) -> Parser:
     def read(text: str) -> None:
         for kind in KINDS:
             with suppress(errors.CursorRejected):
-                found = tokens.read_token(GRAPH, text, kind)
-                assert tokens.write_token(GRAPH, found)
+                found = cursors.read_token(GRAPH, text, kind)
+                assert cursors.write_token(GRAPH, found)
                 assert isinstance(found, kind)
 
     return Parser(_token, read, ())

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import omnigraph as og
-from omnigraph.embeddings.local import MockEmbedder
+from omnigraph.embeddings.offline import MockEmbedder
 from omnigraph.errors import (
     AlreadyInitialised,
     BranchExists,

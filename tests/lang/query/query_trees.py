@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from omnigraph.lang.query import functions
-from omnigraph.lang.query.records import RecordList
+from omnigraph.lang.query.record_type import RecordList
 from omnigraph.lang.query.syntax import ast
 from omnigraph.types import PropType, Scalar
 

@@ -6,7 +6,7 @@ import pytest
 
 from omnigraph.errors import ParseError
 from omnigraph.lang.query.compile import compile_query
-from omnigraph.lang.query.records import RecordList
+from omnigraph.lang.query.record_type import RecordList
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.parser import parse
 from omnigraph.lang.query.syntax.printer import render

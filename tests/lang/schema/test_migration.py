@@ -7,9 +7,9 @@ from omnigraph.lang.schema import compile_schema, create, plan
 from omnigraph.lang.schema.catalog_of import catalog_of
 from omnigraph.lang.schema.lint import CODES, Severity, Tier
 from omnigraph.lang.schema.migrate import data_steps
-from omnigraph.lang.schema.migrate import steps as all_steps
+from omnigraph.lang.schema.migrate import plan_steps as all_steps
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.lang.schema.migrate.read_steps import read_step
-from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.lang.schema.shape import Check, Embed, Group, Range
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"

@@ -15,7 +15,7 @@ from omnigraph.algorithms.spark.spark_graph import SparkGraph, checkpoint, forge
 from omnigraph.lang.schema.catalog import NodeType, Property
 from omnigraph.manifest.rows import TableState
 from omnigraph.read.view.view import View
-from omnigraph.runner.protocol import encoded
+from omnigraph.runner.runner import encoded
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import FETCHED_ROWS, SparkRunner
 

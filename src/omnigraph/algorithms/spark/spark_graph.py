@@ -21,7 +21,7 @@ from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
 from omnigraph.lang.schema.catalog import EdgeType, Entity
 from omnigraph.read.view.view import View
-from omnigraph.runner.protocol import encoded
+from omnigraph.runner.runner import encoded
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkRunner
 

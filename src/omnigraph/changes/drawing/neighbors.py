@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.cancel import look
-from omnigraph.changes.drawing.drawn import Document, Drawing
-from omnigraph.changes.table_side import TableSide
-from omnigraph.changes.tokens import (
+from omnigraph.changes.cursors import (
     ChangePlace,
     NeighborsToken,
     filter_digest,
     read_token,
     write_token,
 )
+from omnigraph.changes.drawing.drawn import Document, Drawing
+from omnigraph.changes.table_side import TableSide
 from omnigraph.errors import BadRequest, CursorRejected, EntityNotFound
 from omnigraph.lang.schema.catalog import EdgeType, NodeType
 from omnigraph.read.values.periods import rows_holding

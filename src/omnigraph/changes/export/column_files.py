@@ -19,9 +19,9 @@ import pyarrow.compute as pc
 
 from omnigraph.cancel import look
 from omnigraph.changes.entity_stream import EntityStream, StreamColumn, stream_columns
-from omnigraph.changes.export.export import ExportResult, OnRecords, export_result
 from omnigraph.changes.export.export_files import ExportOutput, Out
 from omnigraph.changes.export.pinned_export import ExportedType, PinnedExport
+from omnigraph.changes.export.write_export import ExportResult, OnRecords, export_result
 from omnigraph.changes.stats import Meter
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.lang.schema.catalog import EdgeType

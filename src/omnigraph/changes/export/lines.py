@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 
 from omnigraph.changes.export.pinned_export import ExportedType
 from omnigraph.lang.schema.catalog import EdgeType
-from omnigraph.runner.protocol import Through
+from omnigraph.runner.runner import Through
 from omnigraph.storage.tables.blobs.carry import is_external
 from omnigraph.types import TEXT, PropType, column_to_json_text, json_string_texts
 

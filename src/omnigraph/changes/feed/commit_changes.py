@@ -12,19 +12,19 @@ from itertools import chain
 from typing import Any, Final, NamedTuple, cast
 
 from omnigraph.changes.change_filter import ChangeFilter, Kind
-from omnigraph.changes.diff import Change, Position, changes_panel, diff_chunks
-from omnigraph.changes.differing_types import differing_types, type_names
-from omnigraph.changes.pages import Budget, behind, check_changes, take
-from omnigraph.changes.schemas.type_pairs import Compared
-from omnigraph.changes.stats import Meter
-from omnigraph.changes.table_side import TableSide
-from omnigraph.changes.tokens import (
+from omnigraph.changes.cursors import (
     ChangePlace,
     CommitToken,
     filter_digest,
     read_token,
     write_token,
 )
+from omnigraph.changes.diff import Change, Position, changes_panel, diff_chunks
+from omnigraph.changes.differing_types import differing_types, type_names
+from omnigraph.changes.pages import Budget, behind, check_changes, take
+from omnigraph.changes.schemas.type_pairs import Compared
+from omnigraph.changes.stats import Meter
+from omnigraph.changes.table_side import TableSide
 from omnigraph.display.panel import SHOWN_ROWS, Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import (

@@ -19,11 +19,7 @@ from typing import Any
 
 from omnigraph.cancel import look
 from omnigraph.changes.change_filter import ChangeFilter
-from omnigraph.changes.diff import EVERYTHING
-from omnigraph.changes.export.export import ExportResult, ExportStats
-from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
-from omnigraph.changes.pages import Budget, check_changes, check_commits, take
-from omnigraph.changes.tokens import (
+from omnigraph.changes.cursors import (
     ChangePlace,
     CursorToken,
     FeedToken,
@@ -32,6 +28,10 @@ from omnigraph.changes.tokens import (
     read_token,
     write_token,
 )
+from omnigraph.changes.diff import EVERYTHING
+from omnigraph.changes.export.write_export import ExportResult, ExportStats
+from omnigraph.changes.feed.commit_changes import ChangeBlock, ChangeReader, gap
+from omnigraph.changes.pages import Budget, check_changes, check_commits, take
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
 from omnigraph.errors import (

@@ -16,8 +16,8 @@ from omnigraph.lang.schema.ir import Ir, TypeIr
 from omnigraph.lang.schema.joins import Joins, has_dropped
 from omnigraph.lang.schema.merge.join_added import join_added
 from omnigraph.lang.schema.migrate.compare import compare
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.lang.schema.migrate.schema_change import SchemaChange
-from omnigraph.lang.schema.migrate.steps import SchemaStep
 from omnigraph.manifest.history.identity_counter import single_line_below
 from omnigraph.manifest.history.resolve import schema_at
 from omnigraph.manifest.manifest import Manifest

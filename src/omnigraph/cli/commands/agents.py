@@ -18,7 +18,7 @@ from omnigraph.errors import BadRequest
 if TYPE_CHECKING:
     from omnigraph.graph import Graph
     from omnigraph.lang.query.registry import Registry
-    from omnigraph.mcp.running import ToolRunner
+    from omnigraph.mcp.tool_runners import ToolRunner
 
 
 def mcp(
@@ -56,7 +56,7 @@ def mcp(
         raise BadRequest("mcp is not installed; install the extra: pip install 'omnigraph[mcp]'")
     import asyncio
 
-    from omnigraph.mcp.protocol import Offer, serve_http, serve_stdio
+    from omnigraph.mcp.messages import Offer, serve_http, serve_stdio
 
     if propose is not None and read_only:
         raise BadRequest(
@@ -89,7 +89,7 @@ async def _runner(
     call: Invocation, address: Store | Server, queries: Path | None, *, read_only: bool
 ) -> AsyncIterator[ToolRunner]:
     """Give what runs the tools, and close it; nothing is opened before the first of them."""
-    from omnigraph.mcp.running import ClientRunner, GraphRunner
+    from omnigraph.mcp.tool_runners import ClientRunner, GraphRunner
 
     if isinstance(address, Server):
         from omnigraph.client import AsyncClient

@@ -59,7 +59,7 @@ def ui(
             raise BadRequest(
                 f"{library} is not installed; install the extra: pip install 'omnigraph[server]'"
             )
-    from omnigraph.explorer.running import Announcements, ExploreOptions, explore
+    from omnigraph.explorer.launch import Announcements, ExploreOptions, explore
     from omnigraph.server.hosts import parse_allowed_host
 
     wanted = ExploreOptions(

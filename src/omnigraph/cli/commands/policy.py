@@ -45,7 +45,7 @@ def _bundle(call: Invocation, file: Path | None, name: str | None) -> tuple[str,
     cluster = call.cluster()
     if cluster is None:
         raise BadRequest(f"{call.command.name} needs a bundle; pass --file FILE, or --cluster DIR")
-    from omnigraph.cluster.serving import read_bundles
+    from omnigraph.cluster.served import read_bundles
 
     found = read_bundles(cluster.root)
     if name is None and cluster.graph is not None:
@@ -218,7 +218,7 @@ def _stored(call: Invocation, queries: Path | None) -> tuple[Store | None, Regis
     cluster = call.cluster()
     if cluster is None:
         raise BadRequest(f"{call.command.name} needs queries; pass --queries DIR, or --cluster DIR")
-    from omnigraph.cluster.serving import read_queries
+    from omnigraph.cluster.served import read_queries
     from omnigraph.storage.uris import Root
 
     uri, sources = read_queries(cluster.root, cluster.graph)

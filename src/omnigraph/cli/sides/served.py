@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 import msgspec
 
 from omnigraph.cli.sides.side import NO_CONDITIONS, Counts, WriteConditions, all_changes
-from omnigraph.client.bodies import RawBody, bytes_body
 from omnigraph.client.client import Client
 from omnigraph.client.core import quoted
 from omnigraph.client.row_lines import AnswerLines, decoded_line, object_text
+from omnigraph.client.sent_bodies import RawBody, bytes_body
 from omnigraph.errors import (
     BadRequest,
     BlobRange,
@@ -183,8 +183,8 @@ class ServedSide:
 
     def baseline(self, request: wire.BaselineBody, out: str, progress: Counts | None) -> Document:
         """Write the newest state of a branch to a file; the last line has the cursor after it."""
-        from omnigraph.changes.export.export import ExportStats
         from omnigraph.changes.export.export_files import output_to
+        from omnigraph.changes.export.write_export import ExportStats
 
         asked = self._prepared("baseline", request)
         pieces = self._pieces(asked)

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO
 
-from omnigraph.client.bodies import ColumnFormat, RawBody, columns_body, lines_body
+from omnigraph.client.sent_bodies import ColumnFormat, RawBody, columns_body, lines_body
 from omnigraph.client.sent_sources import SentSources
 from omnigraph.errors import BadRequest
 from omnigraph.pipeline.formats.frame_files import frame_sources, is_csv, is_json

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from omnigraph.algorithms.node_graph import NodeGraph
     from omnigraph.algorithms.result import AlgorithmResult
     from omnigraph.algorithms.rounds import OnRound
-    from omnigraph.algorithms.running import Run
+    from omnigraph.algorithms.run import Run
     from omnigraph.algorithms.spark.rounds_on_spark import SparkFound
     from omnigraph.algorithms.spark.spark_graph import SparkGraph
     from omnigraph.algorithms.write_back import Storable
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from omnigraph.manifest.rows import GraphCommit
     from omnigraph.pipeline.load_input import LoadInput
     from omnigraph.pipeline.load_options import LoadOptions
-    from omnigraph.pipeline.request import LoadPlan
+    from omnigraph.pipeline.load_plan import LoadPlan
     from omnigraph.read.view.view import View
     from omnigraph.runner.executors import EngineName
 
@@ -85,7 +85,7 @@ class Algorithms(Facet):
         ``direction`` is `out`, `in` or `both`; an edge from a node to itself counts twice in `both`.
         """
         from omnigraph.algorithms import local, parameters
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
         from omnigraph.algorithms.spark import rounds_on_spark
 
         way = parameters.edge_direction(direction)
@@ -113,7 +113,7 @@ class Algorithms(Facet):
         """
         from omnigraph.algorithms import local, parameters
         from omnigraph.algorithms.asked import check_known
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
         from omnigraph.algorithms.spark import rounds_on_spark
 
         damp = parameters.number_between("damping", damping, 0, 1)
@@ -141,7 +141,7 @@ class Algorithms(Facet):
         Nodes belong together if edges join them in either direction; with ``strong``, if each reaches the other.
         """
         from omnigraph.algorithms import local
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
         from omnigraph.algorithms.spark import rounds_on_spark
 
         is_strong = check_flag("strong", strong)
@@ -161,7 +161,7 @@ class Algorithms(Facet):
         as one of the two there may be; without, an edge counts as both.
         """
         from omnigraph.algorithms import local
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
         from omnigraph.algorithms.spark import triangles_on_spark
 
         each = check_flag("directed", directed)
@@ -174,7 +174,7 @@ class Algorithms(Facet):
     def triangle_count(self, edges: Edges, **options: Unpack[AlgorithmKeywords]) -> AlgorithmResult:
         """Count the triangles through each node, in whichever directions, as the column `triangles`."""
         from omnigraph.algorithms import local
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
         from omnigraph.algorithms.spark import triangles_on_spark
 
         run = Run(
@@ -198,7 +198,7 @@ class Algorithms(Facet):
         ``directed`` a neighbour in both directions has two votes.
         """
         from omnigraph.algorithms import local, parameters
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
         from omnigraph.algorithms.spark import rounds_on_spark
 
         most, each = parameters.rounds(max_iterations), check_flag("directed", directed)
@@ -214,7 +214,7 @@ class Algorithms(Facet):
         It is the greatest k for which the node is in a part of the graph where everyone has k neighbours.
         """
         from omnigraph.algorithms import local
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
 
         run = Run(lambda g, _: local.NodeValues(local.kcore(g)))
         return self._run("kcore", edges, options, run)
@@ -228,7 +228,7 @@ class Algorithms(Facet):
         """
         from omnigraph.algorithms import parameters
         from omnigraph.algorithms.louvain import louvain
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
 
         fine = parameters.number_between("resolution", resolution, 0, float("inf"), open_end=True)
         run = Run(lambda g, on_round: louvain(g, options.get("weight"), fine, on_round))
@@ -243,7 +243,7 @@ class Algorithms(Facet):
         `in`, or `both`, where each pair counts once. This takes a search from every node.
         """
         from omnigraph.algorithms import local, parameters
-        from omnigraph.algorithms.running import Run
+        from omnigraph.algorithms.run import Run
 
         way = parameters.edge_direction(direction)
         run = Run(lambda g, on_round: local.NodeValues(local.betweenness(g, way, on_round)))
@@ -284,7 +284,7 @@ class Algorithms(Facet):
     ) -> AlgorithmResult:
         from omnigraph.algorithms.asked import check_weights, edge_types
         from omnigraph.algorithms.result import AlgorithmResult
-        from omnigraph.algorithms.running import AlgorithmRequest, run_asked
+        from omnigraph.algorithms.run import AlgorithmRequest, run_asked
 
         snapshot, catalog = resolve(self._state, target)
         view = self._state.reader.view(snapshot, catalog)
@@ -330,7 +330,7 @@ class Algorithms(Facet):
     ) -> GraphCommit | None:
         """Store values in a property, as one commit; None if they are there already."""
         from omnigraph.algorithms.write_back import write_values
-        from omnigraph.pipeline.request import LoadPlan
+        from omnigraph.pipeline.load_plan import LoadPlan
 
         state, target = self._state, trim_written_branch(branch)
         state.ensure_writable()

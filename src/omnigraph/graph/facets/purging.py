@@ -12,7 +12,7 @@ from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy.checker import Action
 
 if TYPE_CHECKING:
-    from omnigraph.maintenance.purge.report import PurgeReport
+    from omnigraph.maintenance.purge.purge_report import PurgeReport
 
 
 def purge_entities(
@@ -24,8 +24,8 @@ def purge_entities(
     dry_run: bool,
 ) -> PurgeReport:
     """Check the request, ask the policy, and purge; a dry run only looks."""
+    from omnigraph.maintenance.purge.asked_entities import check_entities
     from omnigraph.maintenance.purge.purge import PurgeTask, purge
-    from omnigraph.maintenance.purge.request import check_entities
 
     state = access.state
     if dry_run:

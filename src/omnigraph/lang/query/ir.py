@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 from typing import Literal as OneOf
 
-from omnigraph.lang.query import records
+from omnigraph.lang.query import record_type
 from omnigraph.types import PropType, Scalar, objects
 
 NOW_PARAM = "__now"
@@ -49,7 +49,7 @@ class Direction(enum.StrEnum):
 ObjectType = objects.ObjectType
 ObjectList = objects.ObjectList
 ValueType = objects.ValueType
-RecordList = records.RecordList
+RecordList = record_type.RecordList
 
 # ------------------------------------------------------------------ expressions
 

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from omnigraph.errors import OmniGraphError
 from omnigraph.maintenance.cleanup.survey import TableFound
+from omnigraph.maintenance.purge.asked_entities import Sought
 from omnigraph.maintenance.purge.file_scan import Columns, FileScan, IdSet
-from omnigraph.maintenance.purge.request import Sought
 from omnigraph.maintenance.purge.row_sets import RowNumbers, addresses_of
 from omnigraph.maintenance.verify.named_files import Naming, place_of
 from omnigraph.manifest.rows import Purge

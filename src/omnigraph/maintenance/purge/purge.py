@@ -29,6 +29,7 @@ from omnigraph.commit.protocol import POINTS, commit_under_locks, stage
 from omnigraph.errors import OmniGraphError, PurgeBlocked, StorageError
 from omnigraph.maintenance.cleanup.keep_set import Policy
 from omnigraph.maintenance.cleanup.survey import Survey, survey
+from omnigraph.maintenance.purge.asked_entities import Named, seek
 from omnigraph.maintenance.purge.file_scan import FileScan
 from omnigraph.maintenance.purge.look import Looker, TableLook
 from omnigraph.maintenance.purge.obstacles import (
@@ -37,11 +38,10 @@ from omnigraph.maintenance.purge.obstacles import (
     own_pins,
     unreadable_commits,
 )
-from omnigraph.maintenance.purge.records import Blur, GoneMarks, blur, former_keys_of
+from omnigraph.maintenance.purge.purge_report import PurgeReport, Verified, hashes
+from omnigraph.maintenance.purge.purged_ids import Blur, GoneMarks, blur, former_keys_of
 from omnigraph.maintenance.purge.remove import TablePurge
-from omnigraph.maintenance.purge.report import PurgeReport, Verified, hashes
-from omnigraph.maintenance.purge.request import Named, seek
-from omnigraph.maintenance.purge.verify import verify
+from omnigraph.maintenance.purge.verify_gone import verify
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.purge_audits import FACT, find_audit
 from omnigraph.manifest.publisher import Intent, record_purges, settle_purges

@@ -19,10 +19,10 @@ from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, moment_text
 from omnigraph.errors import BadRequest, BranchNotFound, ResourceLimit
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
+from omnigraph.manifest.graph_identity import is_settled
 from omnigraph.manifest.history.ancestry import CommitGraph
 from omnigraph.manifest.history.records import MayRead, check_limit, everything
 from omnigraph.manifest.history.tags import list_tags
-from omnigraph.manifest.identity import is_settled
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.rows import GraphCommit
 

@@ -12,8 +12,8 @@ from omnigraph.pipeline.datasource.write import WritePlan, discard_rows
 from omnigraph.pipeline.engine import FindTarget, ReadRecords
 from omnigraph.pipeline.load import load
 from omnigraph.pipeline.load_input import LoadInput
+from omnigraph.pipeline.load_plan import LoadPlan, LoadResult
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import LoadPlan, LoadResult
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.locations import InMemory
 from omnigraph.pipeline.sources.sources import InputSource
@@ -21,7 +21,7 @@ from omnigraph.pipeline.written.task_rows import TaskResult
 from omnigraph.pipeline.written.written_engine import WrittenEngine, bad_records
 from omnigraph.pipeline.written.written_rows import WrittenRows
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.protocol import Runner
+from omnigraph.runner.runner import Runner
 from omnigraph.write.index_builds import Builds, build_here
 
 

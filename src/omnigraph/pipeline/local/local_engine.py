@@ -12,17 +12,17 @@ from omnigraph.memory import give_back
 from omnigraph.pipeline.engine import FindTarget, Incoming, ReadRecords, Tell
 from omnigraph.pipeline.formats.typed_batch import Parsed, ReadBlock, no_rows
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.local.local_proof import proves_rules
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.local.patched_rows import complete_spooled
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.progress import ProgressReport
-from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.bad_records import RejectedRecords
 from omnigraph.pipeline.rows.row_rules import Aliases, JudgedBlock, RowRules
 from omnigraph.pipeline.rows.stored_rows import spellings_of
 from omnigraph.runner.local_runner import FEW_ROWS, LocalRunner
-from omnigraph.runner.protocol import Runner
+from omnigraph.runner.runner import Runner
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.validate.committed import Committed
 from omnigraph.write.index_builds import Builds, build_here

@@ -29,7 +29,7 @@ from omnigraph.pipeline.rows.stored_rows import (
     stored_rows,
 )
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
     MERGE_INSERT_ROWS,

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType
 from omnigraph.pipeline.formats.reject_lines import end_names, reject_of_row
 from omnigraph.pipeline.formats.typed_batch import GIVEN, given_masks, shown_value
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.blobs.blob_columns import as_blobs
 from omnigraph.validate.change_set import MADE, ORDER
 

@@ -23,8 +23,8 @@ from omnigraph.pipeline.formats.frame_blocks import read_batches
 from omnigraph.pipeline.formats.frame_layout import Layout
 from omnigraph.pipeline.formats.typed_batch import SOURCE_SHIFT, Parsed
 from omnigraph.pipeline.load_input import is_spark_frame
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.read_tasks import FileTask, FrameTask, LinesTask, ReadTask
-from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.sources.locations import InMemory, LocalFile
 from omnigraph.pipeline.sources.sources import PART_SHIFT, InputSource

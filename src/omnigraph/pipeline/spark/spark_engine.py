@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, ClassVar
 
 from omnigraph.pipeline.engine import FindTarget, Incoming, LoadTarget, ReadRecords, Tell
 from omnigraph.pipeline.load_options import LoadMode
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.progress import OnRows, ProgressReport
-from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.row_rules import Aliases, RowRules
 from omnigraph.pipeline.rows.stored_rows import Spellings, spellings_of
 from omnigraph.pipeline.rule_questions import RuleQuestions
@@ -33,7 +33,7 @@ from omnigraph.pipeline.written.task_rows import TaskPlan, TaskResult
 from omnigraph.pipeline.written.written_engine import WrittenEngine, bad_records
 from omnigraph.runner.local_runner import LocalRunner
 from omnigraph.runner.masters import local_cores
-from omnigraph.runner.protocol import Runner
+from omnigraph.runner.runner import Runner
 from omnigraph.runner.spark_errors import error_of, spark_errors
 from omnigraph.runner.spark_runner import SparkRunner, working_session
 from omnigraph.storage.tables.table_ref import TableRef

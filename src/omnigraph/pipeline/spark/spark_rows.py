@@ -22,7 +22,7 @@ from omnigraph.pipeline.written.task_files import TAKEN, Destination, TaskFiles,
 from omnigraph.pipeline.written.written_reader import WrittenReader
 from omnigraph.pipeline.written.written_rows import WrittenRows
 from omnigraph.runner.executors import LARGE_TABLE_ROWS
-from omnigraph.runner.protocol import Frame, Runner, encoded
+from omnigraph.runner.runner import Frame, Runner, encoded
 from omnigraph.runner.spark_columns import portable, portable_schema, spark_schema
 from omnigraph.runner.spark_errors import spark_errors
 from omnigraph.runner.spark_runner import SparkFrame, SparkRunner

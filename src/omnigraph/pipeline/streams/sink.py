@@ -28,7 +28,7 @@ from omnigraph.pipeline.datasource.commit import commit_rows
 from omnigraph.pipeline.datasource.option_values import user_options
 from omnigraph.pipeline.datasource.options import WriteOptions, write_options
 from omnigraph.pipeline.datasource.write import WritePlan, discard_rows, write_rows
-from omnigraph.pipeline.request import LoadResult
+from omnigraph.pipeline.load_plan import LoadResult
 from omnigraph.pipeline.written.task_files import Form
 from omnigraph.pipeline.written.task_rows import TaskResult
 from omnigraph.storage.tables.table_ref import TableRef

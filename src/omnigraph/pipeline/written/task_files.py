@@ -30,7 +30,7 @@ from omnigraph.pipeline.rows.row_images import IMAGE_SIZES, Images, ImageSizes
 from omnigraph.pipeline.rows.row_rules import narrow_columns
 from omnigraph.pipeline.rows.stored_rows import stored_rows
 from omnigraph.runner.local_runner import LocalRunner
-from omnigraph.runner.protocol import distinct
+from omnigraph.runner.runner import distinct
 from omnigraph.storage.tables.loose_files import LooseFile, remove_loose_files
 from omnigraph.storage.tables.staging import write_fragments
 from omnigraph.storage.tables.table import Table, open_table

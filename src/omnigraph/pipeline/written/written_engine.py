@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from omnigraph.pipeline.engine import Incoming, Tell
+from omnigraph.pipeline.load_plan import LoadPlan
 from omnigraph.pipeline.local.patched_rows import complete_here
-from omnigraph.pipeline.request import LoadPlan
 from omnigraph.pipeline.rows.bad_records import RejectedRecords
 from omnigraph.pipeline.rows.row_rules import RowRules
 from omnigraph.pipeline.written.task_rows import TaskResult, read_rejected

@@ -35,7 +35,7 @@ from omnigraph.pipeline.written.task_files import (
 )
 from omnigraph.pipeline.written.written_reader import WrittenReader, rule_file, write_again
 from omnigraph.runner.local_runner import FEW_ROWS
-from omnigraph.runner.protocol import Frame, Runner
+from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.loose_files import read_data_file
 from omnigraph.storage.tables.staging import (
     MERGE_INSERT_ROWS,

@@ -25,7 +25,7 @@ from omnigraph.server.handling.inner_requests import BASE, Application, InnerCli
 from omnigraph.server.handling.lanes import Message, Watch
 
 if TYPE_CHECKING:
-    from omnigraph.mcp.running import ToolRunner
+    from omnigraph.mcp.tool_runners import ToolRunner
     from omnigraph.mcp.tools import Tool
     from omnigraph.server.state import ServedGraph
 
@@ -83,7 +83,7 @@ class AgentRoute:
         self, exchange: Exchange, served: ServedGraph, token: str | None, watch: Watch
     ) -> ToolRunner:
         from omnigraph.client.core import Core
-        from omnigraph.mcp.running import ClientRunner, tools_of
+        from omnigraph.mcp.tool_runners import ClientRunner, tools_of
 
         client = InnerClient(self._app, exchange, Core(BASE, served.id, token), watch)
         if served.id not in self._stored:
@@ -106,7 +106,7 @@ class AgentRoute:
             from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
             from mcp.server.transport_security import TransportSecuritySettings
 
-            from omnigraph.mcp.protocol import Offer, make_server
+            from omnigraph.mcp.messages import Offer, make_server
 
             self._manager = StreamableHTTPSessionManager(
                 make_server(_runner_of, Offer()),
@@ -188,7 +188,7 @@ def _load_sdk() -> None:
     for name in (
         "mcp.server.streamable_http_manager",
         "omnigraph.client.core",
-        "omnigraph.mcp.protocol",
+        "omnigraph.mcp.messages",
     ):
         importlib.import_module(name)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from omnigraph.server.openapi.failures import failure_reference
+from omnigraph.server.openapi.json_schemas import graph_parameter, reference
 from omnigraph.server.openapi.response_headers import response_headers
-from omnigraph.server.openapi.schemas import graph_parameter, reference
 from omnigraph.service.operations import JSON
 
 _MESSAGE: Final[dict[str, Any]] = {

@@ -7,9 +7,9 @@ from typing import Any, Final
 from omnigraph.server.openapi.agent_route import agent_route
 from omnigraph.server.openapi.examples import EXAMPLES, RECORDS, Example
 from omnigraph.server.openapi.failures import failed_responses, failure_reference, statuses
+from omnigraph.server.openapi.json_schemas import Json, components, parameters, reference
 from omnigraph.server.openapi.links import links_of
 from omnigraph.server.openapi.response_headers import response_headers
-from omnigraph.server.openapi.schemas import Json, components, parameters, reference
 from omnigraph.service.operations import (
     ARROW,
     BYTES,

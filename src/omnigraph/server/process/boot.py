@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from omnigraph.errors import BadRequest, OmniGraphError
-from omnigraph.explorer.pages import Access, Pages
+from omnigraph.explorer.page_files import Access, Pages
 from omnigraph.explorer.sign_in import SignIn
 from omnigraph.graph import open as open_graph
 from omnigraph.lang.query.registry import Registry
@@ -23,7 +23,7 @@ from omnigraph.server.handling.agents import is_installed
 from omnigraph.server.hosts import Authority, HostRules
 from omnigraph.server.limits import ServerLimits
 from omnigraph.server.process.boot_data import BootData, registry_of
-from omnigraph.server.process.options import Options
+from omnigraph.server.process.flags import Options
 from omnigraph.server.state import GraphMode, ServedGraph, ServerState
 from omnigraph.service.stored import check_fit
 from omnigraph.storage.scratch import make_scratch

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from omnigraph.cluster.serving import Serving, read_serving
+from omnigraph.cluster.served import Serving, read_serving
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.registry import Registry, StoredSource
 from omnigraph.policy.bundle import Bundle, read_bundle
-from omnigraph.server.process.options import Options
+from omnigraph.server.process.flags import Options
 from omnigraph.server.tokens import TokenTable
 from omnigraph.service.stored import read_directory
 

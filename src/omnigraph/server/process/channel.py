@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, cast
 from omnigraph.server.figures import NBYTES, Figures
 from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot_data import BootData
-from omnigraph.server.process.options import Options
+from omnigraph.server.process.flags import Options
 
 DRAIN: Final = b"D"
 END: Final = b"E"

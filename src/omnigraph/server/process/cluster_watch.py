@@ -6,7 +6,7 @@ import logging
 import threading
 from typing import Final
 
-from omnigraph.cluster.serving import read_applied
+from omnigraph.cluster.served import read_applied
 from omnigraph.errors import OmniGraphError
 from omnigraph.storage.uris import Root
 

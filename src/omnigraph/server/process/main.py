@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from omnigraph.server.hosts import Authority
     from omnigraph.server.process.channel import HandedDown
+    from omnigraph.server.process.flags import Options
     from omnigraph.server.process.metrics import Numbers
-    from omnigraph.server.process.options import Options
     from omnigraph.server.process.serving import Signals
 
 # Not by __name__, which is another one under `python -m`.
@@ -44,8 +44,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 f"{library} is not installed; install the extra: pip install 'omnigraph[server]'",
                 FAILED,
             )
+    from omnigraph.server.process.flags import Misuse, parse_options
     from omnigraph.server.process.logs import set_up_logs
-    from omnigraph.server.process.options import Misuse, parse_options
     from omnigraph.server.process.serving import Signals
 
     try:
@@ -96,7 +96,7 @@ def _run_here(
 ) -> int:
     """Serve in this process."""
     from omnigraph.server.figures import Figures
-    from omnigraph.server.process.running import run
+    from omnigraph.server.process.one_process import run
 
     figures = Figures()
     measured = _show_metrics(given.options, lambda: [figures.numbers()], cleanup)

@@ -16,7 +16,7 @@ from typing import Final
 
 from omnigraph.errors import BadRequest, StorageError
 from omnigraph.server.hosts import Authority, authority_of, is_loopback
-from omnigraph.server.process.options import Options
+from omnigraph.server.process.flags import Options
 from omnigraph.server.process.serving import listen
 
 SPREADS: Final = sys.platform == "linux"

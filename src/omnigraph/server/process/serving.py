@@ -24,7 +24,7 @@ from typing import Any, Final, Protocol, cast
 
 import uvicorn
 
-from omnigraph.server.process.protocol import GuardedProtocol
+from omnigraph.server.process.guarded_http import GuardedProtocol
 from omnigraph.server.process.transport import (
     MOST_FILES,
     ORDINARY_PATIENCE,

@@ -29,7 +29,7 @@ from omnigraph.server.process.channel import (
     shared_figures,
 )
 from omnigraph.server.process.logs import set_up_logs
-from omnigraph.server.process.running import run
+from omnigraph.server.process.one_process import run
 from omnigraph.server.process.serving import SIGNALS
 
 # Not by __name__, which is another one under `python -m`.

@@ -11,7 +11,7 @@ the transactions on the table itself put in place. For example, dropping ``x`` a
   table      Merge(its fragments, schema 1), Project(schema 2)
 
 A column of another type is such a new column with the values of the old one, which an Update between
-the two brings in files of their own (`column_files.py`).
+the two brings in files of their own (`new_column_files.py`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.storage.columns.column_files import (
+from omnigraph.storage.columns.new_column_files import (
     ColumnFiles,
     cast_column,
     numbered,

@@ -19,7 +19,7 @@ from dataclasses import replace
 from omnigraph.commit.heal import refuse_rollbacks
 from omnigraph.commit.replays import run_once
 from omnigraph.errors import BadRequest, NoParent, OmniGraphError
-from omnigraph.lang.schema.merge.words import Words
+from omnigraph.lang.schema.merge.resolution_words import Words
 from omnigraph.manifest.branch_names import MAIN, check_branch_name, trim_branch_name
 from omnigraph.manifest.history.ancestry import (
     CommitGraph,

@@ -22,7 +22,7 @@ from omnigraph.changes.table_side import TableSide
 from omnigraph.commit.changes import StagedStep
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
-from omnigraph.runner.protocol import Runner
+from omnigraph.runner.runner import Runner
 from omnigraph.storage.tables.blobs.blob_columns import as_blobs, is_blob
 from omnigraph.storage.tables.blobs.carry import carried_blobs
 from omnigraph.storage.tables.blobs.writing import INGEST_BATCH_ROWS

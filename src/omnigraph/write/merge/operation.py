@@ -21,7 +21,7 @@ from omnigraph.commit.stage_tables import lock_purpose, needs_fork, stage_early
 from omnigraph.commit.whole_branch import hold_branch
 from omnigraph.errors import ExpectedVersionMismatch, Gone, StorageError
 from omnigraph.lang.schema.catalog import Catalog
-from omnigraph.lang.schema.merge.words import Words
+from omnigraph.lang.schema.merge.resolution_words import Words
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.equal_content import is_readable
 from omnigraph.manifest.history.stream_records import StreamRecord, newer_streams

@@ -6,7 +6,7 @@ from omnigraph.errors import BadRequest, SchemaBoundary
 from omnigraph.lang.schema.ir import TypeIr
 from omnigraph.lang.schema.merge.revert import is_undone, revert_schema
 from omnigraph.lang.schema.merge.sides import DataChange
-from omnigraph.lang.schema.migrate.steps import AddType
+from omnigraph.lang.schema.migrate.plan_steps import AddType
 from tests.lang.schema.merge.three_schemas import edited, graph
 
 YARD = """\

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cli.commands.history.lanes import DRAWN, TYPED, DrawnLine, draw
+from omnigraph.cli.commands.history.commit_lanes import DRAWN, TYPED, DrawnLine, draw
 from omnigraph.cli.output import is_utf8_output, on_terminal, put
 from omnigraph.cli.text_tables import GAP, moment, put_table
 from omnigraph.display.panel import EMPTY

@@ -10,7 +10,7 @@ from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.assignments import ENDPOINTS, OverTarget, Purpose, assignments
 from omnigraph.lang.query.check.blocks.naming import refuse_parameter
 from omnigraph.lang.query.check.blocks.patterns import match_steps, scope_variables
-from omnigraph.lang.query.check.returned.output import columns_of
+from omnigraph.lang.query.check.returned.return_clause import columns_of
 from omnigraph.lang.query.check.scope import BoundVariable, Context, Scope, leading
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.schema.catalog import EdgeType, Entity, NodeType, Period

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal as OneOf
 
 from omnigraph.lang.query import aggregates, functions
-from omnigraph.lang.query.records import RecordList
+from omnigraph.lang.query.record_type import RecordList
 from omnigraph.spans import Span
 from omnigraph.types import PropType
 

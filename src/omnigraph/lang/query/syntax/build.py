@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, NamedTuple, NoReturn, cast
 
-from omnigraph.lang.query.records import RecordList
+from omnigraph.lang.query.record_type import RecordList
 from omnigraph.lang.query.syntax import ast
 from omnigraph.lang.query.syntax.build_terms import (
     TermBuilder,
@@ -22,7 +22,7 @@ from omnigraph.lang.query.syntax.build_terms import (
 )
 from omnigraph.lang.query.syntax.foreign import instead_of
 from omnigraph.lang.query.syntax.parse_state import READING, Token, cover, fail, text_of
-from omnigraph.lang.query.syntax.walk import first_of
+from omnigraph.lang.query.syntax.tree_walk import first_of
 from omnigraph.spans import Span
 from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType, Scalar

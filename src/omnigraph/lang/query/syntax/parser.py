@@ -29,7 +29,7 @@ from omnigraph.lang.query.syntax.parse_state import (
     Reading,
     Token,
 )
-from omnigraph.lang.query.syntax.walk import refuse_depth
+from omnigraph.lang.query.syntax.tree_walk import refuse_depth
 from omnigraph.lang.source import Source
 
 _END: Final = "$END"

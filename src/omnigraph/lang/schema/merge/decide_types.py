@@ -14,10 +14,10 @@ from omnigraph.lang.schema.merge.attributes import (
     merge_value,
 )
 from omnigraph.lang.schema.merge.by_identity import NumberedRule, TypeView
-from omnigraph.lang.schema.merge.changes import type_changes
 from omnigraph.lang.schema.merge.conflicts import name_clash
+from omnigraph.lang.schema.merge.decide_properties import TypeProperties, merged_notes
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedType, Deciding, Versions
-from omnigraph.lang.schema.merge.properties import TypeProperties, merged_notes
+from omnigraph.lang.schema.merge.side_changes import type_changes
 from omnigraph.lang.schema.merge.sides import DataChange, Side
 from omnigraph.lang.schema.shape import (
     KINDS,

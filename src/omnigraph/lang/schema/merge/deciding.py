@@ -16,8 +16,8 @@ from omnigraph.lang.schema.merge.by_identity import (
 )
 from omnigraph.lang.schema.merge.conflicts import ElementConflict, divergent, drop_vs_change
 from omnigraph.lang.schema.merge.join_added import JoinedSchemas
+from omnigraph.lang.schema.merge.resolution_words import Words, theirs_is_gone
 from omnigraph.lang.schema.merge.sides import OTHER, DataChange, DataChanged, Side
-from omnigraph.lang.schema.merge.words import Words, theirs_is_gone
 from omnigraph.lang.schema.shape import Annotation, Cardinality, Kind
 from omnigraph.types import PropType
 

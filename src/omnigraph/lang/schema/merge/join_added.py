@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.joins import Joins, has_dropped
 from omnigraph.lang.schema.merge.by_identity import NumberedRule, PropertyView, SchemaView, TypeView
-from omnigraph.lang.schema.merge.changes import definition_notes
+from omnigraph.lang.schema.merge.side_changes import definition_notes
 from omnigraph.lang.schema.merge.sides import OTHER, Side
 from omnigraph.lang.schema.shape import KINDS, Kind
 

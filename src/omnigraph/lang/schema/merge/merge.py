@@ -20,14 +20,14 @@ from omnigraph.lang.schema.merge.declarations import (
     compile_declarations,
     declaration,
 )
+from omnigraph.lang.schema.merge.element_ids import OwnTable, numbered
 from omnigraph.lang.schema.merge.join_added import join_added
-from omnigraph.lang.schema.merge.numbers import OwnTable, numbered
+from omnigraph.lang.schema.merge.merged_text import merged_text
+from omnigraph.lang.schema.merge.resolution_words import ResolveSchema, Words
 from omnigraph.lang.schema.merge.sides import DataChanged, SchemaSide, Side, no_data_changed
-from omnigraph.lang.schema.merge.text import merged_text
-from omnigraph.lang.schema.merge.words import ResolveSchema, Words
 from omnigraph.lang.schema.migrate.compare import compare
 from omnigraph.lang.schema.migrate.data_steps import RequireProperty
-from omnigraph.lang.schema.migrate.steps import (
+from omnigraph.lang.schema.migrate.plan_steps import (
     AddProperty,
     DropType,
     SchemaStep,

@@ -12,9 +12,9 @@ from typing import Any
 from omnigraph.errors import SchemaBoundary
 from omnigraph.lang.schema.identities import Numbering
 from omnigraph.lang.schema.merge.merge import SchemaMerge, merge_schemas, merge_steps
+from omnigraph.lang.schema.merge.resolution_words import ResolveSchema
 from omnigraph.lang.schema.merge.sides import DataChanged, SchemaSide, no_data_changed
-from omnigraph.lang.schema.merge.words import ResolveSchema
-from omnigraph.lang.schema.migrate.steps import SchemaStep
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 
 _ONE_WAY = {
     "drop_type",

@@ -15,7 +15,7 @@ from omnigraph.lang.schema.lint import (
 )
 from omnigraph.lang.schema.migrate.constraint_changes import constraint_steps, constraints_of
 from omnigraph.lang.schema.migrate.data_steps import ChangeEmbed, TightenCardinality
-from omnigraph.lang.schema.migrate.steps import (
+from omnigraph.lang.schema.migrate.plan_steps import (
     AddProperty,
     AddType,
     DropProperty,

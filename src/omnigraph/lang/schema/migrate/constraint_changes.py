@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from omnigraph.lang.schema.ir import TypeIr
-from omnigraph.lang.schema.migrate.steps import (
+from omnigraph.lang.schema.migrate.plan_steps import (
     AddConstraint,
     DropConstraint,
     SchemaStep,

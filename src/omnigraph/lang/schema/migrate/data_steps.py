@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from omnigraph.lang.schema.migrate.steps import SchemaStep
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.lang.schema.shape import Embed, Kind, embed_json, embed_text
 
 

@@ -11,7 +11,7 @@ from omnigraph.lang.schema.identities import Numbering, evolve
 from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare
-from omnigraph.lang.schema.migrate.steps import SchemaStep, UnsupportedChange
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep, UnsupportedChange
 from omnigraph.lang.schema.shape import Shape
 from omnigraph.lang.schema.syntax.hints import hints_in
 

@@ -13,7 +13,7 @@ from omnigraph.lang.schema.migrate.data_steps import (
     TightenCardinality,
     WidenProperty,
 )
-from omnigraph.lang.schema.migrate.steps import (
+from omnigraph.lang.schema.migrate.plan_steps import (
     AddConstraint,
     AddProperty,
     AddType,

@@ -7,8 +7,8 @@ from typing import Any
 
 from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted
+from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.lang.schema.migrate.read_steps import read_step
-from omnigraph.lang.schema.migrate.steps import SchemaStep
 
 
 @dataclass(frozen=True, slots=True, repr=False)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from omnigraph.lang.schema.lint import TYPE_CHANGED
 from omnigraph.lang.schema.migrate.data_steps import RequireProperty, ShrinkEnum, WidenProperty
-from omnigraph.lang.schema.migrate.steps import (
+from omnigraph.lang.schema.migrate.plan_steps import (
     ExtendEnum,
     RelaxProperty,
     SchemaStep,

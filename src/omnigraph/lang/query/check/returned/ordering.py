@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.check.returned.items import Items
-from omnigraph.lang.query.check.returned.output import (
+from omnigraph.lang.query.check.returned.return_clause import (
     CheckedColumns,
     column_name,
     columns_of,

@@ -19,7 +19,7 @@ from omnigraph.display.panel import Panel, Shown
 from omnigraph.display.text import counted, size_text
 from omnigraph.manifest.rows import TableState
 from omnigraph.manifest.workspace import Workspace
-from omnigraph.runner.protocol import Runner
+from omnigraph.runner.runner import Runner
 from omnigraph.storage.tables.blobs.reading import open_blob, read_at
 
 SMALL_BLOB: Final = 64 << 10

@@ -17,16 +17,16 @@ from typing import Final
 
 from omnigraph.errors import StorageError
 from omnigraph.explorer.forwarding import ForwardingPage, open_in_browser, why_no_browser
-from omnigraph.explorer.pages import load_ahead
+from omnigraph.explorer.page_files import load_ahead
 from omnigraph.explorer.sign_in import Mode, SignIn, Visitor
 from omnigraph.policy import Action, Checker, Decision, Question
 from omnigraph.server.figures import Figures
 from omnigraph.server.hosts import Authority, authority_of
 from omnigraph.server.process.boot import Personal
 from omnigraph.server.process.boot_data import read_boot_data
-from omnigraph.server.process.options import DEFAULT_ID, Options
+from omnigraph.server.process.flags import DEFAULT_ID, Options
+from omnigraph.server.process.one_process import run
 from omnigraph.server.process.ports import bind
-from omnigraph.server.process.running import run
 from omnigraph.server.process.serving import DrainTimes, Signals
 
 HOST: Final = "127.0.0.1"

@@ -14,7 +14,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph.errors import BadRequest, BlobRange, Busy, GraphNotFound, Unauthenticated
-from omnigraph.explorer.pages import SESSION_PATH, guarding_headers, is_page, new_nonce
+from omnigraph.explorer.page_files import SESSION_PATH, guarding_headers, is_page, new_nonce
 from omnigraph.explorer.sign_in import LARGEST_REQUEST
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.policy import Action
@@ -43,7 +43,7 @@ from omnigraph.service.graph_urls import GRAPH_ID_RULE, is_graph_id
 from omnigraph.service.operations import INVOKE_MUTATION, JSON, OPERATIONS, Operation
 
 if TYPE_CHECKING:
-    from omnigraph.explorer.pages import Pages
+    from omnigraph.explorer.page_files import Pages
     from omnigraph.graph.session import Session
     from omnigraph.server.state import ServedGraph, ServerState
 

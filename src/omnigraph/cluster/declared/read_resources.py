@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from omnigraph.cluster.declared.config import (
+from omnigraph.cluster.declared.cluster_yaml import (
     Config,
     DeclaredGraph,
     DeclaredPolicy,

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from omnigraph import failpoints
 from omnigraph.maintenance.cleanup.survey import Registered
+from omnigraph.maintenance.purge.asked_entities import Sought
 from omnigraph.maintenance.purge.file_scan import FileScan
 from omnigraph.maintenance.purge.look import is_data_file
-from omnigraph.maintenance.purge.request import Sought
 from omnigraph.manifest.history.version_marks import ANY_GONE, gone_mark
 from omnigraph.manifest.manifest import BranchState, Manifest
 from omnigraph.manifest.row_reads import former_keys

@@ -17,7 +17,7 @@ from omnigraph.server.figures import Figures
 from omnigraph.server.hosts import Authority
 from omnigraph.server.process.boot import Personal, booted
 from omnigraph.server.process.boot_data import BootData
-from omnigraph.server.process.options import Options
+from omnigraph.server.process.flags import Options
 from omnigraph.server.process.serving import Asker, GraphServer, take_turns_often
 from omnigraph.server.process.transport import room_for_connections
 from omnigraph.server.state import ServerState
@@ -44,7 +44,7 @@ def run(
         state = cleanup.enter_context(booted(options, data, bound, figures, personal))
         forget_spool = partial(shutil.rmtree, state.spool_directory, ignore_errors=True)
         asking.at_last(forget_spool)
-        from omnigraph.server.app import create_app
+        from omnigraph.server.asgi import create_app
 
         app = create_app(state)
         measured = GraphCounters(state)

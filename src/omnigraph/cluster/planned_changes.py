@@ -22,7 +22,7 @@ from omnigraph.cluster.declared.resources import (
     schema_address,
 )
 from omnigraph.cluster.stored.ledger import Ledger
-from omnigraph.cluster.stored.records import Approval
+from omnigraph.cluster.stored.recovery_files import Approval
 
 Operation = Literal["create", "update", "delete"]
 Disposition = Literal["applied", "derived", "deferred", "blocked"]

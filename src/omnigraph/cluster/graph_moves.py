@@ -16,7 +16,7 @@ from omnigraph.cluster.declared.diagnostics import Code, Diagnostics
 from omnigraph.cluster.declared.resources import graph_address, schema_address
 from omnigraph.cluster.graphs import delete_at, graph_uri, look_at, take_back_delete
 from omnigraph.cluster.outcomes import Place, RootContents
-from omnigraph.cluster.stored.records import (
+from omnigraph.cluster.stored.recovery_files import (
     Approval,
     Operation,
     RecoveryFile,

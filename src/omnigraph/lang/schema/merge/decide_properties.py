@@ -7,17 +7,17 @@ from collections.abc import Iterator
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.attributes import merge_set, merge_type, merge_value
 from omnigraph.lang.schema.merge.by_identity import NumberedEmbed, PropertyView, TypeView
-from omnigraph.lang.schema.merge.changes import (
-    definition_notes,
-    note,
-    property_changes,
-)
 from omnigraph.lang.schema.merge.deciding import (
     Decided,
     DecidedProperty,
     DecidedType,
     Deciding,
     Versions,
+)
+from omnigraph.lang.schema.merge.side_changes import (
+    definition_notes,
+    note,
+    property_changes,
 )
 from omnigraph.lang.schema.merge.sides import OTHER, DataChange, Side
 from omnigraph.lang.schema.shape import Annotation, Embed, annotation_order, embed_text

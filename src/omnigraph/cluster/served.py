@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from omnigraph.cluster.declared.config import read_root, variable_of
+from omnigraph.cluster.declared.cluster_yaml import read_root, variable_of
 from omnigraph.cluster.declared.diagnostics import Diagnostics, Refused
 from omnigraph.cluster.declared.directory import CONFIG_FILE
 from omnigraph.cluster.declared.resources import (
@@ -26,7 +26,7 @@ from omnigraph.cluster.declared.resources import (
 from omnigraph.cluster.graphs import graph_uri
 from omnigraph.cluster.stored.catalogue import read_blob
 from omnigraph.cluster.stored.ledger import STATE_PATH, AppliedResource, Ledger, read_ledger
-from omnigraph.cluster.stored.records import read_recoveries
+from omnigraph.cluster.stored.recovery_files import read_recoveries
 from omnigraph.embeddings.embedding_settings import EmbeddingSettings
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query.registry import StoredSource

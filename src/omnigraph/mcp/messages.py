@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import msgspec
 
 from omnigraph.errors import BadRequest, OmniGraphError, StorageError
-from omnigraph.mcp.running import ToolRunner
+from omnigraph.mcp.tool_runners import ToolRunner
 from omnigraph.mcp.tools import PROPOSAL, Tool, ToolRequest
 from omnigraph.service import wire
 from omnigraph.service.operations import OPERATIONS
