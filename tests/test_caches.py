@@ -53,7 +53,6 @@ OF_A_HANDLE = {
     "graph/caches.py self._checked": "the name of a branch, valid for one head object",
     "graph/caches.py self._plans": "a catalog object, which is kept with the plan, and the text",
     "read/view/byte_cache.py self._entries": "the keys below",
-    "read/view/edges.py self.parts": "the period of the edges, and the bounds around a moment",
     "read/view/view.py self._views": "the commit id, which is unique for ever",
 }
 

@@ -79,7 +79,7 @@ def test_entries_that_went_and_others_that_came(moving):
 
     pairs, repeats = csr_and_repeats(rows[before], columns[before], shape)
     went, came = (pair_keys(rows[which], columns[which]) for which in (gone, new))
-    found, found_repeats = pairs.changed(repeats, went, came)
+    found, found_repeats = pairs.changed(repeats, pairs.difference(repeats, went, came))
     fresh, fresh_repeats = csr_and_repeats(rows[after], columns[after], shape)
     check_same_adjacency(found, fresh)
     assert np.array_equal(found_repeats, fresh_repeats)

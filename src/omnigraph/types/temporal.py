@@ -152,11 +152,8 @@ def format_moment(us: int) -> str:
 
 def format_datetime(ms: int) -> str:
     """Write a stored DateTime as ``YYYY-MM-DDTHH:MM:SS.mmmZ``."""
-    days, rest = divmod(checked_ms(ms), MS_PER_DAY)
-    seconds, millis = divmod(rest, 1000)
-    minutes, second = divmod(seconds, 60)
-    hour, minute = divmod(minutes, 60)
-    return f"{format_date(days)}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z"
+    moment = _EPOCH + timedelta(milliseconds=int(checked_ms(ms)))
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def checked_ms(ms: int) -> int:

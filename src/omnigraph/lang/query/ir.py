@@ -328,6 +328,10 @@ class Holds:
     by_type: bool = False
     """Whether it depends on the type of the edge which of the periods, if any, is meant; otherwise there is one."""
 
+    def __hash__(self) -> int:
+        """Of little of it: adjacency is looked up by it for every traversal."""
+        return hash((self.var, self.by_type))
+
 
 Predicate = Compare | TextMatch
 Condition = Predicate | IsNull | IsTrue | And | Or | Not | Exists | Holds
@@ -610,7 +614,9 @@ def moments_of(when: When) -> tuple[Expr, ...]:
 
 def is_per_row(when: When) -> bool:
     """Whether the moments differ from row to row."""
-    return any(True for one in moments_of(when) for _ in mentioned(one))
+    return when is not AT_THE_MOMENT and any(
+        True for one in moments_of(when) for _ in mentioned(one)
+    )
 
 
 def mentioned(part: Output | Condition, *, aggregated: bool = True) -> Iterator[str]:

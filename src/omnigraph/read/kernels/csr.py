@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -33,12 +33,24 @@ _BITS_ROOM = 32
 _BITS_PAIRS = 8
 # Up to this number of entries that go or come, whole pieces are copied instead of looking at every entry.
 _MOVED_BY_HAND = 64
+# Up to this number of places are searched one by one.
+_SEARCHED_BY_HAND = 16
 
 
 class _Rows:
     """What is known of adjacency by its rows."""
 
     indptr: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int32]
+
+    @property
+    def entries(self) -> int:
+        """How many entries there are."""
+        return len(self.indices)
+
+    def at(self, rows: Codes) -> Self:  # noqa: ARG002 - there may be a cheaper form of few rows
+        """Adjacency in which these rows are as they are here, to read them from."""
+        return self
 
     @cached_property
     def degrees(self) -> Counts:
@@ -85,9 +97,9 @@ class Csr(_Rows):
     def function(self) -> Codes | None:
         """Where no row has two neighbours: the one of every row, or -1. Otherwise None."""
         rows = self.shape[0]
-        if len(self.indices) > rows or self.most > 1:
+        if self.entries > rows or self.most > 1:
             return None
-        if len(self.indices) == rows:
+        if self.entries == rows:
             return self.indices
         found = np.full(rows, -1, np.int32)
         found[self.filled] = self.indices
@@ -99,7 +111,7 @@ class Csr(_Rows):
         None where that takes too much room, or more time to make than looking for ``pairs`` pairs.
         """
         bits: Bits | None = self.__dict__.get("_bits")
-        if bits is not None or pairs * _BITS_PAIRS < len(self.indices):
+        if bits is not None or pairs * _BITS_PAIRS < self.entries:
             return bits
         size = self.shape[0] * self.shape[1] // 8 + 1
         if size > _BITS_BYTES or size > _BITS_ROOM * self.indices.nbytes:
@@ -161,11 +173,18 @@ class Csr(_Rows):
         return Csr(_moved(self.indptr, rows[new], 1), indices, self.shape)
 
     def _lower_bounds(self, rows: Codes, columns: Codes) -> Counts:
-        """Where in its row each column is, or would have to be: all searched at once."""
+        """Where in its row each column is, or would have to be: few one by one, many all at once."""
+        if len(rows) <= _SEARCHED_BY_HAND:
+            ends = zip(*(self.indptr.take(ends).tolist() for ends in (rows, rows + 1)), strict=True)
+            found = [
+                begin + int(self.indices[begin:end].searchsorted(column))
+                for (begin, end), column in zip(ends, columns.tolist(), strict=True)
+            ]
+            return np.array(found, np.int64)
         return _searched(self.indptr, rows, lambda places: self.indices[places] < columns)
 
-    def changed(self, repeats: Keys, gone: Keys, new: Keys) -> tuple[Csr, Keys]:
-        """The distinct pairs of a list, and its repeats, after few of its pairs went and few came.
+    def difference(self, repeats: Keys, gone: Keys, new: Keys) -> Difference:
+        """What few pairs that went, and few that came, change of the distinct pairs of a list.
 
         Pairs are keys as in ``pair_keys``. ``repeats`` are those of the list before beyond the first of each, ascending.
         """
@@ -178,15 +197,37 @@ class Csr(_Rows):
         first, last = (np.searchsorted(repeats, keys, side) for side in ("left", "right"))
         counts = there + last - first + np.bincount(which, steps, len(keys)).astype(np.int64)
         lost, came = there & (counts == 0), ~there & (counts > 0)
-        made = self
-        if lost.any():
-            indptr = _moved(self.indptr, rows[lost], -1)
-            made = Csr(indptr, _without(self.indices, places[lost]), self.shape)
-        if came.any():
-            made = made.with_pairs(rows[came], columns[came])
-        others = repeats[~np.isin(repeats, keys)]
         again = np.repeat(keys, np.maximum(counts - 1, 0))
+        return Difference(rows[lost], places[lost], rows[came], columns[came], keys, again)
+
+    def changed(self, repeats: Keys, difference: Difference) -> tuple[Csr, Keys]:
+        """The distinct pairs of a list, and its repeats, after few of its pairs went and few came."""
+        lost, places, came, columns, keys, again = difference
+        made = self
+        if len(lost):
+            indptr = _moved(self.indptr, lost, -1)
+            made = Csr(indptr, _without(self.indices, places), self.shape)
+        if len(came):
+            made = made.with_pairs(came, columns)
+        others = repeats[~np.isin(repeats, keys)]
         return made, np.sort(np.concatenate([others, again]))
+
+
+class Difference(NamedTuple):
+    """What changes of the distinct pairs of a list, and of its repeats."""
+
+    lost: Codes
+    """The rows of the pairs that are there no more, ascending,"""
+    places: Counts
+    """and where these pairs were."""
+    came: Codes
+    """The rows of the pairs that are new, ascending,"""
+    columns: Codes
+    """and their columns."""
+    keys: Keys
+    """All pairs that went or came,"""
+    again: Keys
+    """and those of them that are there more than once now, beyond the first of each."""
 
 
 @dataclass(frozen=True)

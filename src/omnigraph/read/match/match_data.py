@@ -26,7 +26,7 @@ from omnigraph.read.values.column import Space
 from omnigraph.read.values.expressions import holds, mask_of, value_of, variables_of
 from omnigraph.read.values.operands import Judge, OperandRows
 from omnigraph.read.values.other_spaces import ElementSpace, OptionalSpace
-from omnigraph.read.values.periods import window_of
+from omnigraph.read.values.periods import TimeWindow, window_of
 from omnigraph.read.view.nodes import NodeSpace
 from omnigraph.read.view.topology import Topology, element_edges, holding, only
 from omnigraph.read.view.view import View
@@ -132,12 +132,11 @@ class MatchData:
     ) -> tuple[Topology, tuple[ir.Condition, ...]]:
         """The edges of whole tables that hold, which are kept there, and the tests that are left."""
         for test in tests:
-            if not isinstance(test, ir.Holds) or test.by_type or ir.is_per_row(test.when):
-                continue
-            window = window_of(test.when, self.params, lambda one: value_of(one, self.params))
-            [period] = test.periods
+            window = self._window(test) if isinstance(test, ir.Holds) else None
             if window is None or window.is_empty:
                 continue
+            assert isinstance(test, ir.Holds)
+            [period] = test.periods
             some = whole.holding(period.since.property, period.until.property, window)
             if some is not None:
                 rest = tuple(one for one in tests if one is not test)
@@ -213,7 +212,9 @@ class MatchData:
             if candidates.codes is not None and share <= candidates.size:
                 for test in compares:
                     codes = candidates.listed()
-                    held = holds(test, _rows_of(test, space, codes, self.params, judge))
+                    held = self._holding_of(test, space, codes)
+                    if held is None:
+                        held = holds(test, _rows_of(test, space, codes, self.params, judge))
                     candidates = candidates if held.all() else candidates.only_listed(held)
             else:
                 candidates = candidates.only(mask_of(compares, space, self.params, judge))
@@ -223,6 +224,22 @@ class MatchData:
                 found = self.source.text_matches(space.type, text, self.params)
                 candidates = candidates.among(found)
         return candidates
+
+    def _holding_of(self, test: ir.Condition, space: Space, codes: Codes) -> Mask | None:
+        """Which of few nodes hold, where that is kept."""
+        if not isinstance(test, ir.Holds) or not isinstance(space, NodeSpace):
+            return None
+        window = self._window(test)
+        if window is None or window.is_empty:
+            return None
+        [period] = test.periods
+        return space.holding_of(period.since.property, period.until.property, window, codes)
+
+    def _window(self, test: ir.Holds) -> TimeWindow | None:
+        """The moments of a test that are the same for all rows; None where it is about none, or about all."""
+        if test.by_type or ir.is_per_row(test.when):
+            return None
+        return window_of(test.when, self.params, lambda one: value_of(one, self.params))
 
     def texts_matching(self, type_name: str, test: ir.TextMatch) -> Mask:
         """Which nodes have a text that satisfies a predicate, over all nodes of a type."""
@@ -263,7 +280,7 @@ class MatchData:
 
 def _told_apart(condition: ir.Condition | None) -> Hashable:
     """What tells a condition from others: its text, since lists of literals have no hash."""
-    if isinstance(condition, ir.Holds) and condition.when == ir.AT_THE_MOMENT:
+    if isinstance(condition, ir.Holds) and condition.when is ir.AT_THE_MOMENT:
         return condition  # Its text would take longer than the look-up it is for.
     return repr(condition)
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -36,6 +35,15 @@ _MASKS_KEPT = 4
 _FEW = 8
 """Which entities a later bound can change is kept where they are at most one in this number."""
 
+_LOOK = 64
+"""Entities of a mask that are copied in the time of a look at one that is different."""
+
+_TEST = 20_000
+"""Entities of which a mask is made in the time in which the bounds of some are looked at."""
+
+_MANY = 16
+"""A mask is made when more than one in this number of entities is different from the one that there is."""
+
 Times = npt.NDArray[np.int64]
 Moment = int | str
 """The default moment, for queries that name none: milliseconds since the epoch, or "ever"."""
@@ -56,19 +64,91 @@ class TimeWindow(NamedTuple):
         return self.end is None or self.start >= self.end
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Upcoming(NamedTuple):
+    """The bounds after a moment, ascending, in days or milliseconds, and the entity of each."""
+
+    times: Times
+    rows: Codes
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of both arrays."""
+        return self.times.nbytes + self.rows.nbytes
+
+
+class Change(NamedTuple):
+    """Which entities are different from those of an earlier mask, and whether they hold now."""
+
+    key: tuple[Any, ...]
+    """That of the earlier mask."""
+    rows: Codes
+    holding: Mask
+
+
 class Held:
     """Which entities of a table hold in a window, and in which moments it is the same.
 
-    ``key`` tells it from the masks of other windows of the table. ``upcoming`` are the entities with a bound after
-    these moments, where they are few: only these can change. ``before`` is the key of an earlier mask, with the
-    entities that are different there.
+    ``key`` tells it from those of other windows of the table. ``upcoming`` are the bounds after these moments, where
+    they are few. ``change`` is how it came about from an earlier one: then the mask is only made when it is asked for.
     """
 
-    mask: Mask
-    key: tuple[Any, ...]
-    upcoming: Codes | None = None
-    before: tuple[tuple[Any, ...], Codes] | None = None
+    def __init__(
+        self,
+        key: tuple[Any, ...],
+        mask: Mask,
+        upcoming: Upcoming | None = None,
+        change: Change | None = None,
+        since: tuple[Codes, Mask] | None = None,
+    ) -> None:
+        self.key = key
+        self.upcoming = upcoming
+        self.change = change
+        # A mask, and the entities that are different by now: the two are replaced together.
+        self._state = mask, since
+        self._looks = 0
+
+    @property
+    def mask(self) -> Mask:
+        """Which entities hold."""
+        mask, since = self._state
+        if since is not None:
+            mask = mask.copy()
+            mask[since[0]] = since[1]
+            mask.flags.writeable = False
+            self._state = mask, None
+        return mask
+
+    def of(self, codes: Codes) -> Mask:
+        """Which of these entities hold. The mask is made when looks at what is different cost as much."""
+        mask, since = self._state
+        if since is None:
+            found: Mask = mask.take(codes)
+            return found
+        self._looks += 1 + len(codes) * len(since[0])
+        if self._looks * _LOOK > len(mask):
+            return self.mask.take(codes)
+        found = mask.take(codes)
+        for at, code in enumerate(codes.tolist()):
+            places = np.flatnonzero(since[0] == code)
+            if len(places):
+                found[at] = since[1][places[-1]]
+        return found
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of the mask and of the bounds."""
+        return self._state[0].nbytes + (0 if self.upcoming is None else self.upcoming.nbytes)
+
+    def after(self, key: tuple[Any, ...], upcoming: Upcoming, change: Change) -> Held:
+        """Those of later moments."""
+        mask, since = self._state
+        rows, holding = change.rows, change.holding
+        if since is not None:
+            # Of an entity that is there twice the last one counts.
+            rows, holding = np.concatenate([since[0], rows]), np.concatenate([since[1], holding])
+        if len(rows) * _MANY > len(mask):
+            mask, rows, holding = self.mask, change.rows, change.holding
+        return Held(key, mask, upcoming, change, (rows, holding))
 
     def serves(self, window: TimeWindow, *, is_date: bool) -> bool:
         """Whether the mask is that of this window, too."""
@@ -93,23 +173,27 @@ class HeldMasks:
 
     def __init__(self) -> None:
         self._kept: list[Held] = []
+        self._tests = 0
         self._lock = threading.Lock()
 
     @property
     def nbytes(self) -> int:
         """The bytes of all masks."""
-        return 256 + sum(one.mask.nbytes for one in list(self._kept))
+        return 256 + sum(one.nbytes for one in list(self._kept))
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a mask is kept."""
+        return bool(self._kept)
 
     def of(
         self, window: TimeWindow, bounds: Callable[[], tuple[Column, Column]], *, is_date: bool
     ) -> Held:
         """Which entities hold; ``bounds`` gives the columns of both bounds."""
         with self._lock:
-            for one in self._kept:
-                if one.serves(window, is_date=is_date):
-                    self._kept.remove(one)
-                    self._kept.append(one)
-                    return one
+            found = self._serving(window, is_date=is_date)
+            if found is not None:
+                return found
             earlier = [one for one in self._kept if one.is_before(window, is_date=is_date)]
         since, until = map(_bound, bounds())
         if earlier:
@@ -120,6 +204,35 @@ class HeldMasks:
         with self._lock:
             self._kept = [*self._kept[1 - _MASKS_KEPT :], found]
         return found
+
+    def if_cheap(
+        self,
+        window: TimeWindow,
+        size: int,
+        bounds: Callable[[], tuple[Column, Column]],
+        *,
+        is_date: bool,
+    ) -> Held | None:
+        """The same for the sake of few entities; None while it is cheaper to look at the bounds of these."""
+        with self._lock:
+            found = self._serving(window, is_date=is_date)
+            if found is not None:
+                return found
+            if not any(one.is_before(window, is_date=is_date) for one in self._kept):
+                self._tests += 1
+                if self._tests * _TEST < size:
+                    return None
+                self._tests = 0
+        return self.of(window, bounds, is_date=is_date)
+
+    def _serving(self, window: TimeWindow, *, is_date: bool) -> Held | None:
+        for one in reversed(self._kept):
+            if one.serves(window, is_date=is_date):
+                if one is not self._kept[-1]:
+                    self._kept.remove(one)
+                    self._kept.append(one)
+                return one
+        return None
 
 
 @runtime_checkable
@@ -138,7 +251,7 @@ def window_of(
 
     ``value`` gives the stored value of an expression; never call it for moments that differ from row to row.
     """
-    if when == ir.AT_THE_MOMENT:
+    if when is ir.AT_THE_MOMENT or when == ir.AT_THE_MOMENT:
         moment = params.get(ir.AS_OF_PARAM, params.get(ir.NOW_PARAM))
         return None if moment == ir.EVER else TimeWindow(moment)
     start, *end = (_in_ms(value(one), one) for one in ir.moments_of(when))
@@ -230,28 +343,45 @@ def _held(window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool) ->
     mask = _mask(window, since, until, is_date=is_date)
     mask.flags.writeable = False
     if not window.is_moment:
-        return Held(mask, ("during", window.start, window.end))
+        return Held(("during", window.start, window.end), mask)
     moment = _moment_of(window, is_date=is_date)
     low, high, later = _around(moment, since, until)
     few = np.count_nonzero(later) * _FEW <= len(later)
-    upcoming = np.flatnonzero(later).astype(np.int32) if few else None
-    return Held(mask, ("as of", low, high), upcoming)
+    upcoming = _upcoming(moment, np.flatnonzero(later), since, until) if few else None
+    return Held(("as of", low, high), mask, upcoming)
+
+
+def _upcoming(moment: int, rows: npt.NDArray[Any], *bounds: _Bound) -> Upcoming:
+    """The bounds of some entities after a moment."""
+    times, owners = [], []
+    for bound in bounds:
+        numbers, valid = _taken(bound, rows)
+        after = numbers > moment
+        after = after if valid is None else after & valid
+        times.append(numbers[after].astype(np.int64))
+        owners.append(rows[after].astype(np.int32))
+    every = np.concatenate(times)
+    order = np.argsort(every, kind="stable")
+    return Upcoming(every[order], np.concatenate(owners)[order])
 
 
 def _held_after(
     before: Held, window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool
 ) -> Held:
-    """The mask of a later moment: only entities with a bound after the one before are looked at."""
-    rows = before.upcoming
-    assert rows is not None
-    some = [_taken(bound, rows) for bound in (since, until)]
-    held = _mask(window, *some, is_date=is_date)
-    mask = before.mask.copy()
-    mask[rows] = held
-    mask.flags.writeable = False
-    changed = rows[before.mask[rows] != held]
-    low, high, later = _around(_moment_of(window, is_date=is_date), *some)
-    return Held(mask, ("as of", low, high), rows[later], (before.key, changed))
+    """What holds at a later moment: only entities of which a bound has passed are looked at."""
+    assert before.upcoming is not None
+    times, rows = before.upcoming
+    moment = _moment_of(window, is_date=is_date)
+    place = int(np.searchsorted(times, moment, side="right"))
+    passed = np.unique(rows[:place])
+    some = [_taken(bound, passed) for bound in (since, until)]
+    holding = _at(moment, *some)
+    # The last of the moments before.
+    changed = holding != _at(before.key[2] - 1, *some)
+    change = Change(before.key, passed[changed], holding[changed])
+    low = before.key[1] if not place else int(times[place - 1])
+    high = int(times[place]) if place < len(times) else None
+    return before.after(("as of", low, high), Upcoming(times[place:], rows[place:]), change)
 
 
 def _moment_of(window: TimeWindow, *, is_date: bool) -> int:
@@ -295,12 +425,17 @@ def _mask(window: TimeWindow, since: _Bound, until: _Bound, *, is_date: bool) ->
     assert start is not None
     unit = DAY_MS if is_date else 1
     if window.is_moment:
-        begun = _open_or(since, lambda bound: bound <= start // unit)
-        return begun & _open_or(until, lambda bound: bound > start // unit)
+        return _at(start // unit, since, until)
     assert end is not None
     held = _open_or(since, lambda bound: bound < -(-end // unit))
     held &= _open_or(until, lambda bound: bound > start // unit)
     return held & (_open_or(since, lambda bound: bound < until[0]) | _is_open(until))
+
+
+def _at(moment: int, since: _Bound, until: _Bound) -> Mask:
+    """Which of the periods have a moment, given as bounds are stored."""
+    begun = _open_or(since, lambda bound: bound <= moment)
+    return begun & _open_or(until, lambda bound: bound > moment)
 
 
 def _open_or(bound: _Bound, test: Callable[[npt.NDArray[Any]], Any]) -> Mask:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, Final, Protocol, TypeVar
@@ -101,8 +100,8 @@ class EdgeList:
         self.kept: KeptParts | None = None
         self._ends: tuple[Ends, RowIds] | None = ends, RowIds(ends.row_ids)
         self._made: dict[str, Any] = {}
-        self.parts: OrderedDict[Hashable, Sized] = OrderedDict()
-        """Parts of the list that are kept with it (``held_edges``)."""
+        self.parts: tuple[tuple[Hashable, Sized], ...] = ()
+        """Parts of the list that are kept with it (``held_edges``), that of the last use at the end."""
         self.lock = threading.RLock()
 
     @staticmethod
@@ -229,11 +228,19 @@ class EdgeList:
 
         return self._once("loops", build)
 
+    def looped(self) -> Codes:
+        """The positions of the edges from a node to itself."""
+
+        def build() -> Codes:
+            return np.flatnonzero(self.src == self.dst).astype(np.int32)
+
+        return self._once("looped", build)
+
     @property
     def nbytes(self) -> int:
         """The bytes of everything made so far."""
         made: int = sum(_held(part) for part in list(self._made.values()))
-        made += sum(one.nbytes for one in list(self.parts.values()))
+        made += sum(one.nbytes for _, one in self.parts)
         if self._ends is None:
             return made
         ends, rows = self._ends
@@ -340,6 +347,7 @@ def _held(part: Any) -> int:
     """The bytes of memory of adjacency, or of a mask."""
     if not isinstance(part, Csr | MultiCsr):
         return int(part.nbytes)
-    arrays = (getattr(part, name) for name in part.ARRAYS)
-    mapped: int = sum(array.nbytes for array in arrays if is_mapped(array))
+    # Arrays that are made when they are needed lie in no file.
+    arrays = (part.__dict__.get(name) for name in part.ARRAYS)
+    mapped: int = sum(array.nbytes for array in arrays if array is not None and is_mapped(array))
     return part.nbytes - mapped

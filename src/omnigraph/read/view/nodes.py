@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from omnigraph.cancel import aside, holding
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kept.kept_file import held_bytes, is_mapped
-from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.kernels.id_index import IdIndex
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
@@ -330,6 +330,10 @@ class NodeSpace:
     def holding(self, since: str, until: str, window: TimeWindow) -> Held:
         """Which nodes hold."""
         return self._properties.holding(since, until, window)
+
+    def holding_of(self, since: str, until: str, window: TimeWindow, codes: Codes) -> Mask | None:
+        """Which of few nodes hold; None where it is cheaper to look at their bounds."""
+        return self._properties.holding_of(since, until, window, codes)
 
     def ids(self, codes: Codes) -> pa.StringArray:
         """The ids of these nodes."""

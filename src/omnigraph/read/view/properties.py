@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from omnigraph.cancel import aside
-from omnigraph.read.kernels.arrays import Codes
+from omnigraph.read.kernels.arrays import Codes, Mask
 from omnigraph.read.thresholds import ViewThresholds
 from omnigraph.read.values.column import Column, one_array
 from omnigraph.read.values.periods import Held, HeldMasks, TimeWindow
@@ -81,10 +81,27 @@ class Properties:
 
     def holding(self, since: str, until: str, window: TimeWindow) -> Held:
         """Which entities hold in a window of moments, by the properties that bound their periods."""
-        key = ("holding", self._key, *map(self.pinned.column_key, (since, until)))
-        masks = self._cache.get(key, HeldMasks, lambda made: made.nbytes)
-        is_date = self._type(since).scalar.counts_days
+        masks, is_date = self._masks(since, until)
         return masks.of(window, lambda: (self.column(since), self.column(until)), is_date=is_date)
+
+    def holding_of(self, since: str, until: str, window: TimeWindow, codes: Codes) -> Mask | None:
+        """Which of few entities hold; None where it is cheaper to look at their bounds."""
+        masks, is_date = self._masks(since, until)
+
+        def bounds() -> tuple[Column, Column]:
+            return self.column(since), self.column(until)
+
+        if not masks.is_used and not (self.has_column(since) and self.has_column(until)):
+            return None
+        held = masks.if_cheap(window, len(self.row_ids), bounds, is_date=is_date)
+        return None if held is None else held.of(codes)
+
+    def _masks(self, since: str, until: str) -> tuple[HeldMasks, bool]:
+        """The masks of a period, and whether its bounds are Dates."""
+        pinned = self.pinned
+        key = ("holding", self._key, pinned.column_key(since), pinned.column_key(until))
+        masks = self._cache.get(key, HeldMasks, lambda made: made.nbytes)
+        return masks, self._type(since).scalar.counts_days
 
     def values(self, name: str, codes: Codes) -> pa.Array:
         """A property of these entities: from the column when that is there or cheap to read."""

@@ -204,9 +204,9 @@ def _add(terms: list[tuple[int, Pattern]], sign: int, pattern: Pattern) -> None:
 
     `not { $r has $s }` rules out `$s = $t` where `$r has $t`, so the inequality adds nothing.
     """
-    once = tuple(sorted(set(pattern.traversals), key=repr))
+    once = set(pattern.traversals)
     if len(once) < len(pattern.traversals) and all(one.edge_var is None for one in once):
-        pattern = replace(pattern, traversals=once)
+        pattern = replace(pattern, traversals=tuple(sorted(once, key=repr)))
     for at, (other, known) in enumerate(terms):
         if other == -sign and _is_same(known, pattern):
             del terms[at]

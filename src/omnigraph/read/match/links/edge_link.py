@@ -82,7 +82,7 @@ class EdgeLink:
     def fan_out(self, origin: str) -> float:
         """The mean degree."""
         rows = self.rows(origin)
-        return len(rows.indices) / max(1, rows.shape[0])
+        return rows.entries / max(1, rows.shape[0])
 
     def degrees(self, origin: str) -> Counts:
         """The degree of every code."""
@@ -91,6 +91,7 @@ class EdgeLink:
     def expand(self, origin: str, codes: Codes, limit: int) -> Iterator[Expansion]:
         """All neighbours of these codes, in pieces of about `limit` pairs."""
         rows = self.rows(origin)
+        rows = rows.at(codes)
         for part in pieces(rows.degrees.take(codes), limit):
             if isinstance(rows, MultiCsr):
                 index, targets, edges = frontier.expand_multi(rows, codes[part])
@@ -101,7 +102,7 @@ class EdgeLink:
 
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs are joined."""
-        csr = self.csr(self.traversal.left)
+        csr = self.csr(self.traversal.left).at(left)
         bits = csr.bits_for(len(left))
         if bits is not None:
             return pairs.marked(bits, csr.shape[1], left, right)
@@ -111,11 +112,11 @@ class EdgeLink:
         """The child summed over the neighbours of every code of the parent."""
         rows = self.rows(parent)
         if child.is_full:
-            degrees = rows.degrees if at.codes is None else rows.degrees.take(at.codes)
+            degrees = rows.degrees if at.codes is None else _degrees_of(rows, at.codes)
             return Message(None, degrees, {}, rows.most)
         back = self.rows(self.ends.other(parent))
         refuse_wrap(child, lambda part: _pulled(rows, child.spread_out(part)))
-        sweep = len(rows.indices)
+        sweep = rows.entries
         push = _cost(self.thresholds.push_cost, back, child, sweep)
         # If pushing costs less than one step per parent code, gathering cannot win: no degrees are added up.
         gather = sweep if push <= at.count else _cost(self.thresholds.gather_cost, rows, at, sweep)
@@ -138,13 +139,14 @@ class EdgeLink:
         alive = child.alive()
         back = self.rows(self.ends.other(parent))
         if alive.codes is not None:
+            back = back.at(alive.codes)
             spread = int(back.degrees.take(alive.codes).sum())
-            if self.thresholds.push_cost * spread <= len(rows.indices):
+            if self.thresholds.push_cost * spread <= rows.entries:
                 return at.among(frontier.push_any(back, alive.codes))
         if at.codes is not None:
-            wanted = int(rows.degrees.take(at.codes).sum())
-            if self.thresholds.gather_cost * wanted < len(rows.indices):
-                index, targets = frontier.expand(rows, at.codes)
+            wanted = int(_degrees_of(rows, at.codes).sum())
+            if self.thresholds.gather_cost * wanted < rows.entries:
+                index, targets = frontier.expand(rows.at(at.codes), at.codes)
                 return at.only_listed(_present(index[child.mask()[targets]], at.count))
         return at.only(_any_alive(rows, child.mask()))
 
@@ -153,7 +155,11 @@ def _cost(each: int, rows: Csr | MultiCsr, candidates: Candidates, most: int) ->
     """What the edges of the listed codes cost one by one; `most` when all are listed."""
     if candidates.codes is None or each * len(candidates.codes) >= 8 * most:
         return most
-    return min(most, each * int(rows.degrees.take(candidates.codes).sum()))
+    return min(most, each * int(_degrees_of(rows, candidates.codes).sum()))
+
+
+def _degrees_of(rows: Csr | MultiCsr, codes: Codes) -> Counts:
+    return rows.at(codes).degrees.take(codes)
 
 
 def _only(multi: MultiCsr, mask: Mask) -> MultiCsr:
@@ -175,7 +181,7 @@ def _swept(rows: Csr | MultiCsr, at: Candidates, child: Candidates) -> Message:
     if is_one and at.codes is None and child.weights is not None and not child.totals:
         # One neighbour at most, so that nothing is added up: only the codes that have it are listed.
         found = child.spread_out(child.weights).take(rows.indices)
-        every = len(rows.indices) == rows.shape[0]
+        every = rows.entries == rows.shape[0]
         return Message(None if every else rows.filled, found, {}, child.at_most)
     chosen = slice(None) if at.codes is None else at.codes
     if child.weights is None:
@@ -221,13 +227,14 @@ def _any_alive(rows: Csr | MultiCsr, mask: Mask) -> Mask:
 
 def _gathered(rows: Csr | MultiCsr, codes: Codes, child: Candidates) -> Message:
     """Only the edges of the listed codes of the parent."""
-    index, targets = frontier.expand(rows, codes)
+    index, targets = frontier.expand(rows.at(codes), codes)
     return summed(index, targets, len(codes), child, None)
 
 
 def _pushed(back: Csr | MultiCsr, rows: Csr | MultiCsr, child: Candidates) -> Message:
     """Only the edges of the listed codes of the child."""
     assert child.codes is not None
+    back = back.at(child.codes)
     if not all(one.can_push for entry in child.totals.values() for one in entry.measures):
         targets = frontier.push_any(back, child.codes)
         message = _gathered(rows, targets, child)

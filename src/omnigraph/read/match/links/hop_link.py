@@ -63,7 +63,7 @@ class HopLink:
             return 0.0
         csr, _, _ = self._search(origin)
         everything, reached = float(csr.shape[1]), 1.0
-        mean = max(1.0, len(csr.indices) / max(1, csr.shape[0]))
+        mean = max(1.0, csr.entries / max(1, csr.shape[0]))
         for _ in range(min(self._most, _STEPS)):
             reached *= mean
             if reached >= everything:

@@ -141,7 +141,7 @@ class _SharedEnd:
             return False
         ends = self.candidates[left], self.candidates[right]
         many = all(one.count * _SHARE >= one.size for one in ends)
-        return many and len(link.csr(left).indices) <= _MOST_PAIRS
+        return many and link.csr(left).entries <= _MOST_PAIRS
 
     def _numbers(self, ways: Mapping[str, _Way], starts: set[str]) -> dict[str, Codes]:
         """The node that each of these variables leads to, by code, or -1."""

@@ -191,6 +191,9 @@ class LinkEstimate:
         codes = self._candidates[name].codes
         if codes is None and isinstance(self.link, EdgeLink):
             return self.link.rows(name).some_degrees
+        if codes is not None and isinstance(self.link, EdgeLink):
+            some = codes[:: sample_step(len(codes))]
+            return self.link.rows(name).at(some).degrees.take(some).astype(float)
         every = self.link.degrees(name)
         if every is None:
             return None
