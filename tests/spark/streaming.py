@@ -25,11 +25,11 @@ _TOO_SLOW = "Python worker failed to connect back"
 _ATTEMPTS = 20
 
 
-def run_to_end(start: Callable[[], StreamingQuery]) -> None:
-    """Start a query and wait for its end.
+def run_to_end(start: Callable[[], StreamingQuery]) -> str:
+    """Start a query and wait for its end; its id.
 
-    Spark gives the Python process of a source ten seconds to start, which is less than a busy machine
-    may need. Nothing has happened by then, and the query is started again.
+    Spark gives the Python process of a source or a sink ten seconds to start, which is less than a busy
+    machine may need. Nothing has happened by then, and the query is started again.
     """
     for attempt in range(_ATTEMPTS):
         query = start()
@@ -39,9 +39,10 @@ def run_to_end(start: Callable[[], StreamingQuery]) -> None:
             if _TOO_SLOW not in str(stopped) or attempt == _ATTEMPTS - 1:
                 raise
         else:
-            return
+            return query.id
         finally:
             query.stop()
+    raise AssertionError
 
 
 # ------------------------------------------------------------------ files as a stream of people
@@ -71,12 +72,7 @@ def sink(rows, place: Path, checkpoint: str = "cp", **options: str):
 
 def run(writer) -> str:
     """Run a query to its end; its id."""
-    query = writer.start()
-    try:
-        query.awaitTermination()
-    finally:
-        query.stop()
-    return query.id
+    return run_to_end(writer.start)
 
 
 def refusal(writer) -> str:
