@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from omnigraph.cluster.declared.cluster_yaml import read_root, variable_of
-from omnigraph.cluster.declared.diagnostics import Diagnostics, Refused
+from omnigraph.cluster.declared.diagnostics import Code, Diagnostics, Refused
 from omnigraph.cluster.declared.directory import CONFIG_FILE
 from omnigraph.cluster.declared.resources import (
     CLUSTER_SCOPE,
@@ -104,7 +104,7 @@ def find_graph(text: str, graph: str | None) -> str:
         what = (
             "name one with --graph"
             if graph is None
-            else f"`{graph}` is not one (graph_not_applied)"
+            else f"`{graph}` is not one ({Code.GRAPH_NOT_APPLIED})"
         )
         raise BadRequest(f"the cluster at {root.canonical} has the graphs {known}; {what}")
     return graph_uri(root, graph)
