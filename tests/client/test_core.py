@@ -25,7 +25,7 @@ from omnigraph.service import wire
 from omnigraph.service.operations import OPERATIONS
 
 #: Operations that are no method under their own name: a load sends lines, and `ingest` is an older `load`.
-OTHERWISE = {"load_ndjson": "load", "ingest": "load"}
+OTHERWISE = {"load_ndjson": "load", "ingest": "load", "entity_blame": "blame"}
 #: Methods that are no operation of a graph.
 BESIDES = {
     *("graphs", "health"),  # of the server

@@ -34,7 +34,7 @@ CALLS = {
     "status": lambda c: c.status(),
     "entity": lambda c: c.entity("node", "Person", "ada"),
     "entity_history": lambda c: c.entity_history("node", "Person", "ada"),
-    "entity_blame": lambda c: c.entity_blame("node", "Person", "ada"),
+    "entity_blame": lambda c: c.blame("node", "Person", "ada"),
     "neighbors": lambda c: c.neighbors("Person", "ada"),
     "subgraph": lambda c: c.subgraph(query=QUERY),
     "history": lambda c: c.history(),

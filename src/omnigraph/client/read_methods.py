@@ -221,7 +221,7 @@ class ReadMethods(Asking[D]):
         )
         return self.send(self.core.prepare("entity_history", asked))
 
-    def entity_blame(
+    def blame(
         self,
         kind: wire.Kind,
         type: str,
