@@ -204,7 +204,7 @@ class GroupValues(Result):
         return values if values.type == kind else values.cast(kind)
 
 
-class AggregateFunction(ABC):
+class MeasuredFunction(ABC):
     """One function: the measures it needs, and its result."""
 
     @abstractmethod
@@ -220,7 +220,7 @@ class AggregateFunction(ABC):
         """The result for a constant or parameter that is there ``counts`` times; ``value`` may be null."""
 
 
-class _Count(AggregateFunction):
+class _Count(MeasuredFunction):
     """`count`: how often the argument is there."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
@@ -233,7 +233,7 @@ class _Count(AggregateFunction):
         return Numbers(counts)
 
 
-class _Sum(AggregateFunction):
+class _Sum(MeasuredFunction):
     """`sum`: of integers exact or refused, of floats as floats add; null for no value."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:
@@ -257,7 +257,7 @@ def _is_whole(expr: ir.Aggregate) -> bool:
     return isinstance(expr.type, PropType) and expr.type.is_integer
 
 
-class _Average(AggregateFunction):
+class _Average(MeasuredFunction):
     """`avg`: a float, added as floats; null for no value."""
 
     def measures(self, expr: ir.Aggregate) -> tuple[Measure, ...]:  # noqa: ARG002
@@ -271,7 +271,7 @@ class _Average(AggregateFunction):
         return OneNumber(counts * float(value or 0) / np.maximum(counts, 1), counts > 0)
 
 
-class _Extreme(AggregateFunction):
+class _Extreme(MeasuredFunction):
     """`min` or `max`: a value of the argument; null for no value."""
 
     def __init__(self, measure: Measure) -> None:
@@ -288,7 +288,7 @@ class _Extreme(AggregateFunction):
         return OneValue(value, counts > 0)
 
 
-FUNCTIONS: Mapping[str, AggregateFunction] = {
+FUNCTIONS: Mapping[str, MeasuredFunction] = {
     "count": _Count(),
     "sum": _Sum(),
     "avg": _Average(),
