@@ -89,7 +89,7 @@ def _point(connection: Connection, number: int, persons: int) -> bytes:
 def point(bench: Bench) -> Iterator[Figure]:
     """Processor time of a point query, and how many a second 32 clients get."""
     persons, count = bench.sizes.persons, bench.sizes.points
-    served, alone, rates, alone_rates, refused = [], [], [], [], 0
+    served, empty, alone, rates, alone_rates, refused = [], [], [], [], [], 0
     with serving({"people": bench.people()}) as server:
         connection = Connection(server.host, server.port)
         for number in range(200):
@@ -103,14 +103,20 @@ def point(bench: Bench) -> Iterator[Figure]:
                 status, _ = connection.ask(_point(connection, number, persons))
                 assert status == 200, status
             served.append((server.cpu() - used) / count)
-            words = [server.host, str(server.port), str(persons), str(CLIENTS)]
-            found = child("clients", *words, str(bench.sizes.seconds))
+            used = server.cpu()
+            for _ in range(count):
+                connection.ask(connection.request("GET", "/healthz"))
+            empty.append((server.cpu() - used) / count)
+            words = [server.host, str(server.port), str(persons), "point queries"]
+            found = child("flooded", *words, str(bench.sizes.seconds))
             rates.append(found["rate"])
             refused += found["statuses"].get("429", 0)
             assert set(found["statuses"]) <= {"200", "429"}, found
     ours, theirs = statistics.median(served), statistics.median(alone)
     shown = f"{ours * 1000:.2f} ms against {theirs * 1000:.2f} ms"
     yield Figure("a point query over HTTP, processor time", shown, ours / theirs, 1.4)
+    nothing = statistics.median(empty)
+    yield Figure("an empty request beside it", f"{nothing * 1000:.2f} ms", nothing / theirs)
     rate, one = statistics.median(rates), statistics.median(alone_rates)
     shown = f"{rate:.0f}/s against {one:.0f}/s of one thread; {refused} refused (429)"
     yield Figure(f"{CLIENTS} clients", shown, rate / one, 0.75, at_least=True)
