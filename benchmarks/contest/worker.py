@@ -32,7 +32,8 @@ def obey(order: dict[str, Any], player: Engine, dataset: Path, place: Path) -> d
         return {"seconds": time.perf_counter() - start}
     if order["do"] == "ask":
         rows = player.ask(Question(**order["question"]))
-        return {"seconds": time.perf_counter() - start, "rows": rows}
+        spent = {"seconds": time.perf_counter() - start, "cpu": time.process_time() - used}
+        return {**spent, "rows": rows}
     if order["do"] == "write":
         player.write(Question(**order["question"]))
         return {"seconds": time.perf_counter() - start}

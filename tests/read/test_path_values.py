@@ -120,3 +120,34 @@ def test_the_length_of_a_cheapest_path_is_not_that_of_a_shortest(tmp_path):
         )
         text = 'match { $a: T { name: "a" }  $a $p:road by km $z } return { $z.name as z, length($p) as n } order { z }'
         assert rows(made, text) == [("b", 1), ("c", 2)]
+
+
+def test_the_cost_of_a_path_and_the_path_agree_on_what_is_reached(tmp_path):
+    """Also where a path costs more than a number can say: it is there, and its cost is infinite."""
+    schema = "node Place { name: String @key }\nedge Road: Place -> Place { km: F64? }"
+    roads = [
+        ("a", "b", 1e308),
+        ("b", "c", 1e308),
+        ("c", "d", 1.0),
+        ("e", "a", 1.0),
+        ("d", "d", 1.0),
+    ]
+    with og.init(tmp_path / "graph", schema) as graph:
+        graph.load(
+            [{"type": "Place", "data": {"name": name}} for name in "abcdef"]
+            + [{"edge": "Road", "from": a, "to": b, "data": {"km": km}} for a, b, km in roads]
+        )
+        optional = """match { $a: Place { name: "a" }  $z: Place  optional { $a $p:road by km $z } }
+        return { $z.name as z, SHOWN } order { z }"""
+        costs = [("a", None), ("b", 1e308), ("c", float("inf")), ("d", float("inf"))]
+        # As JSON an infinite number is text.
+        table = graph.query(optional.replace("SHOWN", "cost($p) as c")).to_arrow()
+        assert list(zip(*table.to_pydict().values(), strict=True)) == [
+            *costs,
+            ("e", None),
+            ("f", None),
+        ]
+        shown = "nodes($p) as w, cost($p) as c"
+        ways = graph.query(optional.replace("SHOWN", shown)).to_arrow().to_pydict()
+        assert ways["w"] == [None, ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"], None, None]
+        assert ways["c"] == table["c"].to_pylist()

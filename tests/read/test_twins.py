@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from omnigraph.cancel import Cancel, Cancelled, watching
-from omnigraph.read.kernels import frontier, hops, pairs, twins
+from omnigraph.read.kernels import frontier, hops, pairs, paths, twins
 from omnigraph.read.kernels.twins import Account, KeptPrices, Prices, in_numpy
 from tests.read.csr_helpers import adjacency
 
@@ -163,10 +163,16 @@ class TestKeptPrices:
 
 def test_every_twin_has_the_loop_it_stands_for():
     """A loop of the same name, which takes the same arguments."""
-    from omnigraph.read.kernels import frontier_numba, hops_numba, pairs_numba
+    from omnigraph.read.kernels import frontier_numba, hops_numba, pairs_numba, paths_numba
 
+    twins_of = {
+        frontier: frontier_numba,
+        hops: hops_numba,
+        pairs: pairs_numba,
+        paths: paths_numba,
+    }
     checked = set()
-    for plain, compiled in ((frontier, frontier_numba), (hops, hops_numba), (pairs, pairs_numba)):
+    for plain, compiled in twins_of.items():
         for name, loop in vars(plain).items():
             if getattr(loop, "__module__", "") == plain.__name__ and hasattr(loop, "__wrapped__"):
                 sizes = inspect.Parameter.KEYWORD_ONLY
@@ -175,7 +181,7 @@ def test_every_twin_has_the_loop_it_stands_for():
                     inspect.signature(getattr(compiled, name)).parameters
                 )
                 checked.add(name)
-    assert checked >= {"pull", "contains", "counted"}
+    assert checked >= {"pull", "contains", "counted", "least_costs"}
 
 
 SCRIPT = """

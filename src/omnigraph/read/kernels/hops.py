@@ -23,6 +23,8 @@ from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Counts, Index, Mask, row_lengths
 from omnigraph.read.kernels.twins import in_numpy, with_twin
 
+# Of so many marks one has to be new for all of them to be looked at; fewer new ones are sorted.
+_DENSE = 32
 # Pairs in a chunk, about.
 CHUNK = 1 << 20
 # Pairs of start and node to hold marks for.
@@ -202,8 +204,14 @@ def _following(csr: Adjacency, search: Index, node: Codes, visited: Mask, target
         place, near = frontier.expand(csr, node[begin:end])
         keys = search[begin:end].take(place) * size
         keys += near
-        keys = np.unique(keys[~visited.take(keys)])
-        visited[keys] = True
+        keys = keys[~visited.take(keys)]
+        if len(keys) * _DENSE > len(visited):
+            before = visited.copy()
+            visited[keys] = True
+            keys = np.flatnonzero(visited != before)
+        else:
+            keys = np.unique(keys)
+            visited[keys] = True
         found.append(keys)
     # Parts that are in order each are merged.
     return np.sort(np.concatenate(found), kind="stable")

@@ -19,6 +19,7 @@ import numpy as np
 from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Adjacency, Codes, Floats, Index, MultiAdjacency
+from omnigraph.read.kernels.twins import with_twin
 
 
 class Tree(NamedTuple):
@@ -63,7 +64,8 @@ def _hung(before: Codes, levels: Codes, level: int, origins: Codes, targets: Cod
     return found
 
 
-def least_costs(edges: MultiAdjacency, weights: Floats, start: int) -> Floats:
+@with_twin(lambda edges, *_: 100e-9 * len(edges.indices))
+def least_costs(edges: MultiAdjacency, weights: Floats, start: int, /) -> Floats:
     """The least cost of every node, added from the start on; infinite where it is not reached.
 
     ``weights`` are by position of the stored edge. Nodes that became cheaper are followed again until none does: as
@@ -85,6 +87,11 @@ def least_costs(edges: MultiAdjacency, weights: Floats, start: int) -> Floats:
 def cheapest_tree(edges: MultiAdjacency, weights: Floats, start: int) -> tuple[Tree, Floats]:
     """The cheapest paths from a node to all others, of those with the fewest edges the least; and their costs."""
     costs = least_costs(edges, weights, start)
+    return tree_of(edges, weights, start, costs), costs
+
+
+def tree_of(edges: MultiAdjacency, weights: Floats, start: int, costs: Floats) -> Tree:
+    """The paths that have the least costs, of those with the fewest edges the least."""
     before = np.full(edges.shape[0], -1, np.int32)
     levels = np.full(edges.shape[0], -1, np.int32)
     levels[start] = 0
@@ -97,7 +104,7 @@ def cheapest_tree(edges: MultiAdjacency, weights: Floats, start: int) -> tuple[T
         sources = near.take(origins)
         tight = np.flatnonzero(costs.take(sources) + weights.take(positions) == costs.take(targets))
         near = _hung(before, levels, level, sources.take(tight), targets.take(tight))
-    return Tree(before, levels), costs
+    return Tree(before, levels)
 
 
 def edges_between(edges: MultiAdjacency, sources: Codes, targets: Codes) -> tuple[Index, Codes]:

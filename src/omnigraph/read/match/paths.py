@@ -20,7 +20,14 @@ from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
 from omnigraph.read.kernels.meeting import distance, least_way
-from omnigraph.read.kernels.paths import Tree, cheapest_tree, edges_between, least_tree
+from omnigraph.read.kernels.paths import (
+    Tree,
+    cheapest_tree,
+    edges_between,
+    least_costs,
+    least_tree,
+    tree_of,
+)
 from omnigraph.read.match.pattern import FLIPPED, Traversal
 from omnigraph.read.values.column import Space
 from omnigraph.read.view.topology import Topology, UnionSpace
@@ -88,9 +95,15 @@ class PathSearch:
         costs = np.zeros(len(left))
         there = np.zeros(len(left), np.bool_)
         for start, rows in _by_start(left):
-            tree, found = cheapest_tree(self._multi, self._weights, start)
-            there[rows] = tree.levels.take(right[rows]) >= 1
-            costs[rows] = np.where(there[rows], found[right[rows]], 0.0)
+            ends = right[rows]
+            every = least_costs(self._multi, self._weights, start)
+            found, joined = every.take(ends), ends != start
+            if not np.isfinite(found).all():
+                # Not reached, or only by paths of infinite cost: that the paths tell.
+                tree = tree_of(self._multi, self._weights, start, every)
+                joined = tree.levels.take(ends) >= 1
+            there[rows] = joined
+            costs[rows] = np.where(joined, found, 0.0)
         return costs, there
 
     def paths(self, left: Codes, right: Codes) -> Paths:
@@ -167,7 +180,9 @@ class PathSearch:
     @property
     def _weights(self) -> Floats:
         assert self.traversal.weight is not None
-        return self.topology.edges.column(self.traversal.weight).numbers.astype(np.float64)
+        return self.topology.edges.column(self.traversal.weight).numbers.astype(
+            np.float64, copy=False
+        )
 
     @property
     def _most(self) -> int:
