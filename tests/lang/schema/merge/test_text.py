@@ -242,7 +242,7 @@ def test_each_text_is_parsed_once_for_all_merges_of_a_side(monkeypatch):
     def spied(parse):
         return lambda text, *rest: parsed.append(text) or parse(text, *rest)
 
-    for name in ("compile", "syntax.pieces", "merge.text"):
+    for name in ("compile", "syntax.pieces", "merge.merged_text"):
         module = import_module(f"omnigraph.lang.schema.{name}")
         monkeypatch.setattr(module, "parse", spied(module.parse))
     first, again = (merge_schemas(*sides) for _ in range(2))
