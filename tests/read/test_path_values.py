@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
+from omnigraph.read.kernels import meeting
 
 SCHEMA = """
 node Person { name: String @key }
@@ -151,3 +152,26 @@ def test_the_cost_of_a_path_and_the_path_agree_on_what_is_reached(tmp_path):
         ways = graph.query(optional.replace("SHOWN", shown)).to_arrow().to_pydict()
         assert ways["w"] == [None, ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"], None, None]
         assert ways["c"] == table["c"].to_pylist()
+
+
+def test_whether_and_how_far_nodes_are_joined_is_one_search(graph, monkeypatch):
+    searched = []
+
+    def distance(out, back, start, end, most):
+        searched.append((start, end))
+        return meeting_distance(out, back, start, end, most)
+
+    meeting_distance = meeting.distance
+    monkeypatch.setattr(meeting, "distance", distance)
+    text = """match { $a: Person { name: "a" }  $z: Person { name: "f" }  $a $p:knows{1,} $z  $a $q:knows{2,} $z }
+              return { length($p) as p, length($q) as q }"""
+    assert rows(graph, text) == [(3, 3)]
+    assert len(searched) == len(set(searched)) == 1
+
+
+def test_searches_of_other_bounds_and_directions_are_searches_of_their_own(graph):
+    text = """match { $a: Person { name: "a" }  $z: Person { name: "f" }
+                      $a $p:knows{1,9} $z
+                      optional { $a $q:knows{1,2} $z }  optional { $z $r:knows{1,9} $a }  optional { $z $s:<knows>{1,9} $a } }
+              return { length($p) as p, length($q) as q, length($r) as r, length($s) as s }"""
+    assert rows(graph, text) == [(3, None, None, 3)]

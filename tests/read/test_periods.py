@@ -8,6 +8,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partialmethod
 from itertools import islice
 from typing import Any
 
@@ -156,12 +157,17 @@ def follow_all_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     for module, name, value in (
         (periods, "_FEW", 1),
         (periods, "_MANY", 0),
-        (periods, "_LOOK", 0),
         (periods, "_TEST", 1_000_000),
         (held_edges, "_FEW", 0),
-        (late_csr, "_LOOK", 0),
     ):
         monkeypatch.setattr(module, name, value)
+    for owner, method in (
+        (periods.Held, "of"),
+        (late_csr.LateCsr, "at"),
+        (late_csr.LateMultiCsr, "at"),
+    ):
+        free = partialmethod(getattr(owner, method), look=0)
+        monkeypatch.setattr(owner, method, free)
     monkeypatch.setenv("OMNIGRAPH_TRAVERSAL_MODE", "csr")
 
 

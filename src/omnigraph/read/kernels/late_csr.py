@@ -20,7 +20,7 @@ from omnigraph.read.kernels.csr import Csr, Entries, Keys, MultiCsr
 
 _FEW_CODES: Final = 32
 """Up to this number of codes are looked up one by one."""
-_LOOK: Final = 4096
+LOOK: Final = 4096
 """Entries that are copied in the time of a look at what changed."""
 
 
@@ -52,13 +52,13 @@ class _Late:
         found: int = self.__dict__["_entries"]
         return found
 
-    def at(self, rows: Codes) -> Any:
+    def at(self, rows: Codes, look: int = LOOK) -> Any:
         """Adjacency in which these rows are as they are here: the other one, if nothing changed in them."""
         known = self.__dict__
         if "_whole" in known:
             return self
         known["looks"] += 1
-        if len(rows) * 8 > self.entries or known["looks"] * _LOOK > self.entries:
+        if len(rows) * 8 > self.entries or known["looks"] * look > self.entries:
             return self
         if len(rows) <= _FEW_CODES:
             is_same = known["_row_set"].isdisjoint(rows.tolist())

@@ -48,6 +48,22 @@ def distance(out: Adjacency, back: Adjacency, start: int, end: int, most: int) -
     return -1 if sides is None else sum(len(side.frontiers) - 1 for side in sides)
 
 
+class Distances:
+    """Distances between pairs of nodes over one adjacency, each searched once.
+
+    Whether two nodes are joined and how long the path between them is are two questions with one search.
+    """
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[int, int], int] = {}
+
+    def between(self, out: Adjacency, back: Adjacency, start: int, end: int, most: int) -> int:
+        """The fewest edges from one node to another, with the same adjacency and bound in every call."""
+        if (start, end) not in self._found:
+            self._found[start, end] = distance(out, back, start, end, most)
+        return self._found[start, end]
+
+
 def least_way(out: Adjacency, back: Adjacency, start: int, end: int, most: int) -> list[int] | None:
     """The nodes of the least of the shortest paths; ``None`` if there is none of at most ``most`` edges.
 

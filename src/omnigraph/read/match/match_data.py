@@ -11,6 +11,7 @@ import pyarrow as pa
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.read.kernels.arrays import Codes, Mask
+from omnigraph.read.kernels.meeting import Distances
 from omnigraph.read.match.candidates import Candidates
 from omnigraph.read.match.links.edge_link import EdgeLink
 from omnigraph.read.match.links.hop_link import HopLink
@@ -82,6 +83,7 @@ class MatchData:
         self._nodes: dict[str, NodeSpace] = {}
         self._topologies: dict[str, Topology] = {}
         self._chosen: dict[Hashable, Topology] = {}
+        self._distances: dict[Hashable, Distances] = {}
         self._others: dict[int, Space] = {}
         self._optionals: dict[int, OptionalSpace] = {}
 
@@ -104,7 +106,7 @@ class MatchData:
         whole = self.topology(traversal.edge_name)
         if condition is None and weight is None and between is None:
             return whole
-        key = traversal.edge_name, _told_apart(condition), _told_apart(between), weight
+        key = _edges_key(traversal)
         if key not in self._chosen:
             self._chosen[key] = self._edges_chosen(whole, traversal)
         return self._chosen[key]
@@ -256,7 +258,7 @@ class MatchData:
         if not traversal.is_single_hop:
             if traversal.between is not None and not traversal.ends_hold:
                 return ThroughLink(traversal, topology, self.through(traversal))
-            return HopLink(traversal, topology)
+            return HopLink(traversal, topology, self._distances_of(traversal))
         chosen, tests = self._holding(topology, tuple(edge_tests), in_whole=True)
         mask = mask_of(tests, topology.edges, self.params, judge) if tests else None
         satisfied = [one for one in edge_tests if not any(one is other for other in tests)]
@@ -267,7 +269,12 @@ class MatchData:
         topology = self.edges_of(traversal)
         if traversal.between is not None and not traversal.ends_hold:
             return ThroughPaths(traversal, topology, self.through(traversal))
-        return PathSearch(traversal, topology)
+        return PathSearch(traversal, topology, self._distances_of(traversal))
+
+    def _distances_of(self, traversal: Traversal) -> Distances:
+        """What is found of pairs of nodes in searches along the same edges in the same direction and as far."""
+        key = _edges_key(traversal), traversal.direction, traversal.max_hops
+        return self._distances.setdefault(key, Distances())
 
     def elements(self, pattern: Pattern, name: str) -> EdgeLink:
         """What joins an entity with the elements of its list."""
@@ -276,6 +283,13 @@ class MatchData:
         kinds = pattern.nodes.get(owner) or pattern.edges[owner], pattern.nodes[name]
         step = Traversal(owner, name, *kinds, (ELEMENTS + name,), ir.Direction.OUT)
         return EdgeLink(step, element_edges(elements), None, self.thresholds)
+
+
+def _edges_key(traversal: Traversal) -> Hashable:
+    """What tells the edges that a traversal may follow from those of others."""
+    between = traversal.between if traversal.ends_hold else None
+    told = _told_apart(traversal.edge_filter), _told_apart(between)
+    return traversal.edge_name, *told, traversal.weight
 
 
 def _told_apart(condition: ir.Condition | None) -> Hashable:

@@ -19,7 +19,7 @@ import pyarrow as pa
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
-from omnigraph.read.kernels.meeting import distance, least_way
+from omnigraph.read.kernels.meeting import Distances, least_way
 from omnigraph.read.kernels.paths import (
     Tree,
     cheapest_tree,
@@ -61,9 +61,10 @@ class Paths:
 class PathSearch:
     """Searches the paths of one traversal."""
 
-    def __init__(self, traversal: Traversal, topology: Topology) -> None:
+    def __init__(self, traversal: Traversal, topology: Topology, distances: Distances) -> None:
         self.traversal = traversal
         self.topology = topology
+        self._distances = distances
         self._one_type = traversal.left_type == traversal.right_type
         self._loops = topology.loops() if self._one_type else None
 
@@ -160,7 +161,8 @@ class PathSearch:
             tree, _ = cheapest_tree(self._multi, self._weights, start)
             return tree.levels.take(ends).astype(np.int64)
         if len(ends) <= _FEW_ENDS:
-            between = (distance(*self._both_sides, start, end, self._most) for end in ends.tolist())
+            sides, most = self._both_sides, self._most
+            between = (self._distances.between(*sides, start, end, most) for end in ends.tolist())
             return np.fromiter(between, np.int64, len(ends))
         return least_tree(self._csr, start, self._most).levels.take(ends).astype(np.int64)
 

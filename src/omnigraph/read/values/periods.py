@@ -35,7 +35,7 @@ _MASKS_KEPT = 4
 _FEW = 8
 """Which entities a later bound can change is kept where they are at most one in this number."""
 
-_LOOK = 64
+LOOK = 64
 """Entities of a mask that are copied in the time of a look at one that is different."""
 
 _TEST = 20_000
@@ -118,14 +118,14 @@ class Held:
             self._state = mask, None
         return mask
 
-    def of(self, codes: Codes) -> Mask:
+    def of(self, codes: Codes, look: int = LOOK) -> Mask:
         """Which of these entities hold. The mask is made when looks at what is different cost as much."""
         mask, since = self._state
         if since is None:
             found: Mask = mask.take(codes)
             return found
         self._looks += 1 + len(codes) * len(since[0])
-        if self._looks * _LOOK > len(mask):
+        if self._looks * look > len(mask):
             return self.mask.take(codes)
         found = mask.take(codes)
         for at, code in enumerate(codes.tolist()):

@@ -16,7 +16,7 @@ from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier, hops
 from omnigraph.read.kernels.arrays import Codes, Counts, Index, Mask
 from omnigraph.read.kernels.csr import Csr
-from omnigraph.read.kernels.meeting import distance
+from omnigraph.read.kernels.meeting import Distances
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.link import Expansion, LinkEnds, Message, added, summed
 from omnigraph.read.match.pattern import FLIPPED, Traversal
@@ -33,9 +33,10 @@ _FEW_PAIRS = 4
 class HopLink:
     """A search of several steps, from the left variable."""
 
-    def __init__(self, traversal: Traversal, topology: Topology) -> None:
+    def __init__(self, traversal: Traversal, topology: Topology, distances: Distances) -> None:
         self.traversal = traversal
         self.topology = topology
+        self._distances = distances
         self.ends = LinkEnds(traversal.left, traversal.right)
 
     def _search(self, origin: str) -> tuple[Csr, Mask, bool]:
@@ -117,7 +118,8 @@ class HopLink:
         out, loops, _ = self._search(self.traversal.left)
         back, _, _ = self._search(self.traversal.right)
         least = self.traversal.min_hops
-        edges = distance(out, back, left, right, min(self._most, out.shape[0]))
+        most = min(self._most, out.shape[0])
+        edges = self._distances.between(out, back, left, right, most)
         return edges >= least or (0 <= edges == least - 1 and bool(loops[right]))
 
     def message(self, parent: str, at: Candidates, child: Candidates) -> Message:

@@ -20,6 +20,7 @@ from omnigraph.cancel import look
 from omnigraph.read.kernels import frontier
 from omnigraph.read.kernels.arrays import Codes, Floats, Index, Mask
 from omnigraph.read.kernels.csr import Csr, MultiCsr
+from omnigraph.read.kernels.meeting import Distances
 from omnigraph.read.kernels.paths import Tree, cheapest_tree, least_tree
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.hop_link import HopLink
@@ -35,7 +36,7 @@ class ThroughLink(HopLink):
     """A search of several steps through some nodes; ``through`` says which."""
 
     def __init__(self, traversal: Traversal, topology: Topology, through: Mask) -> None:
-        super().__init__(traversal, topology)
+        super().__init__(traversal, topology, Distances())
         self._through = through
 
     def _pairs(self, origin: str, codes: Codes) -> Iterator[tuple[Index, Codes]]:
@@ -97,7 +98,7 @@ class ThroughPaths(PathSearch):
     """The paths of a traversal that lead through some nodes."""
 
     def __init__(self, traversal: Traversal, topology: Topology, through: Mask) -> None:
-        super().__init__(traversal, topology)
+        super().__init__(traversal, topology, Distances())
         self._through = through
 
     def lengths(self, left: Codes, right: Codes) -> tuple[Index, Mask]:
