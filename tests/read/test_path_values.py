@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import omnigraph as og
-from omnigraph.read.kernels import meeting
+from omnigraph.read.kernels import hops, meeting
 
 SCHEMA = """
 node Person { name: String @key }
@@ -163,6 +163,7 @@ def test_whether_and_how_far_nodes_are_joined_is_one_search(graph, monkeypatch):
 
     meeting_distance = meeting.distance
     monkeypatch.setattr(meeting, "distance", distance)
+    monkeypatch.setattr(hops, "reach", None)  # from one end to all that it reaches
     text = """match { $a: Person { name: "a" }  $z: Person { name: "f" }  $a $p:knows{1,} $z  $a $q:knows{2,} $z }
               return { length($p) as p, length($q) as q }"""
     assert rows(graph, text) == [(3, 3)]
@@ -175,3 +176,12 @@ def test_searches_of_other_bounds_and_directions_are_searches_of_their_own(graph
                       optional { $a $q:knows{1,2} $z }  optional { $z $r:knows{1,9} $a }  optional { $z $s:<knows>{1,9} $a } }
               return { length($p) as p, length($q) as q, length($r) as r, length($s) as s }"""
     assert rows(graph, text) == [(3, None, None, 3)]
+
+
+def test_a_few_pairs_are_searched_from_both_ends_beside_other_rows(graph, monkeypatch):
+    monkeypatch.setattr(hops, "reach", None)
+    text = """match { $a: Person  $z: Person  $a.name in ["a", "h"]  $z.name in ["f", "i"]  $a knows{1,} $z }
+              return { $a.name as a, $z.name as z } order { a, z }"""
+    assert rows(graph, text) == [("a", "f")]
+    turned = text.replace("$a knows{1,} $z", "$z knows{1,} $a")
+    assert rows(graph, turned) == [("h", "f")]

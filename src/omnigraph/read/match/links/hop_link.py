@@ -98,6 +98,17 @@ class HopLink:
         for index, targets in self._pairs(origin, codes):
             yield Expansion(index, targets)
 
+    def meets(self, origin: str, codes: Codes, wanted: Candidates) -> tuple[Index, Index] | None:
+        """The places of the codes and of those wanted that are joined; None unless all are few pairs of one type."""
+        one_type = self.traversal.left_type == self.traversal.right_type
+        if not one_type or len(codes) * wanted.count > _FEW_PAIRS:
+            return None
+        index = np.repeat(np.arange(len(codes)), wanted.count)
+        where = np.tile(np.arange(wanted.count), len(codes))
+        ends = codes.take(index), wanted.listed().take(where)
+        joined = self.contains(*(ends if origin == self.traversal.left else ends[::-1]))
+        return index[joined], where[joined]
+
     def contains(self, left: Codes, right: Codes) -> Mask:
         """Which of these pairs are joined: one search from every distinct left code, or for few pairs from both ends."""
         if len(left) <= _FEW_PAIRS and self.traversal.left_type == self.traversal.right_type:
@@ -128,8 +139,10 @@ class HopLink:
             return Message(None, np.zeros(at.count, dtype=np.int64), {})
         refuse_wrap(child, lambda part: self._sums(parent, at, child.spread_out(part)))
         same_type = self.traversal.left_type == self.traversal.right_type
-        if same_type and at.count * child.count <= _FEW_PAIRS:
-            return self._merged(at, child, iter([self._joined(parent, at, child)]))
+        met = self.meets(parent, at.listed(), child) if at.count <= _FEW_PAIRS else None
+        if met is not None:
+            index, where = met
+            return self._merged(at, child, iter([(index, child.listed().take(where))]))
         if same_type and not child.totals and at.count <= child.count:
             weights = None if child.is_full else child.spread_out(child.multiplicities())
             return Message(None, self._sums(parent, at, weights), {})
@@ -154,14 +167,6 @@ class HopLink:
                 return self._merged(at, child, ((r[r >= 0], c[r >= 0]) for r, c in back))
         codes, index = np.unique(np.concatenate(targets), return_inverse=True)
         return summed(index, np.concatenate(sources), len(codes), child, codes)
-
-    def _joined(self, parent: str, at: Candidates, child: Candidates) -> tuple[Index, Codes]:
-        """Of all pairs of a code of the parent and one of the child those that are joined."""
-        index = np.repeat(np.arange(at.count), child.count)
-        codes = np.tile(child.listed(), at.count)
-        ends = (at.listed().take(index), codes)
-        joined = self.contains(*(ends if parent == self.traversal.left else ends[::-1]))
-        return index[joined], codes[joined]
 
     def _sums(self, parent: str, at: Candidates, weights: Counts | None) -> Counts:
         """The weights of all that every code of the parent reaches, added up."""

@@ -21,6 +21,7 @@ from omnigraph.read.kernels.arrays import Codes, Counts, Mask
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.candidates import Candidates, refuse_wrap
 from omnigraph.read.match.links.edge_link import EdgeLink
+from omnigraph.read.match.links.hop_link import HopLink
 from omnigraph.read.match.links.link import Link, pieces
 from omnigraph.read.match.listing.merging import common_counts, expand_merged
 from omnigraph.read.match.listing.steps import (
@@ -135,6 +136,14 @@ class Enumeration:
                         grown = part if keep is None else part.at(keep)
                         yield grown if where is None else self._weighed(grown, name, where)
                     return
+            met = None
+            if isinstance(link, HopLink):
+                met = link.meets(origin, rows.codes[origin], self.candidates[name])
+            if met is not None:
+                index, where = met
+                grown = rows.at(index).binding(name, self.candidates[name].listed().take(where))
+                yield self._weighed(grown, name, where)
+                return
             for found in link.expand(origin, rows.codes[origin], limit):
                 keep, where = self._living(name, found.targets)
                 look()
