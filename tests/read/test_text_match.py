@@ -314,6 +314,19 @@ def test_a_removed_or_damaged_index_is_made_again(graph):
     assert found(view, text_predicate("search", "run")) == wanted
 
 
+@pytest.mark.usefixtures("_always_throw_away")
+def test_an_index_that_another_process_removed_is_no_damage_to_be_told(graph, caplog):
+    view = view_of(graph)
+    wanted = found(view, text_predicate("search", "run"))
+    (place,) = kept()
+    scratch_index._remove(place)
+    assert found(view, text_predicate("search", "happy")) == expected(view, "happy", 0)
+    (place,) = kept()
+    scratch_index._remove(place)
+    assert found(view, text_predicate("search", "run")) == wanted
+    assert "is not used" not in caplog.text
+
+
 def _files(place):
     return sorted(path for path in place.rglob("*") if path.is_file())
 

@@ -149,7 +149,8 @@ class TestWhatIsSaid:
         with indexed.open() as graph, caplog.at_level(logging.WARNING):
             assert answers(graph) == plain["before"][0]
             assert answers(graph) == plain["before"][0]
-            told = [one.getMessage() for one in caplog.records if "is not used" in one.getMessage()]
+            messages = [one.getMessage() for one in caplog.records]
+            told = [one for one in messages if "is not used" in one and str(indexed.root) in one]
             assert len(told) == 1
             assert "on bio of" in told[0]
             assert "omnigraph ensure-indices" in told[0]

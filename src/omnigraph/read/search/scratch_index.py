@@ -142,6 +142,10 @@ def _table(place: _Place, texts: Callable[[], pa.Array], max_bytes: int) -> Tabl
     with _lock:
         table = _open.get(path)
         building = _building.setdefault(path, threading.Lock())
+    if table is not None and not _touch(path):
+        # Another process made room or purged: what is gone is no damage of which anybody should be told.
+        _discard(path)
+        table = None
     if table is None:
         with holding(building):
             table = _open.get(path) or _opened(place) or _built(place, texts(), max_bytes)
@@ -149,9 +153,19 @@ def _table(place: _Place, texts: Callable[[], pa.Array], max_bytes: int) -> Tabl
                 _open[path] = table
                 while len(_open) > _MAX_OPEN:
                     _building.pop(_open.popitem(last=False)[0], None)
-    with contextlib.suppress(OSError):
-        os.utime(path)
+        _touch(path)
     return table
+
+
+def _touch(path: Path) -> bool:
+    """Note that an index is used; False if it is not there."""
+    try:
+        os.utime(path)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        pass  # Not ours to touch, but there.
+    return True
 
 
 def _opened(place: _Place) -> Table | None:
