@@ -101,10 +101,9 @@ class MatchData:
 
     def edges_of(self, traversal: Traversal) -> Topology:
         """The edges that a traversal may follow, the same object for the whole match."""
-        condition, weight, between = traversal.edge_filter, traversal.weight, traversal.between
-        between = between if traversal.ends_hold else None
         whole = self.topology(traversal.edge_name)
-        if condition is None and weight is None and between is None:
+        narrowed = traversal.between is not None and traversal.ends_hold
+        if traversal.edge_filter is None and traversal.weight is None and not narrowed:
             return whole
         key = _edges_key(traversal)
         if key not in self._chosen:

@@ -76,7 +76,7 @@ class Upcoming(NamedTuple):
         return self.times.nbytes + self.rows.nbytes
 
 
-class Change(NamedTuple):
+class MaskChange(NamedTuple):
     """Which entities are different from those of an earlier mask, and whether they hold now."""
 
     key: tuple[Any, ...]
@@ -97,7 +97,7 @@ class Held:
         key: tuple[Any, ...],
         mask: Mask,
         upcoming: Upcoming | None = None,
-        change: Change | None = None,
+        change: MaskChange | None = None,
         since: tuple[Codes, Mask] | None = None,
     ) -> None:
         self.key = key
@@ -139,7 +139,7 @@ class Held:
         """The bytes of the mask and of the bounds."""
         return self._state[0].nbytes + (0 if self.upcoming is None else self.upcoming.nbytes)
 
-    def after(self, key: tuple[Any, ...], upcoming: Upcoming, change: Change) -> Held:
+    def after(self, key: tuple[Any, ...], upcoming: Upcoming, change: MaskChange) -> Held:
         """Those of later moments."""
         mask, since = self._state
         rows, holding = change.rows, change.holding
@@ -378,7 +378,7 @@ def _held_after(
     holding = _at(moment, *some)
     # The last of the moments before.
     changed = holding != _at(before.key[2] - 1, *some)
-    change = Change(before.key, passed[changed], holding[changed])
+    change = MaskChange(before.key, passed[changed], holding[changed])
     low = before.key[1] if not place else int(times[place - 1])
     high = int(times[place]) if place < len(times) else None
     return before.after(("as of", low, high), Upcoming(times[place:], rows[place:]), change)
