@@ -24,6 +24,7 @@ from tests.conformance.descriptors import check_descriptor
 from tests.conformance.expectations import check_rows
 from tests.oracle.graph import Graph as Plain
 from tests.oracle.interpreter import run, to_json_rows
+from tests.put_back import MadeOnce
 from tests.stored import fill, read_back
 
 NOT_BUILT = {
@@ -119,16 +120,12 @@ class WritingSession(StoredSession):
     """The same on a graph of its own."""
 
     def __init__(self, schema: str, data: str) -> None:
-        self._directory = tempfile.TemporaryDirectory()
-        root = Path(self._directory.name) / "graph"
-        shutil.copytree(_template(schema, data), root)
-        graph = omnigraph.open(root)
+        graph = omnigraph.open(_made(schema, data).put_back())
         super().__init__([graph], lambda: read_back(graph))
 
     def close(self) -> None:
-        """Remove the graph."""
+        """Leave the graph to the next case."""
         self.graphs[0].close()
-        self._directory.cleanup()
 
 
 def agree(
@@ -171,12 +168,22 @@ def _now_ms() -> int:
 
 @functools.cache
 def _template(schema: str, data: str) -> Path:
-    """A graph of one fixture, copied for every case: it has only main, so it may be moved."""
+    """A graph of one fixture, for reading."""
     directory = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
-    with omnigraph.init(directory / "graph", schema) as graph:
-        fill(graph, Plain.load(graph.schema.catalog, data))
+    _fill_new(schema, data, directory / "graph")
     return directory / "graph"
+
+
+@functools.cache
+def _made(schema: str, data: str) -> MadeOnce:
+    """The same for cases that write."""
+    return MadeOnce(functools.partial(_fill_new, schema, data))
+
+
+def _fill_new(schema: str, data: str, root: Path) -> None:
+    with omnigraph.init(root, schema) as graph:
+        fill(graph, Plain.load(graph.schema.catalog, data))
 
 
 def _indexed(schema: str, data: str, *, wholly: bool) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tempfile
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from tests.conformance.expectations import only_known
 from tests.conformance.prepared_writes import PreparedWrite
 from tests.conformance.versioning_expectations import EXPECT_KEYS, check_failure, check_result
 from tests.conformance.versioning_operations import FILTER, TARGET, Operations
+from tests.put_back import MadeOnce
 
 CASE_KEYS = {"id", "title", "tags", "fixture", "requires", "steps"}
 JUDGED = {"op", "expect", "save", "handle"}
@@ -81,12 +83,21 @@ def _filter(step: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _run(case: Case, directory: Path, engine: str) -> None:
     fixture = case.fixtures[case.body["fixture"]]
-    with omnigraph.init(directory / "graph", fixture["schema"]) as graph:
-        graph.load((fixture["data"] or "").encode(), mode="overwrite")
+    made = _made(fixture["schema"], fixture["data"] or "")
+    with omnigraph.open(made.put_back()) as graph:
         shared = Operations(graph, fixture["schema"], fixture["queries"], directory, engine)
         with _Steps(shared) as steps:
             for number, step in enumerate(case.body["steps"], start=1):
                 steps.run(step, f"step {number} ({step['op']})")
+
+
+@functools.cache
+def _made(schema: str, data: str) -> MadeOnce:
+    def make(place: Path) -> None:
+        with omnigraph.init(place, schema) as graph:
+            graph.load(data.encode(), mode="overwrite")
+
+    return MadeOnce(make)
 
 
 class _Steps:

@@ -7,7 +7,6 @@ next write works.
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections.abc import Sequence
 from contextlib import suppress
@@ -35,6 +34,7 @@ from tests.faults.matrix.operations import (
 from tests.faults.matrix.schema_graphs import left_over
 from tests.faults.matrix.seams import Cut, Fault, Tap, stale_listings
 from tests.opened import workspace_of
+from tests.put_back import put_back
 
 Follower = Literal["same", "other", "read-only"]
 FOLLOWERS: tuple[Follower, ...] = ("same", "other", "read-only")
@@ -112,20 +112,16 @@ class Place:
     def put_back(self, graph: str) -> str:
         """The graph as it was built."""
         uri, kept = self.uri(graph), self.kept(graph)
-        shutil.rmtree(uri, ignore_errors=True)
         if kept.exists():
-            # Files are only ever replaced, never written into, so links will do.
-            shutil.copytree(kept, uri, copy_function=os.link, ignore=_locks)
+            put_back(kept, Path(uri))
+        else:
+            shutil.rmtree(uri, ignore_errors=True)
         return uri
 
 
 def _build(_: Connection, name: str, uri: str) -> bool:
     GRAPHS[name](uri)
     return True
-
-
-def _locks(folder: str, names: list[str]) -> list[str]:
-    return [name for name in names if name == layout.LOCKS_DIR]
 
 
 # ------------------------------------------------------------------ a clean run
