@@ -19,6 +19,9 @@ PATHS = [
         ("<knows|follows> by since", "nodes($w) as n, edges($w) as e, cost($w) as c, $w"),
         ("follows by km", "nodes($w.nick) as n, cost($w) as c, length($w) as l"),
     ]
+] + [
+    "match { $_ $w:follows{1,} $_ } return { nodes($w) as n, length($w) as l }",
+    "match { $a: Person  optional { $a $w:<follows>{2,} $_ } } return { $a, nodes($w) as n, count($w) as l }",
 ]
 """Every form of a path, all of its values shown; for graphs with many ways."""
 

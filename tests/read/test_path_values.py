@@ -185,3 +185,53 @@ def test_a_few_pairs_are_searched_from_both_ends_beside_other_rows(graph, monkey
     assert rows(graph, text) == [("a", "f")]
     turned = text.replace("$a knows{1,} $z", "$z knows{1,} $a")
     assert rows(graph, turned) == [("h", "f")]
+
+
+class TestPathsToAnyEntity:
+    """`$_` is never visible, and a path that ends at it is a path like any other."""
+
+    @pytest.mark.parametrize(
+        ("clause", "shown", "expected"),
+        [
+            ("$a $p:knows{1,2} $_", "length($p) as n, nodes($p) as w", [(1, "ab"), (1, "ac"), (2, "abd")]),
+            ("$_ $p:knows{1,1000} $a", "length($p) as n, nodes($p) as w", []),
+            ("$a $p:knows{5,} $_", "$p as p", [{"nodes": "abdfgh", "length": 5}]),
+            ("$a $p:knows{4,} $_  length($p) > 4", "nodes($p) as w", ["abdfgh"]),
+            ("$a $p:knows{1,} $_", "count($p) as n, max(length($p)) as m", [(6, 5)]),
+            ("optional { $a $p:knows{5,} $_ }", "nodes($p) as w", ["abdfgh"]),
+            ("optional { $a $p:knows{7,} $_ }", "length($p) as n, count($p) as m", [(None, 0)]),
+            ("$a $p:worksAt by km $_", "cost($p) as c, nodes($p) as w", [(2.0, "ax")]),
+        ],
+    )  # fmt: skip
+    def test_it_has_all_values(self, graph, clause, shown, expected):
+        text = f'match {{ $a: Person {{ name: "a" }}  {clause} }} return {{ {shown} }}'
+        found = [tuple(map(_short, row.values())) for row in graph.query(text).rows]
+        wanted = [one if isinstance(one, tuple) else (one,) for one in expected]
+        assert sorted(found, key=repr) == sorted(wanted, key=repr)
+
+    def test_both_ends_may_be_any(self, graph):
+        text = "match { $_ $p:knows{4,} $_ } return { nodes($p) as w } order { length($p) desc }"
+        ways = [_short(way) for (way,) in rows(graph, text)]
+        # From d, h is three edges away; its own edge is the fourth.
+        assert sorted(ways) == ["abdfg", "abdfgh", "bdfgh", "cdfgh", "dfghh"]
+        assert ways[0] == "abdfgh"
+
+    def test_they_are_grouped_and_ordered_by_their_lengths(self, graph):
+        text = """match { $a: Person  $a $p:knows{1,} $_ }
+                  return { $a.name as a, max(length($p)) as far } order { far desc, a } limit 3"""
+        assert rows(graph, text) == [("a", 5), ("b", 4), ("c", 4)]
+        assert rows(graph, text.replace("max(length($p)) as far", "length($p) as far")) == [
+            ("a", 5), ("a", 4), ("b", 4)
+        ]  # fmt: skip
+
+    def test_a_source_hands_them_on(self, graph):
+        text = """query ways() { match { $a: Person  $a $p:knows{4,} $_ } return { nodes($p) as w, length($p) as n } }
+                  match { $r: ways()  $r.n > 4 } return { $r.w }"""
+        assert [_short(way) for (way,) in rows(graph, text)] == ["abdfgh"]
+
+
+def _short(value):
+    """A list of ids as one word, also in the object of a path, whose edges are left out."""
+    if isinstance(value, dict):
+        return {name: _short(part) for name, part in value.items() if name != "edges"}
+    return "".join(value) if isinstance(value, list) else value

@@ -23,7 +23,7 @@ from omnigraph.read.kernels.arrays import Codes
 from omnigraph.read.limits import NO_LIMITS, ReadLimits
 from omnigraph.read.match.bindings import Bindings
 from omnigraph.read.match.blocks.negations import Negations, negative
-from omnigraph.read.match.blocks.optional_paths import HERE, ONE
+from omnigraph.read.match.blocks.optional_paths import ONE
 from omnigraph.read.match.lookups.access_path import open_match
 from omnigraph.read.match.lookups.outline import outline_of
 from omnigraph.read.match.operand_rows import supply_of
@@ -290,7 +290,8 @@ class _Run:
 
     def _spaces(self) -> dict[str, Space]:
         named = [one.name for one in self.plan.variables if one.kind != "path"]
-        hidden = [name for name in self.pattern.optional_names if name.startswith(HERE)]
+        # The answer may look at others: the path to `$_` at its end, that of an optional block at whether it matched.
+        hidden = [name for name in rows_kept(self.plan) if name.startswith("#")]
         return {name: self.data.space_of(self.pattern, name) for name in (*named, *hidden)}
 
 
