@@ -31,7 +31,7 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
-from omnigraph.storage.tables.staging import Staged, stage_append, stage_merge_insert
+from omnigraph.storage.tables.staging import Staged, stage_append, stage_upsert
 from omnigraph.storage.tables.table import Table, create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.tables.table_ref import TableRef
@@ -124,7 +124,7 @@ class Raw:
 
     def upsert(self, data: pa.Table) -> None:
         """Rows with a key: a merge-insert."""
-        self.node = commit_staged(stage_merge_insert(self.node, data))
+        self.node = commit_staged(stage_upsert(self.node, data))
         self.publish()
 
     def append(self, data: pa.Table) -> None:

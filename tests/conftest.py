@@ -95,6 +95,8 @@ def pytest_collection_finish() -> None:
     """From here on garbage is looked for, among what the tests make."""
     gc.collect()
     gc.freeze()
+    # Rarely: a query makes thousands of small objects that are no garbage; that is a sixth of a test's time.
+    gc.set_threshold(20_000)
     gc.enable()
 
 

@@ -115,7 +115,7 @@ def test_images_of_the_tasks_become_the_table_and_row_ids_stay(graph, far_larger
 def rows_again(request, monkeypatch):
     """How rows are merged that the commit must read again: by Lance, or as images of its own."""
     if request.param == "many":
-        monkeypatch.setattr("omnigraph.pipeline.written.written_rows.MERGE_INSERT_ROWS", 0)
+        monkeypatch.setattr("omnigraph.pipeline.written.written_rows.UPSERT_ROWS", 0)
 
 
 @pytest.mark.usefixtures("rows_again")

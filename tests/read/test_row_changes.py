@@ -16,10 +16,10 @@ from omnigraph.read.view.properties import Properties
 from omnigraph.storage.tables.inline_residual import cleanup_versions
 from omnigraph.storage.tables.staging import (
     stage_append,
-    stage_delete_keys,
-    stage_merge_insert,
+    stage_delete_ids,
     stage_overwrite,
     stage_replace_rows,
+    stage_upsert,
     write_fragments,
 )
 from omnigraph.storage.tables.table import open_table
@@ -136,7 +136,7 @@ def test_an_edge_whose_ends_change(tables, monkeypatch):
     tables.check()
     table = tables.tables[KNOWS]
     changed = knows(table, ("x", "p10", "p58"))
-    tables.commit(KNOWS, stage_merge_insert(table, changed))
+    tables.commit(KNOWS, stage_upsert(table, changed))
     rereads.clear()
     view = tables.view()
     pairs = edge_pairs(view.topology("Knows"))
@@ -150,7 +150,7 @@ def test_nodes_deleted_and_inserted_again_keep_their_edges(tables, monkeypatch):
     before = edge_pairs(tables.view().topology("Knows"))
     rereads = counted(monkeypatch, EdgeList, "read")
     table = tables.tables[PERSON]
-    tables.commit(PERSON, stage_delete_keys(table, pa.array(["p03", "p04"])))
+    tables.commit(PERSON, stage_delete_ids(table, pa.array(["p03", "p04"])))
     table = tables.tables[PERSON]
     again = rows_for(table, [{"id": name, "name": name} for name in ("p04", "a", "p03")])
     tables.commit(PERSON, stage_append(table, again))
@@ -181,9 +181,9 @@ def test_columns_are_carried_over(tables, monkeypatch):
     rereads = counted(monkeypatch, Properties, "_read")
     table = tables.tables[PERSON]
     changed = [{"id": "p05", "name": "p05", "age": 500}, {"id": "p00a", "name": "p00a", "age": 3}]
-    tables.commit(PERSON, stage_merge_insert(table, rows_for(table, changed)))
+    tables.commit(PERSON, stage_upsert(table, rows_for(table, changed)))
     table = tables.tables[PERSON]
-    tables.commit(PERSON, stage_delete_keys(table, pa.array(["p09"])))
+    tables.commit(PERSON, stage_delete_ids(table, pa.array(["p09"])))
     now = tables.view().nodes("Person").column("age").array.to_pylist()
     assert now == [ages[0], 3, *ages[1:5], 500, *ages[6:9], *ages[10:]]
     assert not rereads
@@ -242,7 +242,7 @@ def test_a_restore_undoes_an_update(tables):
     tables.commit(KNOWS, stage_append(table, knows(table, ("x", "p00", "p59"))))
     first = tables.tables[KNOWS].version
     table = tables.tables[KNOWS]
-    tables.commit(KNOWS, stage_merge_insert(table, knows(table, ("x", "p10", "p58"))))
+    tables.commit(KNOWS, stage_upsert(table, knows(table, ("x", "p10", "p58"))))
     assert ("p10", "p58") in edge_pairs(tables.check().topology("Knows"))
     tables.tables[KNOWS] = _restored(tables.tables[KNOWS], first)
     assert ("p00", "p59") in edge_pairs(tables.check().topology("Knows"))

@@ -13,7 +13,6 @@ from omnigraph.storage.tables.blobs.blob_columns import (
     blob_array,
     blob_columns,
     blob_field,
-    has_addresses,
     plain_schema,
     stored_form,
 )
@@ -22,9 +21,9 @@ from omnigraph.storage.tables.blobs.reading import PIECE_BYTES, find_blob, open_
 from omnigraph.storage.tables.staging import (
     RowCounts,
     stage_append,
-    stage_delete_keys,
-    stage_merge_insert,
+    stage_delete_ids,
     stage_overwrite,
+    stage_upsert,
     write_fragments,
 )
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table
@@ -96,7 +95,7 @@ def facts(table, entity_id, column="b"):
 VALUES = {"null": None, "empty": b"", "inline": b"hello", "packed": PACKED, "large": DEDICATED}
 
 
-@pytest.mark.parametrize("stage", [stage_append, stage_merge_insert, stage_overwrite])
+@pytest.mark.parametrize("stage", [stage_append, stage_upsert, stage_overwrite])
 def test_values_of_every_size_come_back_and_null_is_not_empty(table, stage):
     written = commit_staged(stage(table, rows(VALUES)))
     assert blobs(written) == VALUES
@@ -108,17 +107,10 @@ def test_values_of_every_size_come_back_and_null_is_not_empty(table, stage):
 def test_upsert_changes_and_keeps_blobs(table):
     table = commit_staged(stage_append(table, rows(VALUES)))
     changes = {"null": b"now", "inline": None, "packed": b"", "new": b"n"}
-    staged = stage_merge_insert(table, rows(changes))
+    staged = stage_upsert(table, rows(changes))
     assert staged.rows == RowCounts(1, 3, 0)
     merged = commit_staged(staged)
     assert blobs(merged) == {**VALUES, **changes}
-
-
-def test_an_upsert_without_the_column_keeps_the_blobs(table, outside):
-    table = commit_staged(stage_append(table, rows({**VALUES, "far": outside})))
-    partial = rows({"large": None, "far": None}, 90).drop_columns(["b"])
-    merged = commit_staged(stage_merge_insert(table, partial))
-    assert blobs(merged) == {**VALUES, "far": b"kept elsewhere"}
 
 
 def test_plain_binary_columns_are_stored_as_blobs(table):
@@ -128,7 +120,7 @@ def test_plain_binary_columns_are_stored_as_blobs(table):
     assert blob_columns(stored_form(plain, SCHEMA).schema) == ["b"]
     table = commit_staged(stage_append(table, plain))
     assert blobs(table) == {"a": b"x", "b": None}
-    merged = commit_staged(stage_merge_insert(table, plain.slice(0, 1)))
+    merged = commit_staged(stage_upsert(table, plain.slice(0, 1)))
     assert blobs(merged) == {"a": b"x", "b": None}
 
 
@@ -141,13 +133,10 @@ def test_external_blobs_are_referenced_not_copied(table, outside):
 
 
 def test_an_upsert_takes_external_blobs(table, outside):
-    # Lance's own merge-insert refuses them.
     table = commit_staged(stage_append(table, rows(VALUES)))
     before = row_ids(table)
     data = rows({"new": outside, "inline": outside, "null": b"now"}, 50)
-    assert has_addresses(data)
-    assert not has_addresses(rows(VALUES))
-    staged = stage_merge_insert(table, data)
+    staged = stage_upsert(table, data)
     assert staged.rows == RowCounts(inserted=1, updated=2, deleted=0)
     merged = commit_staged(staged)
     far = b"kept elsewhere"
@@ -155,12 +144,6 @@ def test_an_upsert_takes_external_blobs(table, outside):
     assert {name: row_ids(merged)[name] for name in VALUES} == before
     numbers = {row["id"]: row["n"] for row in merged.read(["id", "n"]).to_pylist()}
     assert (numbers["new"], numbers["inline"], numbers["null"]) == (50, 51, 52)
-
-
-def test_an_upsert_with_external_blobs_needs_every_column(table, outside):
-    data = rows({"new": outside}).drop_columns(["n"])
-    with pytest.raises(StorageError, match="n is missing"):
-        stage_merge_insert(table, data)
 
 
 def test_an_external_blob_that_is_gone_fails_when_it_is_read(table, tmp_path):
@@ -229,7 +212,7 @@ def test_rows_written_apart_keep_their_row_ids(table, source, outside):
         {"c": [taken_in(source)], "a": [{"data": b"new"}], "e": [taken_in(source)],
          "b": [{"uri": outside}], "f": [None]}
     )  # fmt: skip
-    staged = stage_merge_insert(table, data)
+    staged = stage_upsert(table, data)
     assert staged.rows == RowCounts(inserted=2, updated=3, deleted=0)
     merged = commit_staged(staged)
     assert {name: row_ids(merged)[name] for name in "abcd"} == before
@@ -268,7 +251,7 @@ def test_one_row_may_have_an_address_and_a_file_to_take_in(tmp_path, source, out
     done = compact(written)
     assert len(done.fragments()) == 1 < len(written.fragments())
     assert both(done) == expected
-    again = commit_staged(stage_merge_insert(done, read_rows(done)))
+    again = commit_staged(stage_upsert(done, read_rows(done)))
     assert both(again) == expected
 
 
@@ -291,13 +274,13 @@ def test_rows_are_written_again_with_their_blobs(table, outside):
         again = read_rows(here)
         held = sum(column.nbytes for column in again.columns)
         assert held < len(PACKED), "large blobs do not pass through Arrow"
-        copied = commit_staged(stage_merge_insert(here, again))
+        copied = commit_staged(stage_upsert(here, again))
         assert blobs(copied) == far
         assert facts(copied, "far").external_uri == outside
         # The second time the branch copies from its own files and not from its parent's.
-        twice = commit_staged(stage_merge_insert(copied, read_rows(copied)))
+        twice = commit_staged(stage_upsert(copied, read_rows(copied)))
         assert blobs(twice) == far
-    left = commit_staged(stage_delete_keys(twice, pa.array(["inline", "packed"])))
+    left = commit_staged(stage_delete_ids(twice, pa.array(["inline", "packed"])))
     assert blobs(left) == {k: v for k, v in far.items() if k not in {"inline", "packed"}}
 
 
@@ -327,10 +310,10 @@ def test_an_etag_follows_the_bytes(table):
     assert len(set(etags.values())) == len(etags)
     assert facts(first, "null") is None
     assert {name: facts(branch, name).etag for name in etags} == etags
-    deleted = commit_staged(stage_delete_keys(first, pa.array(["empty"])))
+    deleted = commit_staged(stage_delete_ids(first, pa.array(["empty"])))
     assert facts(deleted, "packed").etag == etags["packed"]
-    changed = commit_staged(stage_merge_insert(deleted, rows({"packed": PACKED[1:]})))
-    other = commit_staged(stage_merge_insert(branch, rows({"packed": PACKED[2:]})))
+    changed = commit_staged(stage_upsert(deleted, rows({"packed": PACKED[1:]})))
+    other = commit_staged(stage_upsert(branch, rows({"packed": PACKED[2:]})))
     assert len({etags["packed"], facts(changed, "packed").etag, facts(other, "packed").etag}) == 3
     assert facts(changed, "large").etag == etags["large"]
 
@@ -389,9 +372,7 @@ def test_rows_that_are_gone_are_refused(table):
 
 def test_a_branch_reads_its_parents_blobs_and_its_own(table):
     main = commit_staged(stage_append(table, rows(VALUES)))
-    branch = commit_staged(
-        stage_merge_insert(create_branch(main, "b"), rows({"inline": DEDICATED}))
-    )
+    branch = commit_staged(stage_upsert(create_branch(main, "b"), rows({"inline": DEDICATED})))
     assert blobs(branch) == {**VALUES, "inline": DEDICATED}
     assert blobs(main) == VALUES
 

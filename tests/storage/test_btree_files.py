@@ -22,7 +22,7 @@ from omnigraph.storage.tables.indexing.table_indexes import (
 from omnigraph.storage.tables.indexing.text_order import in_order_of_texts, order_of_texts
 from omnigraph.storage.tables.inline_residual import optimize_indices
 from omnigraph.storage.tables.rewriting import Merged, merge_task, run_task, stage_rewritten
-from omnigraph.storage.tables.staging import stage_append, stage_delete, stage_merge_insert
+from omnigraph.storage.tables.staging import stage_append, stage_delete, stage_upsert
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_branches import create_branch
 from omnigraph.storage.tables.table_commits import commit_staged
@@ -149,7 +149,7 @@ def test_look_ups_find_what_a_scan_finds_while_the_table_changes(ref, column):
 
     check(data)
     moved = edges(50, ["nobody"])
-    table = commit_staged(stage_merge_insert(table, moved))
+    table = commit_staged(stage_upsert(table, moved))
     check(pa.concat_tables([data.slice(50), moved]))
     more = edges(100, NAMES, start=ROWS, seed=3)
     table = commit_staged(stage_append(table, more))
@@ -383,7 +383,7 @@ def test_every_question_gets_the_same_answer_as_from_a_scan(monkeypatch, ref, se
                 table = commit_staged(stage_create_index(table, column, IndexKind.BTREE))
         moved = table.read(SCHEMA.names).slice(random.randrange(table.count_rows()), 10)
         moved = moved.set_column(1, SCHEMA.field("src"), pa.array(["moved"] * len(moved)))
-        table = commit_staged(stage_merge_insert(table, moved))
+        table = commit_staged(stage_upsert(table, moved))
         for column in SCHEMA.names:
             compared(table, random, column)
     merged = numbers(table)

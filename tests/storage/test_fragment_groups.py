@@ -13,7 +13,7 @@ from omnigraph.storage.fragment_groups import (
     group_fragments,
     scan_windows,
 )
-from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
+from omnigraph.storage.tables.staging import stage_append, stage_delete_ids
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
@@ -86,7 +86,7 @@ def test_sizes_of_a_table_leave_deleted_rows_out(tmp_path):
     rows = pa.table({"id": ["a", "b", "c"]})
     table = create_table(TableRef(str(tmp_path / "t")), rows.schema, rows)
     table = commit_staged(stage_append(table, pa.table({"id": ["d"]})))
-    table = commit_staged(stage_delete_keys(table, pa.array(["b"])))
+    table = commit_staged(stage_delete_ids(table, pa.array(["b"])))
     assert fragment_sizes(table) == [(0, 2), (1, 1)]
 
 
@@ -99,7 +99,7 @@ def test_windows_give_every_row_once_and_deleted_ones_never(tmp_path, window_byt
         more = pa.table({"id": [f"{start + n:03}" for n in range(90)]}, schema)
         table = commit_staged(stage_append(table, more))
     gone = pa.array([f"{n:03}" for n in range(0, 390, 7)])
-    table = commit_staged(stage_delete_keys(table, gone))
+    table = commit_staged(stage_delete_ids(table, gone))
     kept = table.read(["id"]).column("id").to_pylist()
     assert 200 < len(kept) < 300
 

@@ -22,7 +22,7 @@ from omnigraph.storage.tables.indexing.table_indexes import (
     stage_index_segments,
 )
 from omnigraph.storage.tables.lance_import import lance_module
-from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
+from omnigraph.storage.tables.staging import stage_append, stage_upsert
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_errors import NothingToIndex
@@ -110,7 +110,7 @@ def test_coverage_falls_with_new_rows_and_returns_with_optimize(ref):
 def test_updated_rows_are_unindexed_until_optimize_but_found(ref):
     table = new_table(ref, rows("abc", words="stale"))
     table = commit_staged(stage_create_index(table, "words", IndexKind.FTS))
-    table = commit_staged(stage_merge_insert(table, rows("b", words="fresh")))
+    table = commit_staged(stage_upsert(table, rows("b", words="fresh")))
     assert coverage(table, "words", IndexKind.FTS) is Coverage.DEGRADED
     for _ in range(2):
         assert by_text(table, "fresh") == ["b"]

@@ -991,7 +991,7 @@ def test_read_blobs_answers_with_row_addresses_not_the_ids_asked_for(uri):
 
 
 def test_external_blobs_pass_write_fragments_but_not_merge_insert(uri, tmp_path):
-    # Why stage_merge_insert goes by hand for them.
+    # One reason why `stage_upsert` does without it.
     outside = tmp_path / "outside"
     outside.write_bytes(b"far away")
     dataset = blob_table(uri, [b"a"])

@@ -10,7 +10,7 @@ import pytest
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexing.table_indexes import list_indexes, stage_create_index
 from omnigraph.storage.tables.lance_import import session, transaction_name
-from omnigraph.storage.tables.staging import stage_append, stage_merge_insert
+from omnigraph.storage.tables.staging import stage_append, stage_upsert
 from omnigraph.storage.tables.table import create_table, open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
@@ -43,7 +43,7 @@ def write(ref: TableRef, prefix: str, new: int, old: int) -> None:
     for step in range(5):
         ids = [f"{prefix}{at}" for at in range(new * step, new * (step + 1))]
         known = [f"a{(7 * step + at) % 60}" for at in range(old)]
-        commit_staged(stage_merge_insert(open_table(ref), rows(*ids, *known), on="id"))
+        commit_staged(stage_upsert(open_table(ref), rows(*ids, *known)))
 
 
 def test_a_version_has_its_own_indexes_and_transaction(put_back):

@@ -22,7 +22,7 @@ from omnigraph.storage.tables.rewriting import (
 from omnigraph.storage.tables.staging import (
     new_transaction_uuid,
     stage_append,
-    stage_delete_keys,
+    stage_delete_ids,
     with_uuid,
 )
 from omnigraph.storage.tables.table import open_table
@@ -139,7 +139,7 @@ def test_a_merge_of_fragments_that_are_gone_is_refused(ref):
 
 def test_merging_takes_deleted_rows_out(ref):
     table = new_table(ref, rows("abcd"))
-    table = commit_staged(stage_delete_keys(table, pa.array(["a", "b"])))
+    table = commit_staged(stage_delete_ids(table, pa.array(["a", "b"])))
     after = merged(table, [0])
     assert [fragment.num_deletions for fragment in after.fragments()] == [0]
     assert row_ids(after) == {"c": 2, "d": 3}

@@ -21,7 +21,7 @@ from omnigraph.storage.lance_format.row_versions import (
     in_groups,
     runs_of,
 )
-from omnigraph.storage.tables.staging import stage_append, stage_delete_keys
+from omnigraph.storage.tables.staging import stage_append, stage_delete_ids
 from omnigraph.storage.tables.table import open_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
@@ -125,7 +125,7 @@ def test_a_sequence_is_that_of_the_rows_whichever_of_them_were_deleted(tmp_path,
         ids = [f"{number:03}" for number in range(start, start + 50)]
         table = commit_staged(stage_append(table, rows(ids, start=start)))
     gone = [f"{number:03}" for number in range(1, 150) if number % every == 0]
-    table = compact(commit_staged(stage_delete_keys(table, pa.array(gone))))
+    table = compact(commit_staged(stage_delete_ids(table, pa.array(gone))))
     (fragment,) = table.fragments()
     runs = decoded(fragment.created_at_version_meta.json())
     stored = table.read(["_row_created_at_version"])["_row_created_at_version"].to_pylist()
@@ -150,7 +150,7 @@ def test_a_table_of_single_rows_keeps_few_runs(tmp_path):
     for number in range(appends):
         # The first of two rows is deleted, so the ranges of runs do not begin at 0.
         table = commit_staged(stage_append(table, rows(["x", f"r{number:04}"], start=number - 1)))
-        table = commit_staged(stage_delete_keys(table, pa.array(["x"])))
+        table = commit_staged(stage_delete_ids(table, pa.array(["x"])))
         if number % 32 == 31:
             before = row_ids(table)
             table = compact(table)

@@ -22,7 +22,7 @@ from omnigraph.storage.tables.staging import (
     new_transaction_uuid,
     stage_append,
     stage_delete,
-    stage_merge_insert,
+    stage_upsert,
     with_uuid,
 )
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table
@@ -209,7 +209,7 @@ def test_each_kind_of_change_makes_only_the_transactions_it_needs(
     for field in changes.added:
         rows = rows.append_column(field, pa.nulls(1, field.type))
     rows = rows.select(after.schema.names).cast(after.schema)
-    written = commit_staged(stage_merge_insert(after, rows))
+    written = commit_staged(stage_upsert(after, rows))
     assert written.count_rows() == after.count_rows() + 1
 
 

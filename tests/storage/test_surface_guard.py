@@ -76,7 +76,6 @@ ALLOWED = {
     "storage/columns/stage_schema.py": {"add_columns", "alter_columns", "delete", "drop_columns"},
     "storage/tables/table.py": {"write_dataset"},
     "storage/tables/table_commits.py": {"commit", "merge_insert"},
-    "storage/tables/staging.py": {"merge_insert"},
     "storage/tables/table_branches.py": {"create_branch", "delete"},
     "storage/tables/inline_residual.py": {
         "cleanup_old_versions",

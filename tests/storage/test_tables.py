@@ -22,8 +22,8 @@ from omnigraph.storage.tables.staging import (
     new_transaction_uuid,
     stage_append,
     stage_delete,
-    stage_merge_insert,
     stage_overwrite,
+    stage_upsert,
     with_uuid,
 )
 from omnigraph.storage.tables.table import Table, create_table, open_table, table_exists
@@ -230,7 +230,7 @@ def test_fragments_can_be_read_one_by_one(local):
 
 def test_delta_tells_inserted_updated_and_deleted_rows_apart(local):
     base = new_table(local, rows("abc"))
-    table = commit_staged(stage_merge_insert(base, rows("bn", 10)))
+    table = commit_staged(stage_upsert(base, rows("bn", 10)))
     table = commit_staged(stage_delete(table, where(table, ("id", "=", "c"))))
     delta = table.delta(base.version)
     assert delta.inserted().read_all()["id"].to_pylist() == ["n"]
@@ -270,7 +270,7 @@ def test_a_stale_write_of_any_kind_is_refused_and_leaves_nothing(ref, branch):
         table = create_branch(table, branch)
     stale = [
         stage_append(table, rows("c")),
-        stage_merge_insert(table, rows("d")),
+        stage_upsert(table, rows("d")),
         stage_delete(table, where(table, ("id", "=", "a"))),
         stage_overwrite(table, rows("e")),
         stage_create_index(table, "id", IndexKind.BTREE),
@@ -353,7 +353,7 @@ def test_a_commit_the_store_refused_leaves_the_table_as_it_was(s3_server):
 
 def test_a_staged_write_survives_pickling(ref):
     table = new_table(ref, rows("a"))
-    staged = pickle.loads(pickle.dumps(stage_merge_insert(table, rows("ab", 5))))
+    staged = pickle.loads(pickle.dumps(stage_upsert(table, rows("ab", 5))))
     assert contents(commit_staged(staged)) == {"a": 5, "b": 6}
 
 
@@ -398,7 +398,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
         table = moved
         history.extend(kinds)
 
-    step(commit_staged(stage_merge_insert(table, rows("dx"))), TransactionKind.UPDATE)
+    step(commit_staged(stage_upsert(table, rows("dx"))), TransactionKind.UPDATE)
     step(commit_staged(stage_delete(table, where(table, ("id", "=", "a")))), TransactionKind.DELETE)
     step(commit_staged(stage_create_index(table, "id", IndexKind.BTREE)), "CreateIndex")
     step(commit_staged(stage_create_index(table, "words", IndexKind.FTS)), "CreateIndex")
@@ -423,7 +423,7 @@ def test_every_kind_of_operation_is_told_from_history(ref, branch):
 
 def test_facts_agree_with_lance_where_lance_can_read_its_history(local):
     table = new_table(local, rows("ab"))
-    for staged in (stage_append, stage_merge_insert, stage_overwrite):
+    for staged in (stage_append, stage_upsert, stage_overwrite):
         table = commit_staged(staged(table, rows("b", 3)))
         theirs = table.dataset.read_transaction(table.version)
         ours = transaction_at(table)
@@ -548,7 +548,7 @@ def test_the_first_write_on_a_branch_has_its_uuid_before_its_fork_exists(ref):
     table = new_table(ref, rows("abc"))
     recorded = new_transaction_uuid()
     fork = create_branch(table, "fork")
-    staged = with_uuid(stage_merge_insert(fork, rows("bx", 50)), recorded)
+    staged = with_uuid(stage_upsert(fork, rows("bx", 50)), recorded)
     committed = commit_staged(staged)
     assert contents(committed) == {"a": 0, "b": 50, "c": 2, "x": 51}
     assert row_ids(committed)["b"] == row_ids(table)["b"]

@@ -22,7 +22,7 @@ from omnigraph.storage.tables.inline_residual import Cleaned, purge_table, purge
 from omnigraph.storage.tables.staging import (
     stage_append,
     stage_delete,
-    stage_merge_insert,
+    stage_upsert,
 )
 from omnigraph.storage.tables.table import PRIMARY_KEY, create_table, open_table, table_exists
 from omnigraph.storage.tables.table_branches import create_branch
@@ -113,7 +113,7 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
     for column, kind in [("id", "BTREE"), ("secret", "BTREE"), ("words", "FTS"), ("v", "VECTOR"), ("n", "BTREE")]:  # fmt: skip
         table = commit_staged(stage_create_index(table, column, IndexKind[kind]))
     table = commit_staged(stage_append(table, rows("ijk", 8)))
-    table = commit_staged(stage_merge_insert(table, rows("bdz", 20)))
+    table = commit_staged(stage_upsert(table, rows("bdz", 20)))
     base = table.version - 2
     gone = filter_expression(table.schema, [Condition("id", "in", ["a", "i"])])
     table = commit_staged(stage_delete(table, gone))
@@ -144,7 +144,7 @@ def test_a_hard_drop_changes_the_files_and_nothing_else(tmp_path):
     found = after.read(["id"], full_text_query="word1")["id"].to_pylist()
     assert sorted(found) == sorted(k for k, row in expected.items() if "word1" in row["words"])
     upserted = commit_staged(
-        stage_merge_insert(
+        stage_upsert(
             after, rows("c", 50).drop_columns(["secret"]).rename_columns(after.schema.names)
         )
     )

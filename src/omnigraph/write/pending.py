@@ -29,8 +29,8 @@ from omnigraph.storage.tables.blobs.blob_columns import blob_columns, plain_sche
 from omnigraph.storage.tables.blobs.carry import read_rows
 from omnigraph.storage.tables.staging import (
     stage_append,
-    stage_delete_keys,
-    stage_merge_insert,
+    stage_delete_ids,
+    stage_upsert,
 )
 from omnigraph.storage.tables.table import Table
 from omnigraph.types import stored_items
@@ -204,10 +204,10 @@ class PendingTable:
         if removed:
             keys = pa.array(removed, pa.string())
             steps.append(
-                StagedStep(lambda target: stage_delete_keys(target, keys), opened=self.table)
+                StagedStep(lambda target: stage_delete_ids(target, keys), opened=self.table)
             )
         if rows.num_rows:
-            stage = stage_append if fresh else stage_merge_insert
+            stage = stage_append if fresh else stage_upsert
             steps.append(StagedStep(lambda target: stage(target, rows), opened=self.table))
         return tuple(steps)
 

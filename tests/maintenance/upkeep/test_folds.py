@@ -12,7 +12,7 @@ from omnigraph.storage.tables.indexing.table_indexes import (
     stage_create_index,
 )
 from omnigraph.storage.tables.inline_residual import optimize_indices
-from omnigraph.storage.tables.staging import stage_merge_insert
+from omnigraph.storage.tables.staging import stage_upsert
 from omnigraph.storage.tables.table import create_table
 from omnigraph.storage.tables.table_commits import commit_staged
 from omnigraph.storage.tables.table_ref import TableRef
@@ -88,7 +88,7 @@ def test_a_new_part_of_a_vector_index_finds_rows_as_they_are_after_an_update(tmp
         chosen = dice.choice(400, 40, replace=False)
         before = vectors[chosen].copy()
         vectors[chosen] = dice.random((40, 4), dtype=np.float32)
-        table = commit_staged(stage_merge_insert(table, rows(chosen)))
+        table = commit_staged(stage_upsert(table, rows(chosen)))
         table = optimize_indices(table, ["x_vector"], 0)
         for place in (*before, *vectors[chosen]):
             asked = {"column": "x", "q": place, "k": 5, "refine_factor": 4, "ef": 400}

@@ -32,11 +32,11 @@ from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
-    MERGE_INSERT_ROWS,
+    UPSERT_ROWS,
     Staged,
     stage_append_fragments,
-    stage_merge_insert,
     stage_replace_rows,
+    stage_upsert,
     write_fragments,
 )
 from omnigraph.storage.tables.table import Table, open_table
@@ -198,10 +198,10 @@ class SpooledRows:
         return fragments
 
     def _stage_merge(self, table: Table, on_rows: OnRows | None) -> Staged:
-        if self.rows <= MERGE_INSERT_ROWS:
+        if self.rows <= UPSERT_ROWS:
             stored = stored_rows(self.entity, table.schema, self._batches(), self._losers)
             rows = pa.Table.from_batches(report_rows(stored, on_rows), table.schema)
-            return stage_merge_insert(table, rows)
+            return stage_upsert(table, rows)
         fragments = self._kept.of(table, "images")
         places = None if fragments is None else match_again(table, fragments)
         if fragments is None or places is None:

@@ -38,12 +38,12 @@ from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.loose_files import read_data_file
 from omnigraph.storage.tables.staging import (
-    MERGE_INSERT_ROWS,
+    UPSERT_ROWS,
     Staged,
     stage_append_fragments,
-    stage_merge_insert,
     stage_overwrite_fragments,
     stage_replace_rows,
+    stage_upsert,
 )
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
@@ -254,9 +254,9 @@ class WrittenRows:
             return self._rewritten.stage(
                 table, mode, lambda _: self._write(table, "fragments", mode)[0]
             )
-        if self.rows <= MERGE_INSERT_ROWS:
+        if self.rows <= UPSERT_ROWS:
             stored = stored_rows(self.entity, table.schema, self.records())
-            return stage_merge_insert(table, pa.Table.from_batches(stored, table.schema))
+            return stage_upsert(table, pa.Table.from_batches(stored, table.schema))
         fragments = self._rewritten.of(table, "images")
         places = None if fragments is None else match_again(table, fragments)
         if fragments is None or places is None:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import dataclasses
 import uuid as uuids
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import StorageError
 from omnigraph.storage.filters import Condition, Pushdown, filter_expression
-from omnigraph.storage.tables.blobs.blob_columns import blob_columns, has_addresses, stored_form
+from omnigraph.storage.tables.blobs.blob_columns import blob_columns, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
-from omnigraph.storage.tables.indexing.index_health import with_or_without
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
@@ -29,12 +28,8 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-T = TypeVar("T")
-
-MERGE_INSERT_ROWS = 10_000
-"""Upserts of more rows are written as fragments with ascending row ids, which every later manifest of
-the table carries: 2.5 bytes a row instead of the 23 that Lance's merge-insert leaves (pylance 14)."""
-WIDE_COLUMNS = 500
+UPSERT_ROWS = 10_000
+"""Up to so many rows are upserted at once, in memory. The pipeline merges more of them in parts."""
 MAX_ROWS_PER_FILE = 1_000_000
 TOLD_ROWS = 64
 """Of up to this many removed rows a staged write says which they are."""
@@ -199,119 +194,60 @@ def stage_overwrite_fragments(table: Table, fragments: Sequence[Any], schema: pa
     )
 
 
-# ------------------------------------------------------------------ upsert
+# ------------------------------------------------------------------ upsert and delete by id
 
 
-def stage_merge_insert(table: Table, data: Rows, *, on: str = "id") -> Staged:
-    """Upsert by key: matched rows are updated and keep row id and creation version, others added.
+def stage_upsert(table: Table, data: pa.Table) -> Staged:
+    """Upsert by id: rows with a known id replace theirs and keep its row id and creation, others are added.
 
-    Columns missing from the data keep their values in matched rows. Each key may come only once:
-    Lance refuses a repeat of an existing key, but would insert both rows of a repeated new one.
+    The rows have every column of the table, and no id comes twice.
     """
-    import pyarrow as pa
-
-    data = _stored_form(table, data)
-    if isinstance(data, pa.Table) and (_pays_by_hand(table, data) or has_addresses(data)):
-        return _stage_upsert_by_hand(table, data, on)
-
-    def upsert(use_index: bool) -> tuple[Any, Any]:
-        with lance_errors(f"staging an upsert of {table.ref}"):
-            return (  # type: ignore[no-any-return]
-                table.dataset.merge_insert(on)
-                .when_matched_update_all()
-                .when_not_matched_insert_all()
-                .use_index(use_index)
-                .execute_uncommitted(data)
-            )
-
-    transaction, stats = _with_keys(table, data, on, upsert)
-    return Staged(
-        table.ref,
-        transaction,
-        TransactionKind.UPDATE,
-        RowCounts(stats["num_inserted_rows"], stats["num_updated_rows"], 0),
-    )
-
-
-def _with_keys(table: Table, data: Rows, on: str, act: Callable[[bool], T]) -> T:
-    """Do something that looks up keys: in their index where it pays and can be read."""
-    if not _index_pays(table, data):
-        return act(False)
-    return with_or_without(table.ref, table.dataset, [on], act)
-
-
-def _index_pays(table: Table, data: Rows) -> bool:
-    """Whether to look up keys in the index instead of joining with the whole table.
-
-    Measured on 1M rows: lookups win below 5,000 keys. From about 1M keys on they fail
-    (``Resources exhausted``), so they are never used for data of unknown length.
-    """
-    import pyarrow as pa
-
-    if not isinstance(data, pa.Table):
-        return False
-    rows: int = data.num_rows
-    return rows <= min(max(1_000, table.count_rows() // 200), 100_000)
-
-
-def _pays_by_hand(table: Table, data: pa.Table) -> bool:
-    """Whether Lance's merge-insert would cost more, for this many rows or columns, than the steps below.
-
-    Its time grows with the square of the columns: 0.1 s at 500 of them, 4 s at 5,000 (pylance 14).
-    ``MERGE_INSERT_ROWS`` says what too many rows cost. Rows with all columns can be done here.
-    """
-    columns = len(table.schema.names)
-    too_many = columns > WIDE_COLUMNS or data.num_rows > MERGE_INSERT_ROWS
-    return too_many and len(data.schema.names) == columns
-
-
-def _stage_upsert_by_hand(table: Table, data: pa.Table, on: str) -> Staged:
-    """Stage the upsert of many or wide rows, and of blobs with addresses, which Lance's merge-insert refuses."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    data = stored_form(data, table.schema)
     given = set(data.schema.names)
     missing = [name for name in table.schema.names if name not in given]
     if missing:
         raise StorageError(
-            f"rows with addresses of blobs need every column of {table.ref}; {missing[0]} is missing"
+            f"an upsert of {table.ref} needs every column; `{missing[0]}` is missing"
         )
-    where = None
-    if _index_pays(table, data):
-        wanted = Condition(on, "in", data.column(on).to_pylist())
-        where = filter_expression(table.schema, [wanted])
-    stored = table.read([on], where, with_row_id=True, with_row_address=True)
-    place = pc.index_in(data.column(on), stored.column(on).combine_chunks())
+    ids = data.column("id")
+    if pc.count_distinct(ids).as_py() < len(ids):
+        raise StorageError(f"an upsert of {table.ref} has two rows of one id")
+    stored = _places(table, ids)
+    place = pc.index_in(ids, stored.column("id").combine_chunks())
     row_ids = stored.column("_rowid").take(place).combine_chunks()
     order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])
     fragments = write_fragments(table, data.take(order), row_ids.take(order))
-    addresses = stored.column("_rowaddr").take(place.drop_null())
-    if not len(addresses):
+    if not stored.num_rows:
         return stage_append_fragments(table, fragments)
-    return stage_replace_rows(table, addresses.to_numpy(), fragments)
+    return stage_replace_rows(table, stored.column("_rowaddr").to_numpy(), fragments)
 
 
-# ------------------------------------------------------------------ rows out
+def stage_delete_ids(table: Table, ids: pa.Array) -> Staged:
+    """Delete the rows with these ids; ids without a row are passed over."""
+    addresses = _places(table, ids).column("_rowaddr").to_numpy()
+    return dataclasses.replace(stage_replace_rows(table, addresses, []), removed_ids=_few(ids))
 
 
-def stage_delete_keys(table: Table, keys: pa.Array, *, on: str = "id") -> Staged:
-    """Delete the rows whose key is in ``keys``; keys without a row are ignored."""
-    import pyarrow as pa
+def _places(table: Table, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
+    """The row ids and addresses of the rows with these ids."""
+    import pyarrow.compute as pc
 
-    wanted = pa.table([keys], schema=pa.schema([table.schema.field(on)]))
+    where = None
+    if _index_pays(table, len(ids)):
+        where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
+    found = table.read(["id"], where, with_row_id=True, with_row_address=True)
+    return found if where is not None else found.filter(pc.is_in(found.column("id"), ids))
 
-    def delete(use_index: bool) -> tuple[Any, Any]:
-        with lance_errors(f"staging a delete of {table.ref}"):
-            return (  # type: ignore[no-any-return]
-                table.dataset.merge_insert(on)
-                .when_matched_delete()
-                .use_index(use_index)
-                .execute_uncommitted(wanted)
-            )
 
-    transaction, stats = _with_keys(table, wanted, on, delete)
-    counts = RowCounts(deleted=stats["num_deleted_rows"])
-    return Staged(table.ref, transaction, TransactionKind.UPDATE, counts, _few(keys))
+def _index_pays(table: Table, ids: int) -> bool:
+    """Whether to look up so many ids in their index instead of reading all ids.
+
+    Measured on 1M rows: look-ups win below 5,000 ids.
+    """
+    return ids <= min(max(1_000, table.count_rows() // 200), 100_000)
 
 
 def _few(keys: pa.Array) -> tuple[str, ...] | None:

@@ -93,17 +93,6 @@ def stored_form(data: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata)) if wanted else data
 
 
-def has_addresses(data: pa.Table) -> bool:
-    """Whether a Blob column of these rows contains an address, to be stored or to be taken in."""
-    import pyarrow.compute as pc
-
-    return any(
-        pc.struct_field(chunk.storage, "uri").null_count < len(chunk)
-        for name in blob_columns(data.schema)
-        for chunk in data.column(name).chunks
-    )
-
-
 _LOCAL_DRIVER = "file-object-store://"
 
 
