@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import omnigraph as og
 from omnigraph.errors import BadRequest
 from omnigraph.lang.query import ir
 from omnigraph.read.match.bindings import Bindings
@@ -200,3 +201,44 @@ def same(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(same, a, b))
     return close(a, b)
+
+
+CLUB = """
+node Person { name: String @key  age: I32?  active: Bool }
+edge Knows: Person -> Person
+"""
+
+
+@pytest.mark.parametrize(
+    ("items", "rows"),
+    [
+        # Ann is 40, Ben 20 and Cat of no known age; Ann and Ben are active; Ann knows the other two.
+        (
+            "($p.age > 30) as old, if($p.age > 30, 0, count(*)) as n",
+            [(False, 2), (True, 0)],
+        ),
+        (
+            "exists { $p knows $_ } as has, (not exists { $p knows $_ } and count(*) > 1) as many",
+            [(False, True), (True, False)],
+        ),
+        ("$p.active, if(not $p.active, count(*)) as n", [(False, 1), (True, None)]),
+        (
+            "$q, if($q is null, 0, count(*)) as n, text(count(*)) + id($q) as t",
+            [(None, 0, None), ("ben", 1, "1ben"), ("cat", 1, "1cat")],
+        ),
+    ],
+)
+def test_a_key_beside_an_aggregate_may_be_asked_as_a_condition(tmp_path, items, rows):
+    people = [("ann", 40, True), ("ben", 20, True), ("cat", None, False)]
+    with og.init(tmp_path / "graph", CLUB) as graph:
+        graph.load(
+            [
+                {"type": "Person", "data": {"name": name, "age": age, "active": active}}
+                for name, age, active in people
+            ]
+            + [{"edge": "Knows", "from": "ann", "to": name} for name in ("ben", "cat")]
+        )
+        found = graph.query(
+            f"match {{ $p: Person  optional {{ $p knows $q }} }} return {{ {items} }}"
+        )
+        assert [tuple(row.values()) for row in found.rows] == rows

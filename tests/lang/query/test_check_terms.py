@@ -34,6 +34,9 @@ BROKEN = [
     (read(P + "$p $e:knows $x  $p $f:memberOf $t  $e = $f"), "T7", ["Knows", "MemberOf"]),
     (read(P + "$p $e:knows $x  $p = $e"), "T7", ["Person", "Knows"]),
     (read(P + "$p = 5"), "T7", ["scalar"]),
+    # T6: what is not there at all is said first
+    (read(P + "$p = $p.nickname"), "T6", ["nickname"]),
+    (read(P + "$p = $x.name"), "T6", ["x"]),
     (read(P + "$r = 5", params="$r: [{ h: String }]"), "T7", ["$r", "records"]),
     (read(P + "if($p.name, 1) = 1"), "T7", ["Bool"]),
     # T7: the same conditions as values
@@ -53,7 +56,9 @@ BROKEN = [
     (read(P, "$p.rank, sum($p.age) + length($p.name) as s"), "T9", ["$p.name"]),
     (read(P, "count(*) as n, 1 + 1 as two"), "T9", []),
     (read(P, "count(*) + if(exists { $p knows $x }, 1, 2) as n"), "T9", ["exists"]),
-    (read(P, "$p, count(*) + length(id($p)) as s"), "T9", ["$p"]),
+    (read(P, "$p, count(*) + length($p.name) as s"), "T9", ["$p.name"]),
+    (read(P, "$p.age, count(*) + length(id($p)) as s"), "T9", ["$p"]),
+    (read(P, "($p.age > 3) as old, if($p.age > 4, count(*)) as s"), "T9", ["$p.age"]),
     (read(P, "$p.rank, if($p is null, 1, count(*)) as s"), "T9", ["$p"]),
     (read(P, '$p.rank, if(search($p.name, "x"), 1, count(*)) as s'), "T9", ["$p"]),
     # T8
@@ -197,6 +202,8 @@ SOUND = [
     read(P, "($p.age > 3) as old, exists { $p knows $x } as has, not_ as x").replace(", not_ as x", ""),
     read(P, "if($p.active, 1, 2.5) as a, if(exists { $p knows $x }, \"y\") as b"),
     read(P, "count(*) as n, count(distinct $p) as d, collect(distinct $p.rank) as c, collect($p) as i"),
+    read(P, "($p.age > 3) as a, exists { $p knows $x } as b, if($p.age > 3 or exists { $p knows $x }, count(*)) as n"),
+    read(P, "$p, if($p is null, 0, count(*)) + length(id($p)) as n"),
     read(P, "$p { * }, $p.*, $p as id"),
     read(P, "$p { name }, collect($p { name, age }) as all"),
     read(P, "min($p.born) as a, max($p.seen) as b"),

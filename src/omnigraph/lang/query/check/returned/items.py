@@ -227,6 +227,13 @@ class GroupedItems(Items):
                 return key, key.type
         return super().value(expr)
 
+    def condition(self, condition: ast.Condition) -> ir.Condition:
+        """A condition; one that is written like a key is that key, with or without its parentheses."""
+        for written, key in self.keys:
+            if condition in (written, getattr(written, "condition", None)):
+                return ir.IsTrue(key)
+        return super().condition(condition)
+
     def returned(self, expr: ast.Expr) -> Returned:
         """Resolve a whole item."""
         if isinstance(expr, ast.Call) and expr.function in ast.AGGREGATES:
@@ -251,6 +258,24 @@ class GroupedItems(Items):
         """A property that is no key (T9)."""
         super().property(ref)
         self._refuse(ref)
+
+    def missing(self, expr: ast.Expr) -> ir.Expr:
+        """What `is null` is asked of; a node that is a key is shown by its id, which is null where it is."""
+        key = self._node_key(expr)
+        return super().missing(expr) if key is None else key
+
+    def of_variable(self, call: ast.Call) -> Typed:
+        """The id of a node that is a key is what the key shows."""
+        if call.function == "id" and len(call.args) == 1:
+            key = self._node_key(call.args[0])
+            if key is not None:
+                return key, TEXT.as_nullable(key.type.nullable)
+        return super().of_variable(call)
+
+    def _node_key(self, expr: ast.Expr) -> ir.ColumnValue | None:
+        if not (isinstance(expr, ast.Var) and self.is_node(expr)):
+            return None
+        return next((key for written, key in self.keys if written == expr), None)
 
     def variable(self, var: ast.Var) -> Typed:
         """A variable that is no key (T9)."""

@@ -59,7 +59,7 @@ class Conditions(Expressions):
             case ast.Exists():
                 return self.block(condition)
             case ast.Nullness():
-                missing = ir.IsNull(self._nullable(condition.operand))
+                missing = ir.IsNull(self.missing(condition.operand))
                 return ir.Not(missing) if condition.negated else missing
             case ast.Bare():
                 return self._bare(condition.expr)
@@ -89,7 +89,7 @@ class Conditions(Expressions):
             )
         return value.condition if isinstance(value, ir.Truth) else ir.IsTrue(value)
 
-    def _nullable(self, expr: ast.Expr) -> ir.Expr:
+    def missing(self, expr: ast.Expr) -> ir.Expr:
         """What `is null` is asked of: any value, or a variable."""
         variable = self.scope.get(expr.name) if isinstance(expr, ast.Var) else None
         if variable is None or variable.element is not None:
@@ -114,6 +114,8 @@ class Conditions(Expressions):
         left_whole, right_whole = self._whole(clause.left), self._whole(clause.right)
         if left_whole is not None and right_whole is not None:
             return self._identity(clause, left_whole, right_whole)
+        if left_whole is not None:
+            self.value(clause.right)  # What is not there at all is said first.
         left, left_type = self._compared(clause.left)
         right, right_type = self._compared(clause.right)
         if clause.op == "in":

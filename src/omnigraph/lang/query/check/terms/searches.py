@@ -33,7 +33,8 @@ def text_match(context: Context, scope: Scope, call: ast.Call) -> ir.TextMatch:
 def text_field(context: Context, scope: Scope, call: ast.Call, rule: str) -> ir.PropertyOf:
     """The first argument of a text function: a String property of a node variable."""
     field = call.args[0]
-    if not isinstance(field, ast.PropRef):
+    asked = scope.get(field.var) if isinstance(field, ast.PropRef) else None
+    if not isinstance(field, ast.PropRef) or (asked and asked.kind not in ("node", "edge")):
         context.fail(
             rule, f"{call.function}() searches a String property of a node variable", field.span
         )
