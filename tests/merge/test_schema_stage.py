@@ -102,3 +102,37 @@ def test_a_base_whose_schema_is_gone_refuses_the_merge(tmp_path, dry_run):
             graph.branches.merge("other", dry_run=dry_run)
         assert refused.value.details["version"] == base.manifest_version
         assert graph.snapshot() == before
+
+
+@pytest.mark.parametrize("tightened", ["main", "side"])
+@pytest.mark.parametrize(
+    ("change", "breaks"),
+    [
+        ('delete Calls where from = "S1"', ["S1"]),
+        ('delete Ship where imo = "S1"', []),
+        ('insert Ship { imo: "S3" }', []),
+    ],
+)
+def test_a_node_that_one_side_left_without_edges_breaks_the_fewest_that_the_other_requires(
+    tmp_path, tightened, change, breaks
+):
+    other = "side" if tightened == "main" else "main"
+    schema = f"{BASE} edge Calls: Ship -> Port @card(0..3)"
+    rows = [
+        *({"type": "Ship", "data": {"imo": imo}} for imo in ("S1", "S2")),
+        {"type": "Port", "data": {"code": "OSL"}},
+        *({"edge": "Calls", "from": imo, "to": "OSL"} for imo in ("S1", "S2")),
+    ]
+    with og.init(tmp_path / "g", schema) as graph:
+        graph.load(rows)
+        graph.branches.create("side")
+        graph.schema.apply(schema.replace("0..3", "1..3"), branch=tightened)
+        graph.mutate(change, branch=other)
+        found = graph.branches.merge("side", dry_run=True).conflicts
+        assert [(one.kind, one.detail) for one in found] == [
+            (
+                "cardinality_violation",
+                {"source_id": source, "count": 0, "bound": "min", "limit": 1},
+            )
+            for source in breaks
+        ]

@@ -21,6 +21,7 @@ TEXTS = {
     "stranded, replaced": rules.stranded_edges("dst", replaced=True),
     "touched": rules.touched_sources(),
     "touched, replaced": rules.touched_by_replacing(),
+    "touched, replaced, deserted": rules.touched_by_replacing(deserted=True),
     "changed": rules.changed_ids(),
     "cardinality": rules.cardinality(1, 2, replaced_sources=False),
     "cardinality, replaced": rules.cardinality(0, None, replaced_sources=True),

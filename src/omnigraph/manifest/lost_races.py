@@ -61,7 +61,7 @@ def branch_remade(branch: str, pins: Iterable[TableState] = ()) -> ExpectedVersi
 def version_removed(table_key: str, version: int) -> ExpectedVersionMismatch:
     """Return the lost race of an operation whose pinned version of a table is not there any more."""
     return ExpectedVersionMismatch(
-        f"version {version} of {table_key}, for which rows were written, was removed meanwhile, by cleanup or by "
+        f"version {version} of {table_key}, for which rows were written, was removed meanwhile, by cleanup, a purge or "
         "a schema change that removes data; run the write again",
         table_key=table_key,
         expected=version,

@@ -29,7 +29,8 @@ class TableDelta:
     and ``dst`` of edges, the members of unique groups, the period where a rule counts what holds at one
     moment, and the order column. ``removed`` holds the
     ids of committed rows that are deleted. ``replaced``: all committed rows are deleted, except
-    those in ``pending``. ``strict``: an id that exists already is refused.
+    those in ``pending``. ``strict``: an id that exists already is refused. ``deserted``, of edges that are all
+    replaced: sources (`src`) that had edges in an earlier state and have none left, to be counted as well.
     """
 
     entity: Entity
@@ -37,6 +38,7 @@ class TableDelta:
     removed: Frame | None = None
     replaced: bool = False
     strict: bool = False
+    deserted: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)

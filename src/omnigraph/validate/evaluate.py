@@ -419,8 +419,11 @@ class Evaluation:
         """Return the source nodes that gain or lose an edge."""
         pending, removed = self.pending_rows(delta), self.removed_ids(delta)
         if delta.replaced:
-            old = self.committed.all_rows(edge, ["src"])
-            return self.runner.sql(rules.touched_by_replacing(), {"pend": pending, "com": old})
+            frames = {"pend": pending, "com": self.committed.all_rows(edge, ["src"])}
+            if delta.deserted is not None:
+                frames["deserted"] = delta.deserted
+            text = rules.touched_by_replacing(deserted=delta.deserted is not None)
+            return self.runner.sql(text, frames)
         ids = self.runner.sql(rules.changed_ids(), {"pend": pending, "gone": removed})
         old = self.committed.rows(self.changes, edge, ["src"], "id", ids, "id")
         frames = {"pend": pending, "gone": removed, "com": old}

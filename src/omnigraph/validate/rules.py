@@ -274,10 +274,12 @@ def touched_sources() -> str:
     )
 
 
-def touched_by_replacing() -> str:
-    """Find sources that gain or lose an edge when all committed edges (`com`) are removed."""
+def touched_by_replacing(*, deserted: bool = False) -> str:
+    """Find sources that gain or lose an edge when all committed edges (`com`) are removed, and those of `deserted`."""
+    others = " UNION ALL SELECT d.src FROM deserted d" if deserted else ""
     return (
-        "SELECT DISTINCT u.src FROM (SELECT p.src FROM pend p UNION ALL SELECT c.src FROM com c) u"
+        "SELECT DISTINCT u.src FROM "
+        f"(SELECT p.src FROM pend p UNION ALL SELECT c.src FROM com c{others}) u"
     )
 
 

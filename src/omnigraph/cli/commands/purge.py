@@ -41,6 +41,8 @@ def purge(
 ) -> None:
     """Remove nodes with their edges, and edges, for good: from every branch, version, index and cache."""
     named = _named([*(entities or ()), *_lines(from_file)])
+    if not named:
+        raise BadRequest("name at least one entity to purge as TYPE=ID, such as Person=ann")
     request = wire.PurgeBody(entities=named, reason=reason, dry_run=not confirm)
     call = replace(call, command=replace(call.command, writes=confirm))
     address = call.address(uri, read_only=not confirm)
@@ -49,10 +51,14 @@ def purge(
         call.consent(address, f"purging {count} for good")
     with call.reach(address) as side:
         document = side.ask("purge", request, said=WriteConditions(operation_id=operation_id))
-    done = f"{count} purged" if confirm else None
+    found = bool(document["purged"])
+    done = f"{count} purged" if confirm and found else None
     call.answer(document, lambda: _put(document), done)
-    if not confirm and not call.flags.json:
-        note("nothing was changed; pass --confirm to purge")
+    if found and not confirm and not call.flags.json:
+        way = "pass --confirm to purge"
+        if document["obstacles"]:
+            way = "a purge is refused until nothing is in the way"
+        note(f"nothing was changed; {way}")
 
 
 def _lines(path: Path | None) -> list[str]:
@@ -77,12 +83,13 @@ def _named(words: list[str]) -> dict[str, list[str]]:
 
 
 def _put(document: Document) -> None:
-    rows = list(document["purged"].items())
-    if rows:
-        put_table(("type", "entities"), rows)
-    missing = document["not_found"]
-    if missing:
-        put(f"{counted(missing, 'id')} found nowhere")
+    missing = f"{counted(document['not_found'], 'id')} found nowhere"
+    if not document["purged"]:
+        put(f"nothing to purge: {missing}")
+        return
+    put_table(("type", "entities"), list(document["purged"].items()))
+    if document["not_found"]:
+        put(missing)
     if document["dry_run"]:
         for one in document["obstacles"]:
             put(f"in the way: {one['kind']} {one['name']} keeps rows of {one['table_key']}")

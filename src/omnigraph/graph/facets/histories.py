@@ -93,7 +93,7 @@ def history(
             starts += at.edges_of(entity, name)
         page = entity_history(starts, at.authors(), options)
         if not page.entries and options.before is None:
-            raise _not_found(asked, entity, "as far as the history goes, there never was a")
+            raise _not_found(asked, entity, "as far as the history goes, there was never any")
         return page
 
     return retry_if_remade(target, find)

@@ -267,8 +267,8 @@ def _while_it_lives(source: PinnedSource) -> Iterator[None]:
         if isinstance(error, VersionMissing | TableMissing):
             raise _reclaimed(
                 source,
-                f"the pinned version of {source.type_name} was removed, by cleanup or by a schema "
-                "change that removes data",
+                f"the pinned version of {source.type_name} was removed, by cleanup, a purge or a "
+                "schema change that removes data",
             ) from None
         raise
 

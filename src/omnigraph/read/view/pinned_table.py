@@ -218,7 +218,7 @@ class PinnedTable:
     def _purged(self) -> HistoryReclaimed:
         return self._reclaimed(
             f"version {self.state.table_version} of {self.state.table_key} was removed by "
-            "cleanup or by a schema change that removes data; read a newer state of the graph"
+            "cleanup, a purge or a schema change that removes data; read a newer state of the graph"
         )
 
     def _reclaimed(self, message: str) -> HistoryReclaimed:

@@ -39,6 +39,7 @@ from omnigraph.validate.new_rules import new_rules
 from omnigraph.write.merge.cells import compare_cells, show_cells
 from omnigraph.write.merge.decide import decide
 from omnigraph.write.merge.decided import Decided, DecideOptions, MergeConflict, in_order
+from omnigraph.write.merge.deserted import deserted_sources
 from omnigraph.write.merge.graph_checks import (
     cascaded_edges,
     graph_conflicts,
@@ -227,7 +228,12 @@ class ThreeWay:
         deltas = {key: merged.delta(runner) for key, merged in plan.tables.items()}
         for entity in self._judged():
             rows = self._all_rows(plan, entity)
-            deltas[entity.table_key] = TableDelta(entity, runner.frame(rows), replaced=True)
+            deserted = None
+            if isinstance(entity, EdgeType) and entity.cardinality.min:
+                deserted = runner.frame(self._deserted(plan, entity, rows))
+            deltas[entity.table_key] = TableDelta(
+                entity, runner.frame(rows), replaced=True, deserted=deserted
+            )
         return ChangeSet(self.catalog, deltas)
 
     # -- rules that the source made stricter, which rows of the target have to keep as well
@@ -277,6 +283,22 @@ class ThreeWay:
         whole = pa.concat_tables([fields.empty_table(), *(part.cast(fields) for part in parts)])
         order = pa.array(np.arange(whole.num_rows))
         return whole.append_column(ORDER, order)
+
+    def _deserted(self, plan: Plan, edge: EdgeType, rows: pa.Table) -> pa.Table:
+        node = self.catalog.nodes[edge.from_type]
+        merged = plan.tables.get(node.table_key)
+
+        def are_there(ids: pa.StringArray) -> pa.BooleanArray:
+            there = self._side("target", node).aligned(ids).present
+            if merged is None:
+                return there
+            new, gone = (
+                pc.is_in(ids, value_set=one.table().column("id").combine_chunks())
+                for one in (merged.rows, merged.removed)
+            )
+            return pc.or_(new, pc.and_(there, pc.invert(gone)))
+
+        return deserted_sources(self._side("base", edge), rows, are_there)
 
     def _untouched(self, edge: EdgeType, ids: pa.StringArray) -> pa.StringArray:
         """Return the ids of edges that are equal in base and target."""
