@@ -6,8 +6,8 @@ import pytest
 from omnigraph.algorithms.kernels import (
     components,
     components_numba,
-    cores,
-    cores_numba,
+    core_numbers,
+    core_numbers_numba,
     moves,
     moves_numba,
     shortest,
@@ -86,7 +86,7 @@ def test_votes(size, is_directed):
 
 def test_cores(size):
     near = random_neighbours(size)
-    assert np.array_equal(in_numpy(cores.cores)(near), cores_numba.cores(near))
+    assert np.array_equal(in_numpy(core_numbers.cores)(near), core_numbers_numba.cores(near))
 
 
 def random_level(size):

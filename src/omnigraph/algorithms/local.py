@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from omnigraph.algorithms.kernels.components import strong, weak
-from omnigraph.algorithms.kernels.cores import cores
+from omnigraph.algorithms.kernels.core_numbers import cores
 from omnigraph.algorithms.kernels.shortest import between
 from omnigraph.algorithms.kernels.sums import weighted_sums
 from omnigraph.algorithms.kernels.triangles import forward_of, triangles

@@ -30,9 +30,9 @@ from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.pipeline.datasource.option_values import split_store_options
 from omnigraph.runner.spark_errors import short_errors
 from omnigraph.runner.spark_tasks import same_active_session
+from omnigraph.spark.batch_columns import arrow_schema, check_type, spark_schema
 from omnigraph.spark.catalog_tables import is_of_table, is_table, options_with, table_schema
 from omnigraph.spark.opened_graph import open_graph, plan_rows
-from omnigraph.spark.spark_columns import arrow_schema, check_type, spark_schema
 from omnigraph.storage.store_kinds.known import STORE_KINDS
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from pyspark.sql.types import StructType
 
 from omnigraph.errors import BadRequest, OmniGraphError
 from omnigraph.runner.spark_errors import short_errors
+from omnigraph.spark.batch_columns import arrow_schema, check_type
 from omnigraph.spark.opened_graph import open_graph
-from omnigraph.spark.spark_columns import arrow_schema, check_type
 from omnigraph.spelling import did_you_mean
 
 if TYPE_CHECKING:

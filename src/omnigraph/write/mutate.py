@@ -251,9 +251,9 @@ def prepare(
     The graph may lie over that of other mutations, which then count as committed. ``started`` is the time that
     ``now()`` gives.
     """
+    from omnigraph.write.statements.aggregated import returned
     from omnigraph.write.statements.asked import Asked
     from omnigraph.write.statements.assign import Scene
-    from omnigraph.write.statements.grouped import returned
     from omnigraph.write.statements.rows import source_rows
     from omnigraph.write.statements.run import Statements
 

@@ -17,13 +17,13 @@ from omnigraph.lang.query import ir
 from omnigraph.read.match.pattern import Pattern
 from omnigraph.read.output.aggregate_functions import aggregates_of, overflow
 from omnigraph.runner.spark_tasks import Batches, executor_task
+from omnigraph.spark.batch_columns import arrow_schema
 from omnigraph.spark.queries.blocks import with_marks
 from omnigraph.spark.queries.matching import solve
 from omnigraph.spark.queries.needs import read_by
 from omnigraph.spark.queries.output import Output, ascending, entity_id, place_of, with_columns
 from omnigraph.spark.queries.rows import Job, MatchRows, N, filtered
 from omnigraph.spark.queries.values.fields import Field, Tree, plain
-from omnigraph.spark.spark_columns import arrow_schema
 from omnigraph.types import TEXT, PropType
 
 if TYPE_CHECKING:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 from omnigraph.lang.query import ir
 from omnigraph.read.output.window import Window
+from omnigraph.spark.batch_columns import spark_type
 from omnigraph.spark.queries.rows import Job
 from omnigraph.spark.queries.values.computed import Made, with_computed
 from omnigraph.spark.queries.values.fields import ID, ID_TYPE, OUTPUT, Field
-from omnigraph.spark.spark_columns import spark_type
 from omnigraph.types import PropType, is_unicode
 
 if TYPE_CHECKING:

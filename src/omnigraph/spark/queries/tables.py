@@ -24,8 +24,8 @@ from omnigraph.pipeline.datasource.read import (
 )
 from omnigraph.read.view.view import View
 from omnigraph.runner.spark_tasks import Batches, executor_task, leaf_frame, task_frame
+from omnigraph.spark.batch_columns import arrow_schema, spark_type
 from omnigraph.spark.queries.values.fields import ID, TYPE, fields_of, plain
-from omnigraph.spark.spark_columns import arrow_schema, spark_type
 from omnigraph.storage.fragment_groups import FragmentPiece
 from omnigraph.types import TEXT
 

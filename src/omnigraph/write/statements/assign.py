@@ -19,7 +19,7 @@ from omnigraph.read.values.operands import OperandRows
 from omnigraph.storage.blob_policy import BlobPolicy
 from omnigraph.types import columns_equal
 from omnigraph.write.pending import PendingTable
-from omnigraph.write.statements.grouped import aggregates_by
+from omnigraph.write.statements.aggregated import aggregates_by
 from omnigraph.write.statements.identity import Identified
 from omnigraph.write.statements.rows import Places, SourceRows, TableOf
 from omnigraph.write.statements.spaces import TableSpace, column_of, property_type

@@ -21,8 +21,8 @@ from omnigraph.read.values.column import Column
 from omnigraph.read.values.expressions import evaluate, holds
 from omnigraph.read.values.operands import OperandRows
 from omnigraph.runner.spark_tasks import Batches, executor_task
+from omnigraph.spark.batch_columns import arrow_schema, spark_type
 from omnigraph.spark.queries.values.fields import Field, Names, fields_of
-from omnigraph.spark.spark_columns import arrow_schema, spark_type
 from omnigraph.types import PropType
 
 if TYPE_CHECKING:
