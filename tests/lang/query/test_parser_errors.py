@@ -47,6 +47,7 @@ def test_the_place_lies_in_the_source(source, expected):
     with pytest.raises(ParseError) as caught:
         parse(source)
     error = caught.value
+    assert error.__context__ is None or error.__suppress_context__, "only the place is shown"
     assert error.span is not None
     assert 0 <= error.span.start < error.span.end <= len(source)
     assert error.body()["code"] == "bad_request"

@@ -13,6 +13,7 @@ import json
 import pkgutil
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from sys import intern
 from typing import Any, Final, NamedTuple, cast
@@ -257,11 +258,11 @@ def parse(text: str, filename: str | None = None) -> ast.QueryFile:
     reading = Reading(Source(text, filename))
     outer = READING.set(reading)
     try:
-        try:
+        made = None
+        with suppress(Declined):
             made = _driver().run(text)
-        except Declined:
-            made = _by_lark(reading)
-        file = cast("ast.QueryFile", made)
+        # Outside of the handler: what is wrong with the text is all that an error shows.
+        file = cast("ast.QueryFile", _by_lark(reading) if made is None else made)
         if reading.operators > _FEW:
             refuse_depth(file)
         return file
