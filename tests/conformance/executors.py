@@ -30,7 +30,6 @@ from tests.stored import fill, read_back
 NOT_BUILT = {
     "surfaces": "those of the command line run in tests/cli, those of servers in tests/server",
     "interfaces": "interfaces as variables and as ends of edges are not built yet",
-    "metrics": "metrics of vectors are not built yet",
     "samples": "sampled betweenness was decided against, and the case was left (query-extensions.md E49)",
 }
 

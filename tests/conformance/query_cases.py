@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from contextlib import closing
 from typing import Any
@@ -21,17 +20,13 @@ CASE_KEYS = {*RUN_KEYS, "id", "fixture", "tags", "decision"}
 EXPECT_KEYS = {"rows", "ordered", "error_contains", "affected", "then"}
 
 
-_METRIC = re.compile(r" @metric\(\w+\)")
-
-
 def run_query_case(case: Case) -> None:
     """Judge one case."""
     only_known("case", case.body, CASE_KEYS)
     fixture = case.fixtures[case.body["fixture"]]
     only_known(f"fixture {case.body['fixture']}", fixture, FIXTURE_KEYS)
     _check_keys(case.body)
-    # Until there are metrics, a fixture with some is made without them; cases about them do not run.
-    schema, data = _METRIC.sub("", fixture["schema"]), fixture["data"] or ""
+    schema, data = fixture["schema"], fixture["data"] or ""
     with closing(open_session(schema, data, writes=_writes(case.body))) as session:
         judge_run(session, case.body)
 

@@ -55,6 +55,3 @@ def _needs_later_parts(case):
     is_of_interfaces = "interface" in case.body.get("tags", ()) or case.id in SEVERAL_TYPES
     if case.body.get("fixture") in {"talk", "lsqb"} or is_of_interfaces:
         not_built("interfaces")
-    # One arm of the fusion ranks by the angle between vectors.
-    if "metric" in case.body.get("tags", ()) or case.id == "rrf-three-arms":
-        not_built("metrics")

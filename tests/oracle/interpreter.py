@@ -26,7 +26,7 @@ from tests.oracle.analysis import (
 )
 from tests.oracle.bound import Bound, Entity, Path, Place, Record, Row
 from tests.oracle.graph import Embed, Graph
-from tests.oracle.searches import RefusedError, reached, refuse_weights, weighed_steps
+from tests.oracle.searches import RefusedError, apart, reached, refuse_weights, weighed_steps
 
 __all__ = ["Entity", "RefusedError", "run", "to_json_rows"]
 
@@ -317,17 +317,16 @@ class Run:
                 return self.fuse(ranking, rows)
 
     def distances(self, ranking: ir.Nearest, rows: list[Row]) -> dict[str, float]:
-        """Squared L2 as float32, which is what Lance calls the distance."""
+        """By the metric, as float32; a vector without a direction has no distance under cosine."""
         query = self.value(ranking.query, Place({}))
         if isinstance(query, str):
             query = self.embed(query, ranking.field.type.dim or 0)
         found = {}
         for row in rows if query is not None else []:
             vector = self.value(ranking.field, Place(row))
-            if vector is not None:
-                pairs = zip(vector, map(round_f32, query), strict=True)
-                square = sum((a - b) ** 2 for a, b in pairs)
-                found[_id(row[ranking.field.var])] = round_f32(square)
+            if vector is not None and (ranking.metric != "cosine" or any(vector)):
+                away = apart(ranking.metric, vector, [round_f32(one) for one in query])
+                found[_id(row[ranking.field.var])] = round_f32(away)
         return found
 
     def relevances(self, ranking: ir.Bm25, rows: list[Row]) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Traversals of the oracle: neighbours, breadth-first searches, least paths and cheapest paths."""
+"""Searches of the oracle: neighbours, breadth-first searches, least paths, cheapest paths, distances of vectors."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.ir import Direction
+from tests.oracle.analysis import round_f32
 from tests.oracle.bound import Entity, Path, Step
 from tests.oracle.graph import Graph
 
@@ -148,3 +149,13 @@ def _cheapest(
                 pending.append(onward)
     del best[origin.nodes[0].id]
     return list(best.values())
+
+
+def apart(metric: str, vector: list[float], query: list[float]) -> float:
+    """How far two vectors are apart; products are rounded to float32 before they are taken from 1."""
+    if metric == "l2":
+        return sum((a - b) ** 2 for a, b in zip(vector, query, strict=True))
+    product = sum(a * b for a, b in zip(vector, query, strict=True))
+    if metric == "cosine":
+        product /= math.hypot(*vector) * math.hypot(*query)
+    return 1 - round_f32(product)

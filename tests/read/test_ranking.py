@@ -232,9 +232,9 @@ def test_a_single_question_leaves_the_vectors_on_disk(graph):
     view = view_of(graph)
     query = by_distance([0.1 * at for at in range(8)])
     first = ranked(view, query, 3)
-    assert not nearest._is_in_memory(view, view.nodes("Doc"), "vec")
+    assert not nearest._is_in_memory(view, view.nodes("Doc"), "vec", "l2")
     assert ranked(view, query, 3) == first
-    assert nearest._is_in_memory(view, view.nodes("Doc"), "vec")
+    assert nearest._is_in_memory(view, view.nodes("Doc"), "vec", "l2")
     assert ranked(view, query, 3) == first
 
 

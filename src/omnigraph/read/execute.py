@@ -36,7 +36,7 @@ from omnigraph.read.output.aggregate_functions import UnsureError
 from omnigraph.read.output.order import Collector
 from omnigraph.read.output.window import Window
 from omnigraph.read.profile import Phase, Profile, phases_of, timed
-from omnigraph.read.search.ranking import Ranked, checked_k, rank
+from omnigraph.read.search.ranking import Ranked, check_ranking, rank
 from omnigraph.read.values.column import Space
 from omnigraph.read.values.expressions import value_of
 from omnigraph.read.values.operands import Judge, Supply
@@ -155,8 +155,7 @@ class _Run:
 
     def _listed(self) -> pa.Table:
         plan = self.plan
-        if isinstance(plan.ranking, ir.Rrf):
-            checked_k(plan.ranking, self.params)
+        check_ranking(plan.ranking, self.params)
         if self.window.limit == 0:
             return Collector(plan, self._spaces(), self.params).finish()
         collector = self._collected(None) if plan.ranking is None else self._ranked_rows()

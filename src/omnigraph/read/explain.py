@@ -15,7 +15,7 @@ from omnigraph.display.text import counted, printable, query_text
 from omnigraph.lang.query import ir
 from omnigraph.lang.query.plan_text import show
 from omnigraph.lang.schema.catalog import Entity, NodeType
-from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.lang.schema.indexes import VECTOR_KINDS, IndexKind
 from omnigraph.manifest.snapshot import Target
 from omnigraph.read.asked import groups_wanted, matched, rows_kept
 from omnigraph.read.match.blocks.optional import split
@@ -39,7 +39,7 @@ ENDS = {
 }
 
 Use = tuple[Entity, str, IndexKind]
-_LOOKUPS, _TEXT, _NEAREST = map(kind_serving, Serves)
+_LOOKUPS, _TEXT = kind_serving(Serves.LOOKUPS), kind_serving(Serves.TEXT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,7 +353,7 @@ class _Explainer:
             for arm in ranking.arms:
                 yield from self.ranked(arm)
         elif ranking is not None:
-            kind = _NEAREST if isinstance(ranking, ir.Nearest) else _TEXT
+            kind = VECTOR_KINDS[ranking.metric] if isinstance(ranking, ir.Nearest) else _TEXT
             yield self.entity_of(ranking.field), ranking.field.property, kind
 
 

@@ -95,6 +95,7 @@ def test_every_fact_of_a_property():
             "type": "Vector",
             **plain,
             "vector_dim": 3,
+            "metric": "l2",
             "index": "vector",
             "embed": {"source": "bio", "model": "m"},
         },

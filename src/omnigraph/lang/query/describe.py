@@ -45,8 +45,23 @@ def describe_operation(plan: ir.Plan, catalog: Catalog) -> dict[str, Any]:
         if plan.returned is not None:
             columns = plan.returned.columns
             reads |= set(_types_of_output(columns))
-    result = [describe_value(column.name, column.type) for column in columns]
+    result = [
+        describe_value(column.name, column.type) | _metric(column, plan.variables, catalog)
+        for column in columns
+    ]
     return {"result": result, "reads": _listed(reads), "writes": _listed(writes)}
+
+
+def _metric(
+    column: ir.Column, variables: tuple[ir.Variable, ...], catalog: Catalog
+) -> dict[str, str]:
+    """By which distance a column of vectors is ranked, where it is a property of nodes."""
+    expr = column.expr
+    if not isinstance(expr, ir.PropertyOf) or expr.type.dim is None:
+        return {}
+    named = (one.type_name for one in variables if (one.name, one.kind) == (expr.var, "node"))
+    found = catalog.nodes.get(next(named, ""))
+    return {} if found is None else {"metric": found.properties[expr.property].metric}
 
 
 def _listed(accesses: set[Access]) -> list[dict[str, str]]:

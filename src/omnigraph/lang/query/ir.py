@@ -17,6 +17,7 @@ from typing import Any
 from typing import Literal as OneOf
 
 from omnigraph.lang.query import record_type
+from omnigraph.lang.schema.shape import DEFAULT_METRIC, Metric
 from omnigraph.types import PropType, Scalar, objects
 
 NOW_PARAM = "__now"
@@ -456,11 +457,12 @@ Step = NodeScan | Expand | Rows | Elements | Unroll | Filter | SemiJoin | AntiJo
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
-    """Ascending L2 distance. `query` is a vector operand, or text to embed at run time."""
+    """Ascending distance by a metric. `query` is a vector operand, or text to embed at run time."""
 
     field: PropertyOf
     query: Operand
     model: str | None = None
+    metric: Metric = DEFAULT_METRIC
 
 
 @dataclass(frozen=True, slots=True)

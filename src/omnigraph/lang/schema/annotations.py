@@ -6,15 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from omnigraph.lang.schema.defaults import DEFAULT, Default, read_default
-from omnigraph.lang.schema.shape import Annotation, Embed, Hint, Kind, annotation_order
+from omnigraph.lang.schema.shape import (
+    DEFAULT_METRIC,
+    METRIC,
+    METRICS,
+    Annotation,
+    Embed,
+    Hint,
+    Kind,
+    Metric,
+    annotation_order,
+)
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.source import Source
 from omnigraph.spans import Span
+from omnigraph.spelling import did_you_mean
 from omnigraph.types import PropType
 
 METADATA = ("description", "instruction")
 _EXAMPLES = {"range": "0..100", "check": '"^[a-z]+$"', "valid": "until"}
-_ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, DEFAULT, "embed", "rename_from"}
+_ONCE = {*ast.CONSTRAINT_WORDS, *METADATA, DEFAULT, METRIC, "embed", "rename_from"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +54,7 @@ class Notes:
     embed: Embed | None = None
     embed_span: Span | None = None
     default: Default | None = None
+    metric: Metric | None = None
 
 
 def read_type(
@@ -51,8 +63,10 @@ def read_type(
     """The annotations of a node or edge type."""
     _check_repeats(source, target, annotations)
     for annotation in annotations:
-        if annotation.name in ast.CONSTRAINT_WORDS or annotation.name in {"embed", DEFAULT}:
-            place = "a vector property" if annotation.name == "embed" else "properties"
+        if annotation.name in ast.CONSTRAINT_WORDS or annotation.name in {"embed", METRIC, DEFAULT}:
+            place = (
+                "properties" if annotation.name not in {"embed", METRIC} else "a vector property"
+            )
             source.fail(
                 f"`@{annotation.name}` cannot stand on {target}",
                 annotation.span,
@@ -69,6 +83,7 @@ def read_property(source: Source, target: AnnotationTarget, prop: ast.Property) 
     embed: Embed | None = None
     embed_span: Span | None = None
     default: Default | None = None
+    metric: Metric | None = None
     for annotation in annotations:
         if annotation.name in ast.GROUP_KINDS:
             groups.append(ast.Group(annotation.name, (prop.name,), annotation.span))
@@ -85,14 +100,25 @@ def read_property(source: Source, target: AnnotationTarget, prop: ast.Property) 
             embed_span = annotation.value.span if annotation.value else annotation.span
         elif annotation.name == DEFAULT:
             default = read_default(source, str(target), prop.type, annotation)
+        elif annotation.name == METRIC:
+            metric = _metric(source, target, prop.type, annotation)
+    stored = _stored(source, target, annotations, default)
     return Notes(
-        _stored(source, target, annotations, default),
+        with_metric(stored, metric),
         _hint(source, target, annotations),
         tuple(groups),
         embed,
         embed_span,
         default,
+        metric,
     )
+
+
+def with_metric(stored: tuple[Annotation, ...], metric: Metric | None) -> tuple[Annotation, ...]:
+    """Annotations with a metric; the default one is not stored."""
+    if metric is None or metric == DEFAULT_METRIC:
+        return stored
+    return tuple(sorted({*stored, Annotation(METRIC, metric)}, key=annotation_order))
 
 
 def _check_repeats(
@@ -101,8 +127,11 @@ def _check_repeats(
     seen: set[str] = set()
     for annotation in annotations:
         if annotation.name in _ONCE and annotation.name in seen:
+            word = annotation.name
+            if word == METRIC and annotation.value is not None:
+                word = f"{METRIC}({annotation.value.text})"
             source.fail(
-                f"`@{annotation.name}` stands multiple times on {target}",
+                f"`@{word}` stands multiple times on {target}",
                 annotation.span,
                 "keep one",
             )
@@ -151,6 +180,31 @@ def _embed(
             source.fail(f"`@embed` on {target} takes one `model` that is not blank", name.span)
         model = value.text
     return Embed(annotation.value.text, model)
+
+
+def _metric(
+    source: Source, target: AnnotationTarget, type_: PropType, annotation: ast.Annotation
+) -> Metric:
+    word = "" if annotation.value is None else annotation.value.text
+    if target.kind == "edge":
+        source.fail(
+            f"`@metric({word})` cannot stand on {target}: edges are not ranked by vectors",
+            annotation.span,
+        )
+    if not type_.is_vector:
+        source.fail(
+            f"`@metric({word})` on {target} needs a vector property, not {type_.display}",
+            annotation.span,
+            "declare it as `Vector(n)`",
+        )
+    found = next((metric for metric in METRICS if metric == word), None)
+    if found is None or annotation.keywords:
+        source.fail(
+            f"`@metric({word})` on {target}: a metric is one word, l2, cosine or dot",
+            annotation.span,
+            did_you_mean(word, METRICS),
+        )
+    return found
 
 
 def _hint(

@@ -18,7 +18,9 @@ from omnigraph.lang.schema.shape import (
     Cardinality,
     Check,
     Embed,
+    Metric,
     Range,
+    metric_of,
 )
 from omnigraph.types import TEXT, PropType, Scalar, TupleMember, to_arrow, tuple_id_column
 
@@ -53,6 +55,11 @@ class Property:
     def ids(self) -> tuple[int, ...]:
         """Every id that means this property, its own first."""
         return (self.property_id, *self.joined_ids)
+
+    @property
+    def metric(self) -> Metric:
+        """The distance by which `nearest` ranks a vector property."""
+        return metric_of(self.annotations)
 
     @property
     def fills(self) -> bool:

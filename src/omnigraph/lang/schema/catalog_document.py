@@ -22,7 +22,7 @@ from omnigraph.lang.schema.catalog import (
     Property,
 )
 from omnigraph.lang.schema.defaults import default_json
-from omnigraph.lang.schema.indexes import IndexKind, declared_indexes
+from omnigraph.lang.schema.indexes import VECTOR_KINDS, IndexKind, declared_indexes
 from omnigraph.lang.schema.shape import Annotation, Range
 
 Document = dict[str, Any]
@@ -31,7 +31,7 @@ Document = dict[str, Any]
 _INDEX_WORDS: Mapping[IndexKind, str] = {
     IndexKind.BTREE: "btree",
     IndexKind.FTS: "text",
-    IndexKind.VECTOR: "vector",
+    **dict.fromkeys(VECTOR_KINDS.values(), "vector"),
 }
 
 
@@ -106,7 +106,7 @@ def _property(
         "nullable": kind.nullable,
         "list": kind.is_list,
         **({} if kind.enum_values is None else {"enum": list(kind.enum_values)}),
-        **({} if kind.dim is None else {"vector_dim": kind.dim}),
+        **({} if kind.dim is None else {"vector_dim": kind.dim, "metric": prop.metric}),
         **({} if index is None else {"index": index}),
         "unique": unique,
         **(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
-from omnigraph.lang.schema.catalog import EntityType, NodeType
-from omnigraph.types import PropType
+from omnigraph.lang.schema.catalog import EntityType, NodeType, Property
+from omnigraph.lang.schema.shape import Metric
 
 
 class IndexKind(enum.StrEnum):
@@ -15,18 +16,28 @@ class IndexKind(enum.StrEnum):
     BTREE = "btree"
     FTS = "fts"
     VECTOR = "vector"
+    COSINE = "vector_cosine"
+    DOT = "vector_dot"
 
+
+VECTOR_KINDS: Final[Mapping[Metric, IndexKind]] = {
+    "l2": IndexKind.VECTOR,
+    "cosine": IndexKind.COSINE,
+    "dot": IndexKind.DOT,
+}
+"""The index that serves `nearest` under each metric."""
 
 WantedIndex = tuple[str, IndexKind]
 """A column, and the kind of index that it should have."""
 
 
-def index_kind(type_: PropType) -> IndexKind | None:
-    """The kind of index that `@index` builds on a property of this type."""
+def index_kind(prop: Property) -> IndexKind | None:
+    """The kind of index that `@index` builds on a property."""
+    type_ = prop.type
     if type_.is_list or type_.is_blob:
         return None
     if type_.is_vector:
-        return IndexKind.VECTOR
+        return VECTOR_KINDS[prop.metric]
     is_text = type_.is_text and not type_.is_enum
     return IndexKind.FTS if is_text else IndexKind.BTREE
 
@@ -63,4 +74,4 @@ def _declared(entity: EntityType) -> Iterator[WantedIndex]:
 
 def _kind_of_member(entity: EntityType, name: str) -> IndexKind | None:
     prop = entity.properties.get(name)
-    return None if prop is None else index_kind(prop.type)
+    return None if prop is None else index_kind(prop)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from omnigraph.errors import CatalogError
-from omnigraph.lang.schema.annotations import AnnotationTarget, Notes, read_property, read_type
+from omnigraph.lang.schema.annotations import (
+    AnnotationTarget,
+    Notes,
+    read_property,
+    read_type,
+    with_metric,
+)
 from omnigraph.lang.schema.constraints import ConstrainedType
 from omnigraph.lang.schema.defaults import Default, check_defaults
 from omnigraph.lang.schema.shape import (
+    DEFAULT_METRIC,
     IMPLICIT_COLUMNS,
     ROW_COLUMNS,
     Cardinality,
@@ -161,9 +168,13 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
     for interface in interfaces:
         for bundled in interface.properties:
             if properties[bundled.name.text].direct:
-                # The node's annotations replace the interface's, except for the constraints.
+                # The node's annotations replace the interface's, except for constraints and metric.
                 target = AnnotationTarget("node", name, bundled.name.text, interface.name.text)
-                inherited.extend(read_property(source, target, bundled).groups)
+                notes_there = read_property(source, target, bundled)
+                inherited.extend(notes_there.groups)
+                declared = properties[bundled.name.text]
+                metric = _inherited_metric(source, name, declared, interface, notes_there)
+                properties[bundled.name.text] = replace(declared, notes=metric)
     owner = ConstrainedType(
         source, "node", name, {key: p.written.type for key, p in properties.items()}
     )
@@ -181,6 +192,28 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
         hint=notes.hint,
         span=node.name.span,
     )
+
+
+def _inherited_metric(
+    source: Source, name: str, own: _Effective, interface: ast.Interface, theirs: Notes
+) -> Notes:
+    """What a redeclared property says, with the metric of the interface, which it cannot change."""
+    mine = own.notes.metric
+    if mine is None:
+        stored = with_metric(own.notes.stored, theirs.metric)
+        return replace(own.notes, stored=stored, metric=theirs.metric)
+    wanted = theirs.metric or DEFAULT_METRIC
+    if mine != wanted:
+        place = f"{name}.{own.written.name.text}"
+        raise source.error(
+            CatalogError,
+            f"`{place}` has the metric {mine}, and interface `{interface.name.text}` declares it "
+            f"with {wanted}",
+            own.written.name.span,
+            "give both the same `@metric`, or leave it to the interface",
+            entity=f"node:{place}",
+        )
+    return own.notes
 
 
 def _defaults(properties: Iterable[_Effective]) -> dict[str, Default]:

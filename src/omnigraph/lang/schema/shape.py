@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 from omnigraph.lang.schema.syntax.ast import NOWHERE, GroupKind
 from omnigraph.lang.source import Source, escape
@@ -44,6 +44,20 @@ class Annotation:
     name: str
     value: str | None = None
     keywords: tuple[tuple[str, str], ...] = ()
+
+
+Metric = Literal["l2", "cosine", "dot"]
+"""By which distance `nearest` ranks a vector property."""
+
+METRIC: Final = "metric"
+DEFAULT_METRIC: Final[Metric] = "l2"
+METRICS: Final[tuple[Metric, ...]] = get_args(Metric)
+
+
+def metric_of(annotations: Iterable[Annotation]) -> Metric:
+    """The metric of a vector property with these stored annotations."""
+    named = next((one.value for one in annotations if one.name == METRIC), None)
+    return next((metric for metric in METRICS if metric == named), DEFAULT_METRIC)
 
 
 @dataclass(frozen=True, slots=True)

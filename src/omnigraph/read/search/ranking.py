@@ -17,7 +17,7 @@ import numpy.typing as npt
 from omnigraph.cancel import aside
 from omnigraph.embeddings.embedder import Embedder
 from omnigraph.embeddings.provider import embed_texts, require_embedder
-from omnigraph.errors import BadRequest
+from omnigraph.errors import BadRequest, ParamError, ProviderError
 from omnigraph.lang.query import ir
 from omnigraph.lang.schema.catalog import NodeType
 from omnigraph.lang.schema.indexes import IndexKind
@@ -82,7 +82,13 @@ class _Run:
         if query is None:
             return _nothing()
         name = ranking.field.property
-        codes, distances = nearest_nodes(self.view, self.space, name, query, self.candidates, limit)
+        if ranking.metric == "cosine" and is_zero(query):
+            raise ProviderError(
+                "the provider made a zero vector of the text, which has no direction to compare by"
+            )
+        codes, distances = nearest_nodes(
+            self.view, self.space, name, query, self.candidates, limit, ranking.metric
+        )
         return _ordered(codes, distances, distances, limit)
 
     def _embedded(self, ranking: ir.Nearest, text: str) -> npt.NDArray[np.float32]:
@@ -174,6 +180,33 @@ def _places(arm: Codes, wanted: Codes) -> Floats:
     places = np.full(len(wanted), np.inf)
     places[np.searchsorted(wanted, arm)] = np.arange(1, len(arm) + 1)
     return places
+
+
+def check_ranking(ranking: ir.Ranking | None, params: Mapping[str, Any]) -> None:
+    """Refuse parameters that no ranking can be made by, whatever the match is."""
+    if isinstance(ranking, ir.Rrf):
+        checked_k(ranking, params)
+    for arm in ranking.arms if isinstance(ranking, ir.Rrf) else (ranking,):
+        if isinstance(arm, ir.Nearest) and arm.metric == "cosine":
+            _check_direction(arm.query, params)
+
+
+def _check_direction(query: ir.Operand, params: Mapping[str, Any]) -> None:
+    if not isinstance(query, ir.ParamRef):
+        return
+    vector = params[query.name]
+    if vector is not None and not isinstance(vector, str) and is_zero(vector):
+        raise ParamError(
+            f"parameter `{query.name}` of type {query.type.display} is a zero vector, which has no "
+            "direction to compare by",
+            param=query.name,
+            type=query.type.display,
+        )
+
+
+def is_zero(vector: Any) -> bool:
+    """Whether a vector has no direction."""
+    return not np.asarray(vector, np.float32).any()
 
 
 def checked_k(ranking: ir.Rrf, params: Mapping[str, Any]) -> int:

@@ -207,6 +207,7 @@ class PropertyOutput(_Several):
     nullable: bool
     enum: NotRequired[list[str]]
     vector_dim: NotRequired[int]
+    metric: NotRequired[Literal["l2", "cosine", "dot"]]
     index: NotRequired[Literal["btree", "text", "vector"]]
     unique: bool
     embed: NotRequired[EmbedSourceOutput]

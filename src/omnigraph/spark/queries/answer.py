@@ -19,7 +19,7 @@ from omnigraph.read.limits import ReadLimits
 from omnigraph.read.match.lookups.outline import outline_of
 from omnigraph.read.match.pattern import pattern_of
 from omnigraph.read.output.window import Window
-from omnigraph.read.search.ranking import checked_k
+from omnigraph.read.search.ranking import check_ranking
 from omnigraph.read.values.numbers import too_many
 from omnigraph.read.view.view import View
 from omnigraph.runner.spark_errors import spark_errors
@@ -90,8 +90,7 @@ class PlanFrames:
     ) -> None:
         self._plan = plan
         self._window = Window.of(plan, params)
-        if isinstance(plan.ranking, ir.Rrf):
-            checked_k(plan.ranking, params)
+        check_ranking(plan.ranking, params)
         tables = Tables(session, view, params, keeps_rules=keeps_rules)
         names = Names("c")
         self._job = Job(
@@ -184,8 +183,7 @@ def _output(job: Job, plan: ir.ReadPlan, *, in_order: bool = False) -> Output:
 
 def _source_frame(job: Job, plan: ir.ReadPlan, position: str | None) -> DataFrame:
     """The rows of a query that is a source, in its order if it has a limit."""
-    if isinstance(plan.ranking, ir.Rrf):
-        checked_k(plan.ranking, job.params)
+    check_ranking(plan.ranking, job.params)
     in_order = position is not None or plan.limit is not None or plan.offset is not None
     output = _output(job, plan, in_order=in_order)
     if in_order:

@@ -18,6 +18,7 @@ from omnigraph.lang.schema.migrate.data_steps import ChangeEmbed, TightenCardina
 from omnigraph.lang.schema.migrate.plan_steps import (
     AddProperty,
     AddType,
+    ChangeMetric,
     DropProperty,
     DropType,
     Mode,
@@ -32,11 +33,13 @@ from omnigraph.lang.schema.migrate.plan_steps import (
 from omnigraph.lang.schema.migrate.type_changes import ChangedType
 from omnigraph.lang.schema.shape import (
     KINDS,
+    METRIC,
     Annotation,
     Embed,
     Group,
     PropertyShape,
     annotations_json,
+    metric_of,
 )
 from omnigraph.types import PropType
 
@@ -129,8 +132,9 @@ class _Comparison:
         before: tuple[Annotation, ...],
         after: tuple[Annotation, ...],
     ) -> Iterator[SchemaStep]:
-        rest = {each for each in before if each.name not in _METADATA}
-        changed = rest ^ {each for each in after if each.name not in _METADATA}
+        aside = (*_METADATA, METRIC)
+        rest = {each for each in before if each.name not in aside}
+        changed = rest ^ {each for each in after if each.name not in aside}
         if changed:
             words = ", ".join(sorted({f"`@{each.name}`" for each in changed}))
             yield UnsupportedChange(entity, f"the annotations of {label} cannot change: {words}")
@@ -151,6 +155,9 @@ class _Comparison:
             before = old_properties[old_name]
             yield from self._changed_type(before.type, prop)
             yield from self._changed_embed(before, prop)
+            old_metric, metric = metric_of(before.annotations), metric_of(prop.annotations)
+            if old_metric != metric:
+                yield ChangeMetric(self.kind, self.name, prop.name, old_metric, metric)
             yield from self._changed_metadata(before, prop)
 
     def _added(self, prop: PropertyShape) -> SchemaStep:

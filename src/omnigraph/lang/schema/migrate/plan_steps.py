@@ -178,6 +178,19 @@ class ExtendEnum(SchemaStep):
 
 
 @dataclass(frozen=True, slots=True)
+class ChangeMetric(SchemaStep):
+    """`nearest` ranks a vector property by another distance; no row is touched."""
+
+    kind = "change_metric"
+    sentence = "rank {step.type_name}.{step.property_name} by {step.to}, not by {step.from_}"
+    type_kind: Kind
+    type_name: str
+    property_name: str
+    from_: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
 class UpdateTypeMetadata(SchemaStep):
     """The description or instruction of a type changes; lists the new ones."""
 

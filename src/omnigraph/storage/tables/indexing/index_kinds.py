@@ -13,7 +13,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from omnigraph.lang.schema.indexes import IndexKind
+from omnigraph.lang.schema.indexes import VECTOR_KINDS, IndexKind
+from omnigraph.lang.schema.shape import DEFAULT_METRIC, Metric
 from omnigraph.storage.tables.indexing.btree_files import build_btree
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class KindDescription:
     """A builder of our own, which may leave an index to Lance (see ``build_btree``)."""
     needs_values: bool = False
     """Whether there must be a value to build it on."""
+    needs_directions: bool = False
+    """Whether a zero vector is no value to it."""
     on_one_core: bool = False
     """Whether Lance uses one core to build it."""
     calls_back: bool = False
@@ -94,8 +97,27 @@ def _is_our_analysis(details: Mapping[str, Any]) -> bool:
     return all(details.get(name) == value for name, value in wanted.items())
 
 
-def _vector_parameters(rows: int) -> Mapping[str, Any]:
-    return {"metric": "L2", "num_partitions": max(1, rows // ROWS_PER_PARTITION)}
+def _of_vectors(kind: IndexKind, metric: Metric) -> KindDescription:
+    """The index of vectors for one metric; one of another metric is of another kind."""
+
+    def parameters(rows: int) -> Mapping[str, Any]:
+        return {"metric": metric, "num_partitions": max(1, rows // ROWS_PER_PARTITION)}
+
+    def fits(details: Mapping[str, Any]) -> bool:
+        return str(details.get("metric_type", DEFAULT_METRIC)).lower() == metric
+
+    return KindDescription(
+        kind=kind,
+        serves=Serves.NEAREST,
+        built_as="IVF_HNSW_SQ",
+        listed_as="IVF",
+        parameters=parameters,
+        fits=fits,
+        needs_values=True,
+        needs_directions=metric == "cosine",
+        is_trained=True,
+        most_parts=4,
+    )
 
 
 DESCRIPTIONS: Final = (
@@ -120,16 +142,7 @@ DESCRIPTIONS: Final = (
         joins_parts=True,
         takes_new_part=False,
     ),
-    KindDescription(
-        kind=IndexKind.VECTOR,
-        serves=Serves.NEAREST,
-        built_as="IVF_HNSW_SQ",
-        listed_as="IVF",
-        parameters=_vector_parameters,
-        needs_values=True,
-        is_trained=True,
-        most_parts=4,
-    ),
+    *(_of_vectors(kind, metric) for metric, kind in VECTOR_KINDS.items()),
 )
 """Every kind, once."""
 

@@ -125,8 +125,8 @@ def _state(entry: Any, fragments: Sequence[Any], places: tuple[str, ...]) -> Ind
 def _kind(entry: Any) -> IndexKind | None:
     """The kind of a listed index; None when the product would not have built one like it."""
     for described in DESCRIPTIONS:
-        if entry.index_type.startswith(described.listed_as):
-            return described.kind if described.fits(entry.details) else None
+        if entry.index_type.startswith(described.listed_as) and described.fits(entry.details):
+            return described.kind
     return None
 
 
@@ -162,7 +162,7 @@ def build_segment(table: Table, column: str, kind: IndexKind, fragment_ids: Sequ
     """
     described = describe(kind)
     with lance_errors(f"building the {described.built_as} index on {column} of {table.ref}"):
-        if described.needs_values and not _any_value(table, column, fragment_ids):
+        if described.needs_values and not _any_value(table, column, described, fragment_ids):
             raise NothingToIndex(
                 f"no row of {table.ref} has a {column} yet, so no {kind} index can be built",
                 table=table.ref.dataset_uri,
@@ -196,13 +196,18 @@ def _build(
     )
 
 
-def _any_value(table: Table, column: str, fragment_ids: Sequence[int]) -> bool:
+def _any_value(
+    table: Table, column: str, described: KindDescription, fragment_ids: Sequence[int]
+) -> bool:
     from omnigraph.storage.filters import Condition, filter_expression
 
     if not fragment_ids:
         return False
     # Not `fragment.count_rows`, which lets no other thread run while it waits for the store (pylance 14).
     has_value = filter_expression(table.schema, [Condition(column, "is_not_null")])
+    if described.needs_directions:
+        batches = table.scan([column], has_value, fragment_ids=list(fragment_ids))
+        return any(batch.column(column).flatten().to_numpy().any() for batch in batches)
     found = table.read([], has_value, with_row_id=True, limit=1, fragment_ids=list(fragment_ids))
     return bool(found.num_rows)
 

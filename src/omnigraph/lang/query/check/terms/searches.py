@@ -126,8 +126,12 @@ def _nearest(context: Context, scope: Scope, call: ast.Call) -> ir.Nearest:
         )
     _refuse_optional(context, variable, call)
     query = _vector_query(context, scope, call.args[1], prop.type.dim)
+    given = query.value if isinstance(query, ir.Const) else None
+    if prop.metric == "cosine" and isinstance(given, list) and not any(given):
+        context.fail("T15", "a zero vector has no direction to compare by", call.args[1].span)
     model = prop.embed.model if prop.embed is not None else None
-    return ir.Nearest(ir.PropertyOf(target.var, target.name, prop.type), query, model)
+    ranked = ir.PropertyOf(target.var, target.name, prop.type)
+    return ir.Nearest(ranked, query, model, prop.metric)
 
 
 def _vector_query(context: Context, scope: Scope, arg: ast.Expr, dim: int) -> ir.Operand:
