@@ -53,6 +53,7 @@ ARRAY = np.array(["main", "node"])
         lambda g: g.mutate(ALL.replace("all", "d"), if_commit=ARRAY),
         lambda g: g.load([person()], if_commit=g.commits.list(limit=1)[0]),
         lambda g: g.load([person()], if_commit=7),
+        lambda g: g.load([person()], if_commit="*"),
         lambda g: g.branches.merge("main", granularity=ARRAY),
         lambda g: g.edges("Knows", from_col=["from"]).to_arrow(),
         lambda g: g.edges("Knows", to_col=None).to_arrow(),

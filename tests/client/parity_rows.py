@@ -145,6 +145,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         "-e 'query q() {{ update Person set {{ age: 31 }} where name = \"ann\" }}' --if-commit {now}",
         "--query-string 'query q() {{ insert City {{ name: \"Rome\" }} }}'",
         "-e 'query q() {{ insert City {{ name: \"Oslo\" }} }}' --if-commit {load}",
+        "-e 'query q() {{ insert City {{ name: \"Oslo\" }} }}' --if-commit nope",
         "-e 'query q() {{ insert City {{ name: \"Oslo\" }} }}' --branch ghost",
         "-e 'query q() {{ insert City {{ name: \"Oslo\" }} }}' --branch __x",
         "-e 'query q() {{ insert City {{ name: \"Oslo\" }} }}' --operation-id nope",
@@ -184,6 +185,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         "--node City cities.parquet --mode overwrite --check",
         # Failures.
         "--data more.jsonl --if-commit {load}",
+        "--data more.jsonl --if-commit nope",
         "--data more.jsonl --mode append",
         "--data bad.jsonl",
         "--data bad.jsonl --check",
@@ -413,6 +415,7 @@ ROWS: Final[dict[str, list[Row]]] = {
         "node Person bob photo --data photo.bin --if-commit {now}",
         "node Person bob photo --data photo.bin --if-match nonsense",
         "node Person bob photo --data photo.bin --if-commit {load}",
+        "node Person bob photo --data photo.bin --if-commit nope",
         "node Person ghost photo --data photo.bin",
         "node Person bob age --data photo.bin",
         "node Person bob photo --data absent.bin",

@@ -17,8 +17,8 @@ import typer
 from omnigraph.cli.formats import Format
 from omnigraph.cli.sides.side import WriteConditions
 from omnigraph.cli.words import GRAPH_HELP
-from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest, ParamError, SourceError
+from omnigraph.manifest.actors import check_if_commit, check_operation_id
 from omnigraph.service.documents import Document
 
 if TYPE_CHECKING:
@@ -127,19 +127,14 @@ class CommitFlags:
 
     def _checked_id(self) -> str | None:
         """Return the operation id; refuse what is no ULID, before a graph is opened or a server asked."""
-        if self.operation_id is not None and not is_ulid(self.operation_id.strip().upper()):
-            raise BadRequest(
-                f"operation_id is {self.operation_id!r}; give a ULID, 26 characters such as "
-                "01JZZZZZZZZZZZZZZZZZZZZZZ1, or leave it out"
-            )
-        return self.operation_id
+        return check_operation_id(self.operation_id)
 
     def conditions(
         self, if_commit: str | None = None, if_match: str | None = None
     ) -> WriteConditions:
         """Return what is said beside a request that has the message itself."""
         return WriteConditions(
-            operation_id=self._checked_id(), if_commit=if_commit, if_match=if_match
+            operation_id=self._checked_id(), if_commit=check_if_commit(if_commit), if_match=if_match
         )
 
 

@@ -28,7 +28,6 @@ from omnigraph.commit.phases.marking import marked, note_left_files
 from omnigraph.commit.protocol import commit_under_locks, stage
 from omnigraph.commit.stage_tables import MoreLocks, lock_names, lock_purpose, stage_early
 from omnigraph.errors import (
-    BadRequest,
     Contention,
     ExpectedVersionMismatch,
     HistoryReclaimed,
@@ -37,6 +36,7 @@ from omnigraph.errors import (
     SchemaConflict,
     StorageError,
 )
+from omnigraph.manifest.actors import check_if_commit
 from omnigraph.manifest.history.equal_content import is_same_content
 from omnigraph.manifest.lost_races import branch_remade, check_expected, schema_changed
 from omnigraph.manifest.manifest import BranchState
@@ -275,14 +275,9 @@ def check_precondition(workspace: Workspace, state: BranchState, if_commit: str 
 
     Maintenance commits count as their first parent: they change no content.
     """
-    if if_commit is None:
-        return
-    if not isinstance(if_commit, str):
-        raise BadRequest(
-            f"if_commit is a Python {type(if_commit).__name__}; give the id of a commit, a text"
-        )
-    if not is_same_content(workspace.manifest, state, if_commit):
-        raise _precondition_failed(state, if_commit)
+    wanted = check_if_commit(if_commit)
+    if wanted is not None and not is_same_content(workspace.manifest, state, wanted):
+        raise _precondition_failed(state, wanted)
 
 
 def _precondition_failed(state: BranchState, if_commit: str) -> PreconditionFailed:

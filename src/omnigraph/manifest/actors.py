@@ -75,6 +75,20 @@ def check_operation_id(operation_id: object, where: str = "operation_id") -> str
     return text
 
 
+def check_if_commit(if_commit: object, where: str = "if_commit") -> str | None:
+    """Return the head that a caller expects, the id of a commit, or None."""
+    if if_commit is None:
+        return None
+    if not isinstance(if_commit, str):
+        raise BadRequest(
+            f"{where} is a Python {type(if_commit).__name__}; give the id of a commit, a text"
+        )
+    text = if_commit.strip().upper()
+    if not is_ulid(text):
+        raise BadRequest(f"{where} is {if_commit[:80]!r}; give one bare commit id, without quotes")
+    return text
+
+
 def check_message(message: object, where: str = "message") -> str | None:
     """Return the words that a commit records about itself, without surrounding white space, or None."""
     if message is None:

@@ -24,6 +24,7 @@ from omnigraph.cli.shared_options import (
 )
 from omnigraph.display.text import counted
 from omnigraph.errors import BadRequest
+from omnigraph.manifest.actors import check_if_commit
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.pipeline.load_options import LoadMode, OnBad
 from omnigraph.runner.executors import EngineName
@@ -202,7 +203,7 @@ def load(
         spark_master=spark.spark_master,
         spark_conf=_pairs("--spark-conf", spark.spark_conf) or None,
         embed=embed,
-        if_commit=if_commit,
+        if_commit=check_if_commit(if_commit),
         **made.read(),
     )
     request.check_sources()

@@ -16,6 +16,7 @@ import msgspec
 
 from omnigraph.clock import is_ulid
 from omnigraph.errors import BadRequest
+from omnigraph.manifest.actors import check_if_commit
 from omnigraph.server.refusals import Refusal
 from omnigraph.service.operations import JSON, OPERATIONS, Operation, Run
 from omnigraph.service.wire import WITH_COMMAS, Wire
@@ -277,9 +278,4 @@ def if_commit(operation: Operation, headers: Headers) -> str | None:
             "Omnigraph-If-Graph-Commit is a condition on a write that makes a commit, which this route "
             "does not; leave it out"
         )
-    text = given.decode("latin-1").strip()
-    if not is_ulid(text.upper()):
-        raise BadRequest(
-            f"Omnigraph-If-Graph-Commit is {text[:80]!r}; give one bare commit id, without quotes"
-        )
-    return text.upper()
+    return check_if_commit(given.decode("latin-1").strip(), "Omnigraph-If-Graph-Commit")
