@@ -140,6 +140,12 @@ def test_cache_dir_default_follows_xdg(xdg, expected, monkeypatch, tmp_path):
     assert settings.CACHE_DIR.get() == tmp_path / expected
 
 
+def test_the_home_of_nobody_is_refused_by_name(monkeypatch):
+    monkeypatch.setenv("OMNIGRAPH_CACHE_DIR", "~nobody-has-this-name/cache")
+    with pytest.raises(BadRequest, match="OMNIGRAPH_CACHE_DIR is"):
+        settings.CACHE_DIR.get()
+
+
 def test_no_home_directory_asks_for_the_variable(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     # What Python gives back where neither HOME nor the list of users names a directory.

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, Literal, TypeVar, cast, get_args
+from typing import Any, Generic, Literal, TypeVar, cast, get_args
 
 from omnigraph.errors import BadRequest
 
@@ -38,7 +38,7 @@ class Setting(Generic[Value]):
             return self.default()
         try:
             return self.parse(text)
-        except ValueError:
+        except (ValueError, RuntimeError):  # a `~` without a home directory
             raise BadRequest(
                 f'{self.variable} is "{text}"; set it to {self.accepts}, or unset it',
                 variable=self.variable,
@@ -210,3 +210,13 @@ LOG_LEVEL: Setting[LogLevel] = Setting(
 LOG_FORMAT: Setting[LogFormat | None] = Setting(
     "OMNIGRAPH_LOG_FORMAT", "`json` or `text`", _log_format, lambda: None
 )
+
+
+def unusable() -> Iterator[tuple[Setting[Any], BadRequest]]:
+    """Yield the variables that are set to what they do not accept, each with what is wrong."""
+    for setting in [one for one in globals().values() if isinstance(one, Setting)]:
+        if os.environ.get(setting.variable, "").strip():
+            try:
+                setting.get()
+            except BadRequest as refused:
+                yield setting, refused

@@ -269,3 +269,20 @@ def test_every_command_has_its_capability():
 def test_quiet_silences_the_echo(omnigraph, graph):
     assert omnigraph("branch", "create", "x", "--uri", graph, "--quiet").stderr == ""
     assert omnigraph("--quiet", "branch", "delete", "x", "--uri", graph).stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("argv", "words"),
+    [
+        ("policy validate --file p.yaml --graph x", "leave --graph out"),
+        ("policy validate --file p.yaml --graph x --bundle b", "leave --graph and --bundle out"),
+        ("policy validate --store g", "; pass --cluster DIR"),
+        ("queries list --queries q --cluster c --graph x", "leave --cluster and --graph out"),
+        ("cluster plan --store g.omni", "; pass --config DIR"),
+        ("cluster apply --graph g", "; pass --config DIR"),
+    ],
+)
+def test_flags_are_refused_where_another_one_names_everything(omnigraph, argv, words):
+    result = omnigraph(*argv.split())
+    assert result.exit == 1
+    assert result.stderr.endswith(f"{words}\n"), result.stderr

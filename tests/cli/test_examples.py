@@ -6,6 +6,8 @@ import shlex
 import subprocess
 import sys
 
+import pytest
+
 from omnigraph.cli.commands.product import example_folders
 
 
@@ -93,3 +95,11 @@ def test_nothing_is_written_over(omnigraph, place):
     assert omnigraph("examples", "file").exit == 1
     (place / "empty").mkdir()
     assert omnigraph("examples", "empty").exit == 0
+
+
+@pytest.mark.parametrize("argv", [("examples", "taken"), ("skill", "--out", "taken")])
+def test_a_file_in_the_place_of_the_directory_is_said_to_be_one(omnigraph, place, argv):
+    (place / "taken").write_text("mine", "utf-8")
+    result = omnigraph(*argv)
+    assert result.exit == 1
+    assert result.stderr == "error: taken is a file; give a directory, or the name of a new one\n"

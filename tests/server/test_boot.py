@@ -38,6 +38,7 @@ class TestRefusals:
             (("--policy", "p.yaml"), {TOKENS: '{"ada": "t"}'}, 1, ["p.yaml"]),
             (("--unauthenticated", "--queries", "none"), {}, 1, ["none is no directory"]),
             (("--unauthenticated", "--workers", "0"), {}, 2, ["--workers"]),
+            (("--drain-timeout", "soon"), {}, 2, ["--drain-timeout: soon is no number of seconds"]),
             (("--unauthenticated", "--graph", "a=g"), {}, 2, ["--graph", "--store"]),
             (("--unauthenticated", "--bind", "0.0.0.0:0"), {}, 1, ["--allow-host"]),
             ((), {TOKENS: '{"omnigraph:maintenance": "t-m"}'}, 1, ["omnigraph:"]),
@@ -114,6 +115,20 @@ class TestStarting:
         environ = {"OMNIGRAPH_STORE": str(people), "OMNIGRAPH_UNAUTHENTICATED": "1"}
         server = start("--graph-id", "people", environ=environ)
         assert get(server, "/graphs/people/branches").json()["branches"] == ["main"]
+
+    def test_a_variable_that_cannot_be_used_costs_no_request(self, people, start):
+        server = start(
+            "--store", people, "--unauthenticated", environ={"OMNIGRAPH_TRAVERSAL_MODE": "fast"}
+        )
+        query = {"query": "query q() { match { $p: Person } return { $p.name } }"}
+        answer = httpx2.post(
+            f"{server.base}/graphs/default/query",
+            json=query,
+            verify=UNENCRYPTED,
+            trust_env=False,
+            timeout=LONG,
+        )
+        assert answer.status_code == 200, answer.text
 
     def test_a_foreign_host_is_misdirected_and_an_allowed_one_is_not(self, people, start):
         server = start("--store", people, "--unauthenticated", "--allow-host", "graph.example")

@@ -5,7 +5,8 @@ from dataclasses import fields
 
 import pytest
 
-from omnigraph.server.limits import ServerLimits
+from omnigraph import settings
+from omnigraph.server.limits import ServerLimits, forget_unusable
 
 DEFAULTS = {
     "OMNIGRAPH_PER_ACTOR_INFLIGHT_MAX": 16,
@@ -55,3 +56,19 @@ def test_no_time_limit_can_be_asked_for_and_no_readers_cannot(monkeypatch, caplo
     found = ServerLimits.from_environment()
     assert (found.query_timeout_ms, found.read_concurrency) == (0, 4)
     assert len(caplog.records) == 1
+
+
+def test_what_the_engine_cannot_use_counts_as_unset(monkeypatch, caplog):
+    for variable in ("OMNIGRAPH_CACHE_MB", "OMNIGRAPH_LOCK_WAIT_MS", "OMNIGRAPH_READ_CONCURRENCY"):
+        monkeypatch.setenv(variable, "much")
+    monkeypatch.setenv("OMNIGRAPH_INDEX_MIN_ROWS", "7")
+    with caplog.at_level(logging.WARNING):
+        forget_unusable()
+    # That of the server has a warning of its own, which tells the default.
+    assert [record.message.partition(" is ")[0] for record in caplog.records] == [
+        "OMNIGRAPH_LOCK_WAIT_MS",
+        "OMNIGRAPH_CACHE_MB",
+    ]
+    assert settings.CACHE_MB.get() == 2048
+    assert settings.LOCK_WAIT_MS.get() == 10_000
+    assert settings.INDEX_MIN_ROWS.get() == 7

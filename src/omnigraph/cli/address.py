@@ -123,6 +123,10 @@ def _advice(
     if command.capability == "served":
         why = "it is about all graphs" if name == "graph" else "it asks a server"
         return why, "leave it out" if name == "graph" else "pass --server URL"
+    if command.group == "cluster":
+        return "it works on the directory that --config names", "pass --config DIR"
+    if command.capability == "control" and name != "cluster":
+        return "it looks at files, or at what a cluster applied", "pass --cluster DIR"
     if not command.takes:
         return "it works on the storage that its URI names", "pass the URI as an argument"
     if name == "server":

@@ -7,6 +7,7 @@ counts. Everything that is no setting is a constant here.
 from __future__ import annotations
 
 import logging
+import os
 from dataclasses import dataclass
 from typing import Final, Self
 
@@ -52,17 +53,32 @@ class ServerLimits:
     @classmethod
     def from_environment(cls) -> Self:
         """Return the limits that the environment sets, with a warning for each it cannot set."""
-        return cls(
-            per_actor_inflight_max=_usable(settings.PER_ACTOR_INFLIGHT_MAX),
-            per_actor_bytes_max=_usable(settings.PER_ACTOR_BYTES_MAX),
-            read_concurrency=_usable(settings.READ_CONCURRENCY),
-            query_timeout_ms=_usable(settings.QUERY_TIMEOUT_MS),
-            query_max_rows=_usable(settings.QUERY_MAX_ROWS),
-            query_max_mb=_usable(settings.QUERY_MAX_MB),
-            answers_mb=_usable(settings.ANSWERS_MB),
-            load_body_max_mb=_usable(settings.LOAD_BODY_MAX_MB),
-            blob_body_max_mb=_usable(settings.BLOB_BODY_MAX_MB),
-        )
+        return cls(**{name: _usable(setting) for name, setting in _OWN.items()})
+
+
+_OWN: Final = {
+    "per_actor_inflight_max": settings.PER_ACTOR_INFLIGHT_MAX,
+    "per_actor_bytes_max": settings.PER_ACTOR_BYTES_MAX,
+    "read_concurrency": settings.READ_CONCURRENCY,
+    "query_timeout_ms": settings.QUERY_TIMEOUT_MS,
+    "query_max_rows": settings.QUERY_MAX_ROWS,
+    "query_max_mb": settings.QUERY_MAX_MB,
+    "answers_mb": settings.ANSWERS_MB,
+    "load_body_max_mb": settings.LOAD_BODY_MAX_MB,
+    "blob_body_max_mb": settings.BLOB_BODY_MAX_MB,
+}
+
+
+def forget_unusable() -> None:
+    """Unset the variables of the engine that hold what they do not accept, with a warning for each.
+
+    The engine reads them as it works, and would refuse requests for what only the operator can mend.
+    """
+    checked = {*_OWN.values(), settings.LOG_LEVEL, settings.LOG_FORMAT}
+    for setting, refused in settings.unusable():
+        if setting not in checked:
+            logger.warning("%s; until then it counts as unset", refused)
+            del os.environ[setting.variable]
 
 
 def _usable(setting: Setting[int]) -> int:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from omnigraph.policy.bundle import Bundle
 
 FAILED = 1
+SCOPES = ("cluster", "graph")
 FileOption = Annotated[
     Path | None, typer.Option("--file", metavar="FILE", help="The bundle, a YAML file.")
 ]
@@ -39,8 +40,7 @@ def _bundle(call: Invocation, file: Path | None, name: str | None) -> tuple[str,
     from omnigraph.policy.bundle import read_bundle
 
     if file is not None:
-        if call.flags.cluster is not None or name is not None:
-            raise BadRequest("--file names the bundle; leave --cluster and --bundle out")
+        _refuse_beside(call, "--file", "--bundle" if name is not None else None)
         return file.name, read_bundle(file)
     cluster = call.cluster()
     if cluster is None:
@@ -57,6 +57,16 @@ def _bundle(call: Invocation, file: Path | None, name: str | None) -> tuple[str,
         known = ", ".join(found) or "none"
         raise BadRequest(f"the cluster has the bundles {known}; name one with --bundle")
     return name, found[name][0]
+
+
+def _refuse_beside(call: Invocation, flag: str, other: str | None = None) -> None:
+    """Refuse the flags that say where to look, beside the one that names what is looked at."""
+    given = [f"--{name}" for name in SCOPES if getattr(call.flags, name) is not None]
+    given += [] if other is None else [other]
+    if given:
+        raise BadRequest(
+            f"{flag} names what {call.command.name} looks at; leave {' and '.join(given)} out"
+        )
 
 
 def validate_policy(
@@ -164,6 +174,8 @@ def list_stored(call: Invocation, queries: QueriesOption = None) -> None:
     """List the queries of a directory, or of a graph of a cluster, with their parameters."""
     from omnigraph.service.stored import described
 
+    if queries is not None:
+        _refuse_beside(call, "--queries")
     document = {"queries": described(_stored(call, queries)[1])}
 
     def text() -> None:

@@ -37,6 +37,7 @@ def examples(
     if only is not None and only not in folders:
         raise BadRequest(f"there is no example `{only}`; there are {', '.join(folders)}")
     names = list(folders) if only is None else [only]
+    _refuse_file(directory)
     try:
         if directory.exists() and any(directory.iterdir()):
             raise BadRequest(f"{directory} is not empty; give a directory that is, or a new one")
@@ -113,6 +114,7 @@ def skill(
 
 def _write_skill(directory: Path) -> list[str]:
     written = []
+    _refuse_file(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True)
         for name in (MAIN_PAGE, *page_names()):
@@ -122,6 +124,11 @@ def _write_skill(directory: Path) -> list[str]:
     except OSError as error:
         raise StorageError(f"cannot write the skill to {directory}: {error}") from error
     return written
+
+
+def _refuse_file(directory: Path) -> None:
+    if directory.is_file():
+        raise BadRequest(f"{directory} is a file; give a directory, or the name of a new one")
 
 
 def version(call: Invocation) -> None:

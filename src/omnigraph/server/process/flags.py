@@ -198,9 +198,12 @@ def _address(text: str, flag: str) -> tuple[str, int]:
 
 
 def _seconds(text: str) -> float:
-    seconds = float(text)
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = -1.0
     if not math.isfinite(seconds) or seconds < 0:
-        raise ValueError(text)
+        raise argparse.ArgumentTypeError(f"{text} is no number of seconds; give one, 0 or more")
     return seconds
 
 

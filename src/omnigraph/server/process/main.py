@@ -70,12 +70,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: Options, signals: Signals) -> int:
+    from omnigraph.server.limits import forget_unusable
     from omnigraph.server.process.boot_data import check_access, read_boot_data
     from omnigraph.server.process.channel import HandedDown
     from omnigraph.server.process.cluster_watch import ClusterWatch
     from omnigraph.server.process.ports import listening
     from omnigraph.server.tokens import tokens_from_environment
 
+    forget_unusable()
     tokens = tokens_from_environment()
     check_access(options, tokens)
     data = read_boot_data(options, tokens)
