@@ -57,6 +57,23 @@ UNKNOWN = {
     ),
 }
 
+OF_ONE_TYPE = {
+    "history": lambda g, b: g.history("node", "Port", "O", branch=b),
+    "blame": lambda g, b: g.blame("edge", "CallsAt", "c", branch=b),
+    "neighbors": lambda g, b: g.neighbors("Port", "O", branch=b),
+    "neighbors, along edges": lambda g, b: g.neighbors("Ship", "S1", edges=["CallsAt"], branch=b),
+    "subgraph": lambda g, b: g.subgraph([("Port", "O")], branch=b),
+    "nodes": lambda g, b: g.nodes("Port", branch=b),
+    "a column of nodes": lambda g, b: g.nodes("Ship", ["built"], branch=b),
+    "edges": lambda g, b: g.edges("CallsAt", branch=b),
+    "networkx": lambda g, b: g.to_networkx(["Port"], branch=b),
+    "algorithms": lambda g, b: g.algorithms.degree("CallsAt", branch=b),
+    "blobs": lambda g, b: g.blobs.read("node", "Port", "O", "photo", branch=b),
+    "embed": lambda g, b: g.embed(b, ["Port"]),
+    "indexes": lambda g, b: g.ensure_indices(b, rebuild="Port"),
+}
+"""Calls that name a type, or a column of one, and no text of a query."""
+
 
 def told(error: og.errors.OmniGraphError) -> str:
     return f"{error} {getattr(error, 'hint', '')}"
@@ -81,6 +98,17 @@ def test_nothing_is_advised_where_main_lacks_it_too(graph, what):
     assert "merge `main`" not in told(refused.value)
     with pytest.raises(og.errors.OmniGraphError) as refused:
         UNKNOWN[what](graph, "main")
+    assert "merge `main`" not in told(refused.value)
+
+
+@pytest.mark.parametrize("what", OF_ONE_TYPE)
+def test_calls_that_name_a_type_give_the_advice_too(graph, what):
+    with pytest.raises(og.errors.BadRequest) as refused:
+        OF_ONE_TYPE[what](graph, "old")
+    assert told(refused.value).count(ADVICE) == 1
+    graph.schema.apply(OLD + "\nnode Other { k: String @key }")
+    with pytest.raises(og.errors.BadRequest) as refused:
+        OF_ONE_TYPE[what](graph, "old")
     assert "merge `main`" not in told(refused.value)
 
 

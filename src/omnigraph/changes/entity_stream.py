@@ -157,7 +157,10 @@ def stream_columns(
     for name in wanted:
         if name not in known:
             hint = did_you_mean(name, known) or f"it has {', '.join(known)}"
-            raise BadRequest(f"{entity.name} has no column `{name}`; {hint}", column=name)
+            unknown = (f"{entity.table_key}.{name}",)
+            raise BadRequest(
+                f"{entity.name} has no column `{name}`; {hint}", column=name, unknown=unknown
+            )
         if known[name].type.is_blob:
             raise BadRequest(
                 f"{entity.name}.{name} is a Blob; open it with graph.blobs.open(…), or write "

@@ -110,7 +110,7 @@ def _unknown_type(catalog: Catalog, kind: str, name: str) -> BadRequest:
     known = list(catalog.nodes if kind == "node" else catalog.edges)
     close = nearest_name(name, known)
     hint = f"did you mean {close}?" if close else f"there are {', '.join(known) or 'none'}"
-    return BadRequest(f"there is no {kind} type `{name}`; {hint}")
+    return BadRequest(f"there is no {kind} type `{name}`; {hint}", type=name)
 
 
 def _row(state: GraphState, view: View, entity: Entity, id: str) -> tuple[TableSide, AlignedRows]:

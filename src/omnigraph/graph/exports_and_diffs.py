@@ -14,7 +14,7 @@ from omnigraph.graph.access import Access
 from omnigraph.graph.arguments import check_progress
 from omnigraph.graph.reads import resolve, retry_if_remade
 from omnigraph.graph.state import GraphState
-from omnigraph.graph.unknown_here import advised_to_merge, names_a_type_of_main
+from omnigraph.graph.unknown_here import reading_of
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
 from omnigraph.manifest.history.records import find_commit
@@ -109,7 +109,7 @@ def export(
     """Write the records of one snapshot that the actor may export; ``lease`` and ``on_pinned`` as below."""
     access.state.ensure_open()
     wanted = access.ask_read(target, Action.EXPORT)
-    with advised_to_merge(access, wanted.branch or MAIN, names_a_type_of_main):
+    with reading_of(access, wanted):
         return write_snapshot(
             access.state,
             out,

@@ -11,6 +11,7 @@ from omnigraph.graph.arguments import check_flag, check_progress
 from omnigraph.graph.checks import check_graph, verify_mirrors
 from omnigraph.graph.session import Session
 from omnigraph.graph.state import GraphState, Mode
+from omnigraph.graph.unknown_here import advised_to_merge, names_what_main_has
 from omnigraph.maintenance.keeper import UpkeepMode
 from omnigraph.manifest.actors import check_actor
 from omnigraph.manifest.branch_names import MAIN, trim_branch_name
@@ -108,14 +109,16 @@ class Graph(Session):
         from omnigraph.maintenance.workers import Workers
 
         self._state.ensure_writable()
-        return ensure_indices(
-            self._state.workspace,
-            lambda at: self._state.schemas.at(at).catalog,
-            trim_branch_name(branch),
-            self._access.acting(actor).actor,
-            Workers(engine),
-            rebuild,
-        )
+        name = trim_branch_name(branch)
+        with advised_to_merge(self._access, name, names_what_main_has):
+            return ensure_indices(
+                self._state.workspace,
+                lambda at: self._state.schemas.at(at).catalog,
+                name,
+                self._access.acting(actor).actor,
+                Workers(engine),
+                rebuild,
+            )
 
     def optimize(
         self,

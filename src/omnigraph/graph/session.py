@@ -24,6 +24,7 @@ from omnigraph.graph.facets.commits import Changes, Commits
 from omnigraph.graph.facets.schema import Schema
 from omnigraph.graph.reads import asked_moment
 from omnigraph.graph.state import Mode
+from omnigraph.graph.unknown_here import reading_of
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.history.resolve import resolve
 from omnigraph.manifest.migrations import read_internal_version
@@ -274,7 +275,8 @@ class Session:
                 check_flag("images", images), check_flag("short", short), limit, before
             )
             asked = histories.NamedEntity(kind, type, id, check_flag("edges", edges))
-            return histories.history(self._access, asked, options, wanted)
+            with reading_of(self._access, wanted):
+                return histories.history(self._access, asked, options, wanted)
 
     def blame(
         self,
@@ -295,7 +297,8 @@ class Session:
         with within(timeout, cancel):
             wanted = self._access.reading(**target)
             asked = histories.NamedEntity(kind, type, id, check_flag("edges", edges))
-            return histories.blame(self._access, asked, wanted)
+            with reading_of(self._access, wanted):
+                return histories.blame(self._access, asked, wanted)
 
     def purge(
         self,
@@ -351,7 +354,8 @@ class Session:
             shown = drawings.ShownParts(
                 edges=edges, properties=properties, limit=limit, as_of=moment
             )
-            return drawings.neighbors(self._state, type, id, direction, after, shown, wanted)
+            with reading_of(self._access, wanted):
+                return drawings.neighbors(self._state, type, id, direction, after, shown, wanted)
 
     def subgraph(
         self,
@@ -382,7 +386,8 @@ class Session:
             shown = drawings.ShownParts(
                 edges=edges, properties=properties, limit=limit, as_of=moment
             )
-            return drawings.subgraph(self._state, nodes, query, (name, params), shown, wanted)
+            with reading_of(self._access, wanted):
+                return drawings.subgraph(self._state, nodes, query, (name, params), shown, wanted)
 
     def catalog_document(self) -> dict[str, Any]:
         """Return the types of the accepted schema with all their properties, as plain data.
@@ -404,7 +409,8 @@ class Session:
         Its columns are ``id`` and the properties, Blobs left out, or those that ``columns`` names.
         """
         wanted = self._access.reading(**target)
-        return entities.node_stream(self._state, type, columns, wanted)
+        with reading_of(self._access, wanted):
+            return entities.node_stream(self._state, type, columns, wanted)
 
     def edges(
         self,
@@ -416,7 +422,8 @@ class Session:
     ) -> EntityStream:
         """Return all edges of a type as ``nodes`` does; two columns hold the ids of their ends."""
         wanted = self._access.reading(**target)
-        return entities.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
+        with reading_of(self._access, wanted):
+            return entities.edge_stream(self._state, type, columns, (from_col, to_col), wanted)
 
     def to_networkx(
         self,
@@ -436,7 +443,8 @@ class Session:
         with within(timeout, cancel):
             moment = asked_moment(as_of, target_of(**target))
             wanted = self._access.reading(**target)
-            return entities.networkx_graph(self._state, check_types(types), wanted, moment)
+            with reading_of(self._access, wanted):
+                return entities.networkx_graph(self._state, check_types(types), wanted, moment)
 
     def diff(
         self,

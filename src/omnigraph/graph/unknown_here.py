@@ -7,12 +7,13 @@ A branch knows its own types and properties alone. Somebody who works on an olde
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 
 from omnigraph.errors import BadRequest, InputError, OmniGraphError, TypeCheckError
 from omnigraph.graph.access import Access
 from omnigraph.lang.schema.catalog import Catalog
 from omnigraph.manifest.branch_names import MAIN
+from omnigraph.manifest.snapshot import Target
 from omnigraph.policy.checker import Action
 
 Knows = Callable[[OmniGraphError, Catalog, Catalog], bool]
@@ -43,16 +44,18 @@ def _main_knows(access: Access, branch: str, error: OmniGraphError, knows: Knows
 
 
 def names_what_main_has(error: OmniGraphError, here: Catalog, main: Catalog) -> bool:
-    """Return whether an error of a load is about a type or a property that only `main` has."""
-    unknown = error.details.get("unknown", ())
+    """Return whether an error is about a type or a property that only `main` has.
+
+    Its details have them as the elements of ``unknown``, or a type, of nodes or of edges, as ``type``.
+    """
+    name = error.details.get("type")
+    unknown = (f"node:{name}", f"edge:{name}", *error.details.get("unknown", ()))
     return any(_has(main, element) and not _has(here, element) for element in unknown)
 
 
-def names_a_type_of_main(error: OmniGraphError, here: Catalog, main: Catalog) -> bool:
-    """Return whether an error names a type, of nodes or of edges, that only `main` has."""
-    name = error.details.get("type")
-    kinds = ("node", "edge")
-    return any(_has(main, f"{kind}:{name}") and not _has(here, f"{kind}:{name}") for kind in kinds)
+def reading_of(access: Access, target: Target) -> AbstractContextManager[None]:
+    """Add the advice to errors of a read of a target that name what only `main` has."""
+    return advised_to_merge(access, target.branch or MAIN, names_what_main_has)
 
 
 def _has(catalog: Catalog, element: str) -> bool:

@@ -255,4 +255,5 @@ def embed(
         schema = state.schemas.of(target)
         return schema.ir_hash, schema.catalog
 
-    return embed(state.workspace, accepted, request)
+    with advised_to_merge(access, target, names_what_main_has):
+        return embed(state.workspace, accepted, request)

@@ -70,7 +70,7 @@ def _parsed(entities: Mapping[str, Entity], text: str) -> tuple[Entity, str | No
     table = table.removeprefix("node:").removeprefix("edge:")
     if table not in entities:
         hint = did_you_mean(table, entities) or f"types: {', '.join(entities)}"
-        raise BadRequest(f"the schema has no type `{table}`; {hint}")
+        raise BadRequest(f"the schema has no type `{table}`; {hint}", type=table)
     return entities[table], name or None
 
 

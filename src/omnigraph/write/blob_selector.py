@@ -40,7 +40,8 @@ class BlobSelector:
         if found is None:
             hint = did_you_mean(self.type, known)
             raise BadRequest(
-                f"there is no {self.kind} type {self.type}" + (f"; {hint}" if hint else "")
+                f"there is no {self.kind} type {self.type}" + (f"; {hint}" if hint else ""),
+                type=self.type,
             )
         prop = found.properties.get(self.property)
         if prop is None:

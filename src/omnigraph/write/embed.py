@@ -167,7 +167,8 @@ def find_targets(catalog: Catalog, types: Sequence[str] | None) -> list[EmbedTar
         node = catalog.nodes.get(name)
         if node is None:
             raise BadRequest(
-                f"there is no node type `{name}`; the schema has {', '.join(catalog.nodes) or 'none'}"
+                f"there is no node type `{name}`; the schema has {', '.join(catalog.nodes) or 'none'}",
+                type=name,
             )
         if types is not None and not node.embeds:
             raise BadRequest(f"{name} has no @embed property, so there is nothing to fill")

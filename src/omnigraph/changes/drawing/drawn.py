@@ -235,7 +235,8 @@ def _unknown(what: str, name: object, known: Iterable[str]) -> BadRequest:
     hint = did_you_mean(name, names) if isinstance(name, str) else None
     if hint is None:
         hint = f"there are {', '.join(names)}" if names else "there is none"
-    return BadRequest(f"there is no {what} `{name}`; {hint}")
+    named = {"type": name} if what.endswith("type") else {}
+    return BadRequest(f"there is no {what} `{name}`; {hint}", **named)
 
 
 def check_count(name: str, given: object, default: int, most: int) -> int:

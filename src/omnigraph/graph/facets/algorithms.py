@@ -20,6 +20,7 @@ from omnigraph.graph.reads import (
     retry_if_remade,
 )
 from omnigraph.graph.turns import TURNS
+from omnigraph.graph.unknown_here import reading_of
 from omnigraph.manifest.branch_names import trim_written_branch
 from omnigraph.manifest.snapshot import AsOf, Snapshot, Target, TargetKeywords
 from omnigraph.policy.checker import Action
@@ -266,7 +267,7 @@ class Algorithms(Facet):
         with within(options.get("timeout"), options.get("cancel")):
             self._state.ensure_open()
             wanted = self._access.ask_read(target)
-            with TURNS.reading():
+            with TURNS.reading(), reading_of(self._access, wanted):
                 return retry_if_remade(
                     wanted,
                     lambda: self._run_on(definition, edges, options, wanted, moment, run, on_round),

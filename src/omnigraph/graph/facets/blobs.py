@@ -11,6 +11,7 @@ from omnigraph.display.text import size_text
 from omnigraph.errors import BadRequest, BlobRange, ExternalBlob
 from omnigraph.graph.facets.facet import Facet
 from omnigraph.graph.reads import resolve, retry_if_remade
+from omnigraph.graph.unknown_here import reading_of
 from omnigraph.manifest.branch_names import MAIN, trim_written_branch
 from omnigraph.manifest.snapshot import Target, TargetKeywords
 from omnigraph.policy.checker import Action
@@ -267,7 +268,8 @@ class Blobs(Facet):
 
     def _look(self, selector: BlobSelector, target: Target) -> _Found:
         snapshot, catalog = resolve(self._state, target)
-        entity = selector.entity(catalog)
+        with reading_of(self._access, target):
+            entity = selector.entity(catalog)
         view = self._state.reader.view(snapshot, catalog)
         with view.reading():
             pinned = view.table(entity)
