@@ -31,8 +31,8 @@ from omnigraph.manifest import rows
 from omnigraph.manifest.publisher import Intent
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
-from omnigraph.storage.tables.staging import Staged, stage_append, stage_upsert
-from omnigraph.storage.tables.table import Table, create_table, open_table
+from omnigraph.storage.tables.staging import Staged, stage_append
+from omnigraph.storage.tables.table import Table, create_table, open_table, table_of
 from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
 from omnigraph.storage.tables.table_ref import TableRef
 
@@ -123,8 +123,11 @@ class Raw:
         )
 
     def upsert(self, data: pa.Table) -> None:
-        """Rows with a key: a merge-insert."""
-        self.node = commit_staged(stage_upsert(self.node, data))
+        """Rows with a key: Lance's merge-insert."""
+        writer = open_table(self.node.ref.at(None)).dataset
+        merge = writer.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(data)
+        self.node = table_of(self.node.ref, writer)
         self.publish()
 
     def append(self, data: pa.Table) -> None:

@@ -183,27 +183,15 @@ def test_an_upsert_of_one_row_leaves_nothing_for_each_row_of_the_table_in_memory
     assert table.dataset.session().size_bytes() - before < 10 * 20_000 * 8 / 2
 
 
-def test_an_upsert_and_a_delete_do_the_same_with_the_index_and_without_it(ref, monkeypatch):
-    from omnigraph.storage.tables import staging
-
-    table = new_table(ref, rows([f"k{i}" for i in range(50)]))
+@pytest.mark.parametrize("count", [10, 400], ids=["few, looked up", "many, found by reading all"])
+def test_an_upsert_and_a_delete_find_few_and_many_rows(ref, count):
+    table = new_table(ref, rows([f"k{number}" for number in range(5_000)]))
     table = commit_staged(stage_create_index(table, "id", IndexKind.BTREE))
-    data = rows([f"k{i}" for i in range(40, 60)], 1000)
-    for index_pays in (True, False):
-        monkeypatch.setattr(staging, "_index_pays", lambda *_, answer=index_pays: answer)
-        assert stage_upsert(table, data).rows == RowCounts(10, 10, 0)
-        assert stage_delete_ids(table, data["id"].combine_chunks()).rows == RowCounts(0, 0, 10)
-
-
-def test_the_index_is_used_for_few_ids_only():
-    from omnigraph.storage.tables.staging import _index_pays
-
-    class Big:
-        def count_rows(self):
-            return 2_000_000
-
-    assert _index_pays(Big(), 10_000)
-    assert not _index_pays(Big(), 10_001)
+    start = 5_000 - count // 2
+    data = rows([f"k{number}" for number in range(start, start + count)], 9_000)
+    half = count // 2
+    assert stage_upsert(table, data).rows == RowCounts(half, half, 0)
+    assert stage_delete_ids(table, data["id"].combine_chunks()).rows == RowCounts(0, 0, half)
 
 
 # ------------------------------------------------------------------ delete

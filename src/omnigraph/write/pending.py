@@ -27,6 +27,7 @@ from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.blob_columns import blob_columns, plain_schema
 from omnigraph.storage.tables.blobs.carry import read_rows
+from omnigraph.storage.tables.row_places import in_large_parts
 from omnigraph.storage.tables.staging import (
     stage_append,
     stage_delete_ids,
@@ -398,13 +399,14 @@ class _Stored:
         import pyarrow.compute as pc
 
         columns = [*names, *([] if column in names else [column])]
-        batches = [
-            batch.filter(pc.is_in(batch.column(column), values)).select(names)
-            for batch in self.table.scan(columns)
+        scanned = self.table.scan(columns)
+        found = [
+            part.filter(pc.is_in(part.column(column), values)).select(names)
+            for part in in_large_parts(scanned, scanned.schema)
         ]
         plain = plain_schema(self.table.schema)
         schema = pa.schema([plain.field(name) for name in names])
-        return pa.Table.from_batches(batches, schema)
+        return pa.concat_tables([schema.empty_table(), *(one.cast(schema) for one in found)])
 
 
 def last_of_each(rows: pa.Table) -> pa.Table:

@@ -22,9 +22,9 @@ from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.local.spooled_rows import SpooledRows
 from omnigraph.pipeline.rows.bad_records import Bad
 from omnigraph.pipeline.rows.patches import Numbers, StoredRows, nothing_stored, plain_names
-from omnigraph.pipeline.rows.row_images import find_places
 from omnigraph.pipeline.rows.row_rules import JudgedBlock, RowRules
 from omnigraph.storage.tables.blobs.carry import carried_blobs
+from omnigraph.storage.tables.row_places import find_places
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 

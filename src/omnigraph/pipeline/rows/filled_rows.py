@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from omnigraph.lang.schema.catalog import Entity
-from omnigraph.pipeline.rows.row_images import IMAGE_SIZES, find_places
 from omnigraph.pipeline.rows.stored_rows import drop_losers
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
+from omnigraph.storage.tables.row_places import find_places
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 from omnigraph.types.columns import put_values
@@ -65,7 +65,7 @@ def keep_stored(entity: Entity, batch: pa.RecordBatch, table: Table) -> Iterator
     if not wanted.any():
         yield batch
         return
-    found = find_places(table, batch.column("id").filter(pa.array(wanted)), IMAGE_SIZES)
+    found = find_places(table, batch.column("id").filter(pa.array(wanted)))
     place = pc.index_in(batch.column("id"), found.column("id").combine_chunks())
     row_ids = found.column("_rowid").combine_chunks().take(place)
     for start, part in slices(entity, batch):

@@ -8,7 +8,7 @@ ids under the same row ids, only the addresses of the replaced rows are looked u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.rows.stored_rows import stored_rows
-from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables.blobs.blob_columns import blob_columns
 from omnigraph.storage.tables.loose_files import data_files, read_data_file
+from omnigraph.storage.tables.row_places import LookUpSizes, find_places
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
     Staged,
@@ -39,17 +39,11 @@ WriteForm = Literal["append", "overwrite"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ImageSizes:
+class ImageSizes(LookUpSizes):
     """How much the writer of images does at a time; no size changes what is stored."""
 
     held_bytes: int = 128 << 20
     """A writer holds this many bytes of its rows, to sort them by the row ids that they keep."""
-    looked_up_ids: int = 10_000
-    """Ids are looked up this many at a time, where the table is far larger."""
-    far_larger: int = 200
-    """A table with fewer than this number of rows for each id is scanned, and no id looked up."""
-    scanned_rows: int = 1 << 20
-    """The ids of this number of rows of a scanned table are compared at once."""
 
 
 IMAGE_SIZES: Final = ImageSizes()
@@ -206,40 +200,3 @@ def _lineage(ref: TableRef) -> tuple[str, str | None, str | None]:
 def same_lineage(one: TableRef, other: TableRef) -> bool:
     """Whether two addresses mean the very same branch of a table, at any version."""
     return _lineage(one) == _lineage(other)
-
-
-def find_places(table: Table, ids: pa.Array, sizes: ImageSizes = IMAGE_SIZES) -> pa.Table:
-    """The ids that the table has, with the row ids and addresses of their rows."""
-    places: dict[str, Any] = {"with_row_id": True, "with_row_address": True}
-    if not len(ids):
-        return table.scan(["id"], limit=1, **places).schema.empty_table()
-    # A look-up costs about what scanning some hundred rows costs.
-    if len(ids) * sizes.far_larger <= table.count_rows():
-        found = []
-        for start in range(0, len(ids), sizes.looked_up_ids):
-            wanted = ids.slice(start, sizes.looked_up_ids).to_pylist()
-            where = filter_expression(table.schema, [Condition("id", "in", wanted)])
-            found.append(table.read(["id"], where, **places))
-        return pa.concat_tables(found)
-    scanned = table.scan(["id"], batch_size=sizes.scanned_rows, **places)
-    matching = [
-        part.filter(pc.is_in(part.column("id"), value_set=ids))
-        for part in _gather(scanned, scanned.schema, sizes.scanned_rows)
-    ]
-    return pa.concat_tables([scanned.schema.empty_table(), *matching])
-
-
-def _gather(
-    batches: Iterable[pa.RecordBatch], schema: pa.Schema, together: int
-) -> Iterator[pa.Table]:
-    """Put batches together into larger tables, because the wanted ids are hashed again for each."""
-    waiting: list[pa.RecordBatch] = []
-    rows = 0
-    for batch in batches:
-        waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= together:
-            yield pa.Table.from_batches(waiting, schema)
-            waiting, rows = [], 0
-    if waiting:
-        yield pa.Table.from_batches(waiting, schema)

@@ -14,10 +14,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from omnigraph.errors import StorageError
-from omnigraph.storage.filters import Condition, Pushdown, filter_expression
+from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.tables.blobs.blob_columns import blob_columns, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
 from omnigraph.storage.tables.lance_import import lance, lance_module
+from omnigraph.storage.tables.row_places import find_places
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
@@ -212,10 +213,10 @@ def stage_upsert(table: Table, data: pa.Table) -> Staged:
         raise StorageError(
             f"an upsert of {table.ref} needs every column; `{missing[0]}` is missing"
         )
-    ids = data.column("id")
+    ids = data.column("id").combine_chunks()
     if pc.count_distinct(ids).as_py() < len(ids):
         raise StorageError(f"an upsert of {table.ref} has two rows of one id")
-    stored = _places(table, ids)
+    stored = find_places(table, ids)
     place = pc.index_in(ids, stored.column("id").combine_chunks())
     row_ids = stored.column("_rowid").take(place).combine_chunks()
     order = pc.sort_indices(pa.table({"id": row_ids}), [("id", "ascending")])
@@ -227,27 +228,8 @@ def stage_upsert(table: Table, data: pa.Table) -> Staged:
 
 def stage_delete_ids(table: Table, ids: pa.Array) -> Staged:
     """Delete the rows with these ids; ids without a row are passed over."""
-    addresses = _places(table, ids).column("_rowaddr").to_numpy()
+    addresses = find_places(table, ids).column("_rowaddr").to_numpy()
     return dataclasses.replace(stage_replace_rows(table, addresses, []), removed_ids=_few(ids))
-
-
-def _places(table: Table, ids: pa.Array | pa.ChunkedArray) -> pa.Table:
-    """The row ids and addresses of the rows with these ids."""
-    import pyarrow.compute as pc
-
-    where = None
-    if _index_pays(table, len(ids)):
-        where = filter_expression(table.schema, [Condition("id", "in", ids.to_pylist())])
-    found = table.read(["id"], where, with_row_id=True, with_row_address=True)
-    return found if where is not None else found.filter(pc.is_in(found.column("id"), ids))
-
-
-def _index_pays(table: Table, ids: int) -> bool:
-    """Whether to look up so many ids in their index instead of reading all ids.
-
-    Measured on 1M rows: look-ups win below 5,000 ids.
-    """
-    return ids <= min(max(1_000, table.count_rows() // 200), 100_000)
 
 
 def _few(keys: pa.Array) -> tuple[str, ...] | None:
