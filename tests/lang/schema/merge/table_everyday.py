@@ -367,9 +367,27 @@ case(
     conflicts=(dropped("node:Paper.notes", "source", "node:Paper.vector"),),
 )
 
+# another metric
+
+ANGLE, PRODUCT = f"{VECTOR} @metric(cosine)", f"{VECTOR} @metric(dot)"
+case("another metric", source=(into(VECTOR, ANGLE),), merged=(into(VECTOR, ANGLE),))
+case(
+    "the same metric",
+    source=(into(VECTOR, ANGLE),),
+    target=(into(VECTOR, ANGLE),),
+    merged=(into(VECTOR, ANGLE),),
+)
+case(
+    "different metrics",
+    source=(into(VECTOR, ANGLE),),
+    target=(into(VECTOR, PRODUCT),),
+    conflicts=(diverges("node:Paper.vector", "metric", "l2", "cosine", "dot"),),
+)
+
 # drops
 
 for name, line, other, word in (
+    ("ranks it by another metric", VECTOR, ANGLE, "change_metric"),
     ("widens it", CALLS, "calls: U64?", "widen"),
     ("requires it", FLAG, "flag: String", "require"),
     ("gives it a default", CALLS, "calls: U32? @default(1)", "default"),

@@ -24,6 +24,7 @@ _WORDS_OF_CHANGES = {
     "extend_enum": "given more values",
     "shrink_enum": "given fewer values",
     "change_embed": "given another `@embed`",
+    "change_metric": "given another `@metric`",
     "add_property": "given a property",
     "relax_cardinality": "given a wider cardinality",
     "tighten_cardinality": "given a narrower cardinality",

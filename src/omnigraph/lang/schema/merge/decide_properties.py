@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from omnigraph.lang.schema.annotations import with_metric
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.attributes import merge_set, merge_type, merge_value
 from omnigraph.lang.schema.merge.by_identity import NumberedEmbed, PropertyView, TypeView
@@ -20,7 +21,14 @@ from omnigraph.lang.schema.merge.side_changes import (
     property_changes,
 )
 from omnigraph.lang.schema.merge.sides import OTHER, DataChange, Side
-from omnigraph.lang.schema.shape import Annotation, Embed, annotation_order, embed_text
+from omnigraph.lang.schema.shape import (
+    METRIC,
+    Annotation,
+    Embed,
+    annotation_order,
+    embed_text,
+    metric_of,
+)
 from omnigraph.types import PropType
 
 
@@ -137,12 +145,15 @@ class TypeProperties:
             ("description", DEFAULT),
             *(() if each is None else each.shape.annotations for each in views),
         )
+        metrics = tuple(None if each is None else metric_of(each.shape.annotations) for each in views)
+        metric, _ = choose(element, "metric", metrics, merge_value(*metrics), lambda word: word)
+        others = tuple(each for each in annotations if each.name != METRIC)
         bound = target.shape.embed or source.shape.embed
         return DecidedProperty(
             number,
             name,
             type_,
-            annotations,
+            with_metric(others, metric),
             embed,
             "" if bound is None else bound.source,
             self._is_injected(views),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from omnigraph.lang.schema.annotations import METADATA
 from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.by_identity import PropertyView, TypeView
-from omnigraph.lang.schema.shape import Annotation
+from omnigraph.lang.schema.shape import Annotation, metric_of
 
 NOTES = (*METADATA, DEFAULT)
 """The annotations with a text that each side may change."""
@@ -65,3 +65,5 @@ def _property_changes(before: PropertyView, after: PropertyView) -> Iterator[str
         yield DEFAULT
     if before.embed != after.embed:
         yield "change_embed"
+    if metric_of(before.shape.annotations) != metric_of(after.shape.annotations):
+        yield "change_metric"
