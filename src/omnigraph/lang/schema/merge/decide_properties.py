@@ -145,7 +145,12 @@ class TypeProperties:
             ("description", DEFAULT),
             *(() if each is None else each.shape.annotations for each in views),
         )
-        metrics = tuple(None if each is None else metric_of(each.shape.annotations) for each in views)
+        before = None if base is None else metric_of(base.shape.annotations)
+        metrics = (
+            before,
+            metric_of(source.shape.annotations),
+            metric_of(target.shape.annotations),
+        )
         metric, _ = choose(element, "metric", metrics, merge_value(*metrics), lambda word: word)
         others = tuple(each for each in annotations if each.name != METRIC)
         bound = target.shape.embed or source.shape.embed
