@@ -425,6 +425,12 @@ def test_other_bad_arguments(unchanged):
         assert reader.purge({"Person": [slug(7)]}, dry_run=True).purged["Person"] == 1
 
 
+@pytest.mark.parametrize("dry_run", [True, False])
+def test_a_report_of_nothing_shows_no_operation_that_the_graph_does_not_know(unchanged, dry_run):
+    report = unchanged.purge({"Person": ["nobody", "none"]}, dry_run=dry_run)
+    assert repr(report).split() == ["nothing", "to", "purge", "not", "found", "2"]
+
+
 def test_many_ids_of_which_most_are_nowhere(graph):
     ids = [f"missing-{number}" for number in range(1_000_000)]
     report = graph.purge({"Person": [*ids, slug(7)]})

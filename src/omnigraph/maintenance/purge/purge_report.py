@@ -87,6 +87,8 @@ class PurgeReport(Shown):
     def _panel(self) -> Panel:
         count = sum(self.purged.values())
         facts: list[tuple[str, Any]] = [("not found", self.not_found)]
+        if not self.purged:
+            return Panel("nothing to purge", facts)
         if self.dry_run:
             facts.append(("commits that become unreadable", len(self.unreadable)))
             facts.append(("obstacles", len(self.obstacles)))
