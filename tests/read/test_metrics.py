@@ -159,3 +159,11 @@ def test_zero_vectors_alone_make_no_index_for_angles(tmp_path):
         assert asked(graph, [1.0, 0, 0, 0], 2) == [(0.0, "b")]
         states = list_indexes(table_of(graph, "node:Doc"))
         assert VECTOR_KINDS["cosine"] in {state.kind for state in states}
+
+
+def test_zero_vectors_that_an_index_leaves_out_are_no_damage(tmp_path):
+    vectors = {f"d{at}": None if at == 7 else [float(at % 3), 0.0, 0, 1.0 * (at % 2)]
+               for at in range(60)}  # fmt: skip
+    with made(tmp_path / "graph", "cosine", vectors) as graph:
+        graph.ensure_indices()
+        assert not graph.verify(deep=True).problems

@@ -200,12 +200,18 @@ def _vectors(table: Table, state: IndexState, parts: Sequence[IndexDirectory]) -
         indexed += [batch.column("_rowid").to_numpy() for batch in found.to_batches()]
     known = np.unique(np.concatenate(indexed))
     covered = sorted(frozenset().union(*state.parts))
+    needs_directions = state.kind is not None and describe(state.kind).needs_directions
     missing = 0
     rows = table.scan(
         [state.column], with_row_id=True, fragment_ids=covered, batch_size=_BATCH_ROWS
     )
     for batch in rows:
-        has_one = batch.column(state.column).is_valid().to_numpy(zero_copy_only=False)
+        vectors = batch.column(state.column)
+        has_one = vectors.is_valid().to_numpy(zero_copy_only=False)
+        if needs_directions:
+            filled = vectors.fill_null([0.0] * vectors.type.list_size)
+            numbers = filled.flatten().to_numpy(zero_copy_only=False)
+            has_one = numbers.reshape(len(filled), -1).any(axis=1)
         ids = batch.column("_rowid").to_numpy()[has_one]
         missing += int(np.count_nonzero(~np.isin(ids, known)))
     if missing:
