@@ -84,7 +84,9 @@ class Outgoing:
         self, status: int, headers: Sequence[Header], body: bytes, *, head: bool = False
     ) -> None:
         """Send an answer whose length is known; of a HEAD request only the head."""
-        all_headers = [*headers, (b"content-length", b"%d" % len(body))]
+        # Of a 304 it would be the length of what is not sent again.
+        length = [] if status == 304 else [(b"content-length", b"%d" % len(body))]
+        all_headers = [*headers, *length]
         body = b"" if head else body
         if (
             self._at_once is not None
