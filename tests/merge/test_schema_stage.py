@@ -75,7 +75,7 @@ def test_each_schema_conflict_says_itself_what_decides_it(tmp_path):
             graph.schema.apply(BASE.replace("  log:", f"{added}  log:"), branch=branch)
         with pytest.raises(og.errors.MergeConflicts) as refused:
             graph.branches.merge("side")
-        way = "rename it on one side, and merge again"
+        way = "rename it on one branch, and try again"
         assert str(refused.value).endswith(f"{way}; and 1 more; each of them says what decides it")
         assert all(one["message"].endswith(way) for one in refused.value.details["conflicts"])
 

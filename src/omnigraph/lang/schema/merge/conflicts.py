@@ -52,9 +52,9 @@ class ElementConflict:
         if self.way:
             return self.way
         if self.kind == "schema_name_clash":
-            return "rename it on one side, and merge again"
+            return "rename it on one branch, and try again"
         if self.kind == "schema_invalid":
-            return "change one of the sides, and merge again"
+            return "change one of the branches, and try again"
         if self.kind == "divergent_schema":
             return f"take the target's with {option} {self.element}=ours, or =theirs"
         if self.detail["dropped_by"] == "target":

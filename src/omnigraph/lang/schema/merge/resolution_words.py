@@ -54,7 +54,7 @@ class Words:
         if first in set(conflicts):
             raise BadRequest(
                 f"resolve_schema names {first}, and no word decides that conflict; change one of "
-                "the sides, and merge again",
+                "the branches, and try again",
                 element=first,
             )
         hint = did_you_mean(first, self._asked)
