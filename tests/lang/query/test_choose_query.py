@@ -27,7 +27,7 @@ def test_the_only_query_needs_no_name(source):
 def test_unknown_name():
     with pytest.raises(QueryNotFound) as caught:
         choose(parse(READ + WRITE), "nope")
-    assert "`nope` not found" in caught.value.message
+    assert "'nope' not found" in caught.value.message
     assert "`find_all`" in caught.value.message
     assert caught.value.details["name"] == "nope"
 
@@ -38,7 +38,7 @@ def test_unknown_name_gets_the_nearest():
 
 
 def test_unknown_name_in_an_empty_source():
-    with pytest.raises(QueryNotFound, match="`q` not found"):
+    with pytest.raises(QueryNotFound, match="'q' not found"):
         choose(parse(""), "q")
 
 
@@ -95,11 +95,11 @@ def test_a_name_chooses_among_the_declarations_before_an_anonymous_query():
     assert choose(parse(READ + ANONYMOUS), "find_all").name == "find_all"
     for name in ("nope", "None", ""):
         with pytest.raises(
-            QueryNotFound, match=f"query `{name}` not found in the source; it holds `find_all`$"
+            QueryNotFound, match=f"query '{name}' not found in the source; it holds `find_all`$"
         ):
             choose(parse(READ + ANONYMOUS), name)
     with pytest.raises(
-        QueryNotFound, match="`q` not found in the source; it holds no query of a name"
+        QueryNotFound, match="query 'q' not found in the source; it holds no query of a name"
     ):
         choose(parse(ANONYMOUS), "q")
 

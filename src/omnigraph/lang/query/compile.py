@@ -46,7 +46,7 @@ def _named(file: ast.QueryFile, name: str) -> ast.Query:
             return query
     known = _declared(file)
     hint = did_you_mean(name, known) or f"it holds {_names(file) or 'no query of a name'}"
-    raise QueryNotFound(f"query `{name}` not found in the source; {hint}", name=name)
+    raise QueryNotFound(f"query '{name}' not found in the source; {hint}", name=name)
 
 
 def _names(file: ast.QueryFile) -> str:
