@@ -281,7 +281,7 @@ def no_lock(version):
 def test_commit_lock_disables_the_conditional_put(uri):
     # Forbidden by test_surface_guard: a lock that is not perfect loses acknowledged commits.
     assert acknowledged_but_lost(uri) == 0
-    assert any(acknowledged_but_lost(uri, commit_lock=no_lock) for _ in range(30))
+    assert any(acknowledged_but_lost(uri, commit_lock=no_lock) for _ in range(200))
 
 
 # ------------------------------------------------------------------ overwrite, restore, schema
