@@ -340,7 +340,7 @@ class TestCaseFiles:
         assert kinds == {
             "schema": {"schema"},
             "query": {"query"},
-            "query-ext": {"query"},
+            "query-ext": {"query", "schema"},
             "algorithms": {"algorithms"},
             "versioning": {"versioning"},
             "schema-branches": {"versioning"},
