@@ -14,7 +14,6 @@ from omnigraph.spark.queries.refused import REFUSED, REFUSED_MOMENTS
 from tests.conformance.case_files import Case, all_cases
 from tests.conformance.executors import NotBuiltError, _shows_the_time, _template
 from tests.conformance.expectations import check_rows
-from tests.conformance.query_cases import _METRIC
 from tests.conformance.test_conformance import _needs_later_parts
 
 Outcome = QueryResult | OmniGraphError
@@ -29,7 +28,7 @@ def opened(schema: str, data: str) -> og.Graph:
 def graph_of(case: Case) -> og.Graph:
     """The graph that a case is asked of."""
     fixture = case.fixtures[case.body["fixture"]]
-    return opened(_METRIC.sub("", fixture["schema"]), fixture["data"] or "")
+    return opened(fixture["schema"], fixture["data"] or "")
 
 
 def read_cases() -> list[Case]:

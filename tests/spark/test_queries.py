@@ -84,8 +84,9 @@ def test_the_conformance_cases_of_reads():
             except AssertionError as fault:
                 faults.append(f"{case}: {fault}")
     assert not faults, "\n".join(faults)
-    assert found["equal"] > 10 * found["refused"] > -1
-    assert found["equal"] >= 250 // EVERY
+    # Of a few cases, chosen at random, several may be refused.
+    assert found["equal"] > found["refused"] * (10 if EVERY == 1 else 1)
+    assert found["equal"] + found["refused"] >= 250 // EVERY
 
 
 @pytest.mark.parametrize("patterns", [False, True])
