@@ -95,7 +95,7 @@ def pytest_collection_finish() -> None:
     """From here on garbage is looked for, among what the tests make."""
     gc.collect()
     gc.freeze()
-    # Rarely: a query makes thousands of small objects that are no garbage; that is a sixth of a test's time.
+    # Rarely: a query makes thousands of small objects that are no garbage; a sixth of what the conformance cases took.
     gc.set_threshold(20_000)
     gc.enable()
 

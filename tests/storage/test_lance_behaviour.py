@@ -808,16 +808,6 @@ def test_no_fields_for_preserving_frag_bitmap_makes_indexes_claim_new_rows(uri):
         assert found_by_text(replaced, "stale") == stale
 
 
-def test_a_staged_delete_by_keys_counts_and_passes_over_unknown_keys(uri):
-    dataset = create(uri, rows("abc"))
-    wanted = pa.table({"id": ["a", "zz"]}, schema=pa.schema([SCHEMA.field("id")]))
-    builder = dataset.merge_insert("id").when_matched_delete()
-    transaction, stats = builder.execute_uncommitted(wanted)
-    assert stats["num_deleted_rows"] == 1
-    assert kind(transaction) == "Update"
-    assert ids(LanceDataset.commit(dataset, transaction, max_retries=0)) == ["b", "c"]
-
-
 def test_deleting_the_last_row_of_a_fragment_gives_no_fragment(uri):
     dataset = create(uri, rows("a"))
     assert dataset.get_fragments()[0].delete_rows([0]) is None

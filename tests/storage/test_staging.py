@@ -13,7 +13,6 @@ from omnigraph.storage.tables import inline_residual
 from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.lance_import import lance, lance_module
 from omnigraph.storage.tables.staging import (
-    UPSERT_ROWS,
     RowCounts,
     row_ids_of,
     stage_append,
@@ -386,7 +385,7 @@ def test_rows_ids_and_indexes_follow_a_model_through_any_steps(steps, branch, tm
 
 def test_an_upsert_of_many_rows_writes_its_row_ids_in_ascending_order(ref):
     # Every later manifest has the ids of updated rows: 2.5 bytes each in this order, else 23.
-    names = [f"k{number:05}" for number in range(UPSERT_ROWS + 500)]
+    names = [f"k{number:05}" for number in range(10_500)]
     table = new_table(ref, rows(names))
     before = row_ids(table)
     early = dict.fromkeys(names[::-7])

@@ -19,7 +19,13 @@ from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.filled_rows import FilledRows
-from omnigraph.pipeline.rows.row_images import Images, KeptFragments, WriteForm, match_again
+from omnigraph.pipeline.rows.row_images import (
+    UPSERT_ROWS,
+    Images,
+    KeptFragments,
+    WriteForm,
+    match_again,
+)
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
     TakenIds,
@@ -32,7 +38,6 @@ from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.staging import (
     MAX_ROWS_PER_FILE,
-    UPSERT_ROWS,
     Staged,
     stage_append_fragments,
     stage_replace_rows,

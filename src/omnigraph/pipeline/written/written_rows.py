@@ -17,7 +17,7 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.filled_rows import FilledRows
-from omnigraph.pipeline.rows.row_images import KeptFragments, match_again, same_lineage
+from omnigraph.pipeline.rows.row_images import UPSERT_ROWS, KeptFragments, match_again, same_lineage
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
     TakenIds,
@@ -38,7 +38,6 @@ from omnigraph.runner.local_runner import FEW_ROWS
 from omnigraph.runner.runner import Frame, Runner
 from omnigraph.storage.tables.loose_files import read_data_file
 from omnigraph.storage.tables.staging import (
-    UPSERT_ROWS,
     Staged,
     stage_append_fragments,
     stage_overwrite_fragments,

@@ -82,7 +82,7 @@ class _Run:
         if query is None:
             return _nothing()
         name = ranking.field.property
-        if ranking.metric == "cosine" and is_zero(query):
+        if ranking.metric == "cosine" and _is_zero(query):
             raise ProviderError(
                 "the provider made a zero vector of the text, which has no direction to compare by"
             )
@@ -195,7 +195,7 @@ def _check_direction(query: ir.Operand, params: Mapping[str, Any]) -> None:
     if not isinstance(query, ir.ParamRef):
         return
     vector = params[query.name]
-    if vector is not None and not isinstance(vector, str) and is_zero(vector):
+    if vector is not None and not isinstance(vector, str) and _is_zero(vector):
         raise ParamError(
             f"parameter `{query.name}` of type {query.type.display} is a zero vector, which has no "
             "direction to compare by",
@@ -204,7 +204,7 @@ def _check_direction(query: ir.Operand, params: Mapping[str, Any]) -> None:
         )
 
 
-def is_zero(vector: Any) -> bool:
+def _is_zero(vector: Any) -> bool:
     """Whether a vector has no direction."""
     return not np.asarray(vector, np.float32).any()
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
     import pyarrow as pa
 
-UPSERT_ROWS = 10_000
-"""Up to so many rows are upserted at once, in memory. The pipeline merges more of them in parts."""
 MAX_ROWS_PER_FILE = 1_000_000
 TOLD_ROWS = 64
 """Of up to this many removed rows a staged write says which they are."""
