@@ -57,7 +57,6 @@ OF_A_HANDLE = {
 }
 
 KEYS = {
-    "read/search/nearest.py key": "('vectors asked', column key)",
     "read/search/nearest.py _memory_key(space, name, metric)": "('vectors', column key, metric)",
     "read/search/text_match.py ('indexes', pinned.exact)": "an Identity",
     "read/search/text_match.py ('terms', space.column_key(name))": "a column key",

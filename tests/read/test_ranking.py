@@ -124,7 +124,7 @@ WAYS = {
     "streamed": SearchThresholds(
         taken_bytes=0, looked_up_vectors=0, kept_bytes=0, vectors_at_once=64
     ),
-    "index": SearchThresholds(taken_bytes=0),
+    "index": SearchThresholds(taken_bytes=0, fast_bytes=0),
 }
 
 
@@ -174,7 +174,7 @@ def test_the_index_is_used_and_finds_rows_written_later(tmp_path, monkeypatch):
     real = nearest._looked_up
     monkeypatch.setattr(nearest, "_looked_up", lambda *a: asked.append(found := real(*a)) or found)
     with og.init(tmp_path / "i", SCHEMA) as graph:
-        read_with(graph, Thresholds(search=SearchThresholds(taken_bytes=0)))
+        read_with(graph, Thresholds(search=SearchThresholds(taken_bytes=0, fast_bytes=0)))
         graph.load([doc(at) for at in range(550)])
         graph.ensure_indices()
         graph.load([doc(at) for at in range(550, 600)])
@@ -225,17 +225,6 @@ def test_nothing_to_compare_with(graph, tmp_path):
         assert ranked(view_of(empty), by_relevance("run"), 3) == []
         empty.load([document("a", None), document("b", "run")])
         assert ranked(view_of(empty), by_distance([0.0] * 8), 3) == []
-
-
-def test_a_single_question_leaves_the_vectors_on_disk(graph):
-    graph.ensure_indices()
-    view = view_of(graph)
-    query = by_distance([0.1 * at for at in range(8)])
-    first = ranked(view, query, 3)
-    assert not nearest._is_in_memory(view, view.nodes("Doc"), "vec", "l2")
-    assert ranked(view, query, 3) == first
-    assert nearest._is_in_memory(view, view.nodes("Doc"), "vec", "l2")
-    assert ranked(view, query, 3) == first
 
 
 # -- text to vector

@@ -1,7 +1,7 @@
 """The nodes whose vectors are nearest to one, by the metric of the property.
 
-Vectors are measured in memory (`measured.py`), all of them or a few that are fetched. Those that are not in
-memory are found through the vector index and measured again.
+Vectors are measured in memory (`measured.py`), all of them or a few that are fetched, so that the answer is exact.
+Only of more vectors than that is quick for are candidates found through the vector index, and measured again.
 
     vectors [0, 0], [3, 4], null; nearest to [0, 1], limit 1   ->   node 0, distance 1.0
 """
@@ -51,22 +51,13 @@ def nearest_nodes(
     few = count * target.nbytes <= thresholds.taken_bytes
     if not in_memory and candidates is not None and few:
         return _taken(space, name, target, candidates, limit, metric, thresholds)
-    is_slow = all_bytes > thresholds.fast_bytes
-    if is_slow or (not in_memory and _is_first_question(view, space, name)):
+    if all_bytes > thresholds.fast_bytes:
         found = _looked_up(view, space, name, target, candidates, limit, metric)
         if found is not None:
             return found
     if not in_memory and all_bytes > thresholds.kept_bytes:
         return _streamed(space, name, target, candidates, limit, metric, thresholds)
     return _in_memory(view, space, name, metric).among(target, candidates, limit, thresholds)
-
-
-def _is_first_question(view: View, space: NodeSpace, name: str) -> bool:
-    """Whether this is the first query for these vectors; one query alone does not load all of them."""
-    key = ("vectors asked", space.column_key(name))
-    asked = view.cache.peek(key) is not None
-    view.cache.get(key, lambda: True, lambda _: 64)
-    return not asked
 
 
 # -- vectors in memory
