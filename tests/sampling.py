@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import random
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,8 @@ import pytest
 
 ALL = "FAULTS_ALL"
 SEED = "FAULTS_SEED"
+FRESH = pytest.param(secrets.randbelow(2**32), id="fresh", marks=pytest.mark.thorough)
+"""A seed that no run had before, shown by a failure. The suite goes without, to give the same verdict again."""
 
 
 def runs_all() -> bool:

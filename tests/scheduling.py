@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 
@@ -218,9 +219,22 @@ class Schedule(LoadScopeScheduling):
     def __init__(self, config, log):
         super().__init__(config, log)
         self.config.option.loadscopereorder = False  # the collection is in order
+        self._fatal: set[str] = set()
 
     def _split_scope(self, nodeid):
         return unit(nodeid)
+
+    def remove_node(self, node):
+        """A test in which a process ended has failed: another process runs the rest of its unit."""
+        units = self.assigned_work[node].values()
+        pending = (test for unit in units for test, is_done in unit.items() if not is_done)
+        self._fatal.update(itertools.islice(pending, 1))
+        return super().remove_node(node)
+
+    def _assign_work_unit(self, node):
+        tests = next(iter(self.workqueue.values()))
+        tests.update(dict.fromkeys(self._fatal & tests.keys(), True))
+        super()._assign_work_unit(node)
 
 
 def unit(nodeid: str) -> str:

@@ -76,3 +76,24 @@ def test_long_units_come_before_the_others():
     names = [f"{SPARK}test_load.py" if name == SPARK_LOADS else name for name in FIRST]
     ranks = [rank(f"{name}::test_x") for name in (*names, "tests/test_a.py")]
     assert ranks == list(range(len(FIRST) + 1))
+
+
+def test_a_test_that_ends_its_process_fails_once_and_the_others_run(tmp_path):
+    (tmp_path / "conftest.py").write_text(
+        "from tests.scheduling import Schedule\n"
+        "def pytest_xdist_make_scheduler(config, log):\n"
+        "    return Schedule(config, log)\n"
+    )
+    (tmp_path / "test_it.py").write_text(
+        "import os\n"
+        "def test_before(): pass\n"
+        "def test_fatal(): os._exit(1)\n"
+        "def test_after(): pass\n"
+    )
+    command = [sys.executable, "-m", "pytest", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)]
+    around = {**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_ADDOPTS": ""}
+    done = subprocess.run(
+        command, cwd=tmp_path, env=around, check=False, capture_output=True, text=True, timeout=120
+    )
+    assert done.stdout.count("crashed while running 'test_it.py::test_fatal'") >= 1
+    assert "1 failed, 2 passed" in done.stdout, done.stdout

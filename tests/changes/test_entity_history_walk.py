@@ -344,7 +344,7 @@ def compare(graph: og.Graph, branches: list[str]) -> int:
     return count
 
 
-@pytest.mark.sampled(3, every=())
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("seed", range(60))
 def test_history_and_blame_are_those_of_a_walk_over_all_commits(tmp_path, seed, monkeypatch):
     if seed % 2:
@@ -437,7 +437,7 @@ def driven(graph, seed) -> tuple[Driver, bool]:
     return driver, is_line
 
 
-@pytest.mark.sampled(3, every=())
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("seed", range(60))
 def test_what_cleanup_leaves_of_a_history_is_true(tmp_path, seed):
     with og.init(tmp_path / "graph", SCHEMA) as graph:
@@ -457,7 +457,7 @@ def test_what_cleanup_leaves_of_a_history_is_true(tmp_path, seed):
             assert sum(told) > 0, driver.done
 
 
-@pytest.mark.sampled(3, every=())
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("seed", range(60))
 def test_what_a_purge_leaves_of_a_history_is_true(tmp_path, seed):
     """The states that held the purged person are gone: of all others the changes are told as far as they can be."""

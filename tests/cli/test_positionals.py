@@ -101,6 +101,7 @@ def test_words_are_names_where_an_option_names_the_graph(omnigraph, site, comman
     assert result.exit == 0, result.stderr
 
 
+@pytest.mark.sampled(25, every=("command",))
 @pytest.mark.parametrize("way", DEFAULTS)
 @pytest.mark.parametrize("command", COMMANDS)
 def test_words_are_names_where_a_profile_names_the_graph(omnigraph, site, command, way):

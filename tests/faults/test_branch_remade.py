@@ -39,7 +39,7 @@ def race(graph, writers, tmp_path):
 FORKING = ["insert", "edge", "merge", "append-strict", "empty", "data-source", "indexes"]
 
 
-@pytest.mark.sampled(24)
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("name", "shape"),
     [*cases(KINDS, [GONE, AGAIN, EQUAL]), *cases(FORKING, [FORKED_NOW, BARE])],

@@ -76,7 +76,7 @@ def prepared(tmp_path_factory):
     }
 
 
-@pytest.mark.sampled(12, every=("name", "stands"))
+@pytest.mark.sampled(8, every=("name", "stands"))
 @pytest.mark.parametrize(("name", "point", "skip", "stands"), list(deaths()))
 def test_a_schema_apply_that_dies_has_happened_or_has_not(
     prepared, tmp_path, name, point, skip, stands

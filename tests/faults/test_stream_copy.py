@@ -171,7 +171,7 @@ def _case(folder: str, killed_at: tuple[str, int, str]) -> Any:
 
 
 # Batches that have rows; those between belong to commits of the other type.
-@pytest.mark.sampled(4, every=())
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("batch", [("Person", 0), ("Person", 2), ("Knows", 4)])
 @pytest.mark.parametrize("point", [*OF_THE_QUERY, *OF_THE_SINK])
 def test_a_copy_equals_its_original_commit_by_commit(children, tmp_path, batch, point):

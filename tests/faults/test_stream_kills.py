@@ -89,7 +89,7 @@ def _new_graph(uri: str) -> None:
     Child(_prepare, uri).wait()
 
 
-@pytest.mark.sampled(4, every=("mode",))
+@pytest.mark.sampled(2, every=("mode",))
 @pytest.mark.parametrize("mode", ["append", "merge"])
 @pytest.mark.parametrize("point", POINTS)
 def test_a_sink_that_is_killed_goes_on_as_if_nothing_had_happened(children, tmp_path, mode, point):

@@ -12,7 +12,7 @@ from tests.histories.machine import RULES, History
 from tests.histories.steps import RAN, SHAPES
 from tests.measured import MEASURED
 
-STEPS = int(os.environ.get("FAULTS_STEPS", "200"))
+STEPS = int(os.environ.get("FAULTS_STEPS", "150"))
 AT_LEAST = 10 if STEPS >= 600 else 3
 MAX_ROUNDS = 40
 FIRST = 106

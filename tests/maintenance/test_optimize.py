@@ -158,6 +158,7 @@ STOPS = [
 ]
 
 
+@pytest.mark.sampled(6, every=("moment", "healed_by"))
 @pytest.mark.parametrize("healed_by", ["open", "write"])
 @pytest.mark.parametrize(("moment", "skip", "left"), STOPS)
 def test_a_compaction_that_stops_is_finished_or_undone(small, moment, skip, left, healed_by):

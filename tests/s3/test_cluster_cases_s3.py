@@ -79,6 +79,7 @@ class ServedFromStore(InStore, ServedCase):
             yield
 
 
+@pytest.mark.sampled(7, every=())  # all of them run on disk
 @pytest.mark.parametrize("case", cluster_cases(), ids=str)
 def test_case(case: CliCase, launcher, s3, s3_root, tmp_path):
     def run(argv, place, env, stdin):

@@ -82,6 +82,7 @@ def test_a_delete_before_the_locks_of_a_write(s3_root, point):
         assert open_store(s3_root).list() == []
 
 
+@pytest.mark.sampled(3, every=())
 @pytest.mark.parametrize(
     "lost",
     [

@@ -97,6 +97,7 @@ def test_queries_go_on_where_they_ended(spark, tmp_path):
         assert "pipeline/streams" not in said
 
 
+@pytest.mark.thorough
 def test_a_stream_of_changes_into_another_graph_makes_a_copy(spark, tmp_path):
     register(spark)
     checkpoint = tmp_path / "checkpoint"

@@ -245,6 +245,7 @@ print(frame.rdd.getNumPartitions(), len(found), len(set(found)))
 """
 
 
+@pytest.mark.thorough
 def test_the_data_source_writes_and_reads_and_a_repeated_task_doubles_nothing(driver, tmp_path):
     with og.init(tmp_path / "g", "node Person { name: String @key  age: I32? }") as graph:
         printed = driver.run(DATA_SOURCE, graph.uri)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import random
-import secrets
 from functools import partial
 
 import pytest
@@ -17,14 +16,12 @@ from omnigraph.pipeline.sources.splits import plan_splits
 from tests.commit.synthetic import drifted
 from tests.pipeline.load_helpers import load_gathered
 from tests.pipeline.read_helpers import SCHEMA as EVERY_TYPE
-from tests.sampling import runs_all, seed
+from tests.sampling import FRESH, runs_all, seed
 from tests.spark.sizes import ON_EXECUTORS
 from tests.stored import read_back
 from tests.write.random_model import json_record, make_load, make_model, schema_text
 
 STARTED = 1_700_000_000_000
-# Another one in each process that collects; all give the test the same name. A failure shows it.
-FRESH = pytest.param(secrets.randbelow(2**32), id="fresh")
 
 
 @pytest.fixture
@@ -137,7 +134,6 @@ def test_random_loads_do_the_same(pair, seed):
     run_seed(pair, seed, 4)
 
 
-@pytest.mark.thorough
 @pytest.mark.usefixtures("on_executors")
 @pytest.mark.parametrize("seed", [FRESH])
 def test_random_loads_do_the_same_when_executors_answer_every_query(pair, seed):

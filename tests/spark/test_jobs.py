@@ -143,6 +143,7 @@ def test_failing_tasks_leave_their_table_as_it_was(spark, graph, hidden_file):
     check_whole(table_of(graph), DOCS)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("branch", ["main", "dev"])
 @pytest.mark.parametrize("engine", ["spark", "local"])
 def test_where_every_build_fails_nothing_is_published(spark, graph, branch, engine):
@@ -226,6 +227,7 @@ def rows_of(graph, branch):
     }
 
 
+@pytest.mark.sampled(2)
 # Of the three fragments of main, the two that the same part of the vector index covers; of a branch
 # that has as many again, its own, which one part covers. Edges have no vector.
 @pytest.mark.parametrize(

@@ -91,6 +91,7 @@ def test_a_merge_is_one_job_also_when_it_loses_a_race(graph, spark, tmp_path, jo
     assert loose_files(graph) == []
 
 
+@pytest.mark.sampled(1, every=())
 @pytest.mark.parametrize("fetched_rows", [200_000, -1], ids=["asked here", "asked on executors"])
 def test_records_of_several_tasks_that_mean_one_row(
     graph, spark, monkeypatch, fetched_rows, load_with

@@ -27,7 +27,7 @@ from tests.stored import fill
 pytestmark = pytest.mark.usefixtures("spark")
 
 DOCS = Path(__file__).parents[2] / "docs" / "user" / "spark.md"
-EVERY = 1 if runs_all() else 30
+EVERY = 1 if runs_all() else 45
 """In the suite one case of so many is asked."""
 
 SCHEMA = """
@@ -136,6 +136,7 @@ LINES = [
 ]
 
 
+@pytest.mark.sampled(3, every=())
 @pytest.mark.parametrize(
     "match",
     [

@@ -49,7 +49,7 @@ def check(graph: Graph, content: Content) -> None:
     graph.mutate('query q() { insert Person { name: "next" } }', branch="b")
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("shape", WITHIN)
 @pytest.mark.parametrize("mode", ["merge", "append"])
 def test_a_load_whose_rows_were_written_for_another_branch_is_refused_at_once(
@@ -115,7 +115,7 @@ class Overtaken:
             self._pause.resume()
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("shape", WITHIN)
 @pytest.mark.parametrize("merge", ["true", "false"])
 def test_tasks_of_the_data_source_are_overtaken(graph, spark, tmp_path, shape, merge):

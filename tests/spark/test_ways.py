@@ -28,7 +28,7 @@ def ways(tmp_path, started, spark):
     made.close()
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2, every=())
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("on_bad", ON_BAD)
 @pytest.mark.parametrize("mode", MODES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import secrets
 
 import pytest
 
@@ -12,7 +11,7 @@ from omnigraph.errors import ConstraintError, OmniGraphError
 from omnigraph.graph import init
 from omnigraph.write.group_commit import preparing
 from tests.commit.synthetic import drifted
-from tests.sampling import runs_all
+from tests.sampling import FRESH, runs_all
 from tests.write.grouped import Asked, run_together
 from tests.write.model import Model, Refused
 from tests.write.random_model import Query, make_insert, make_model, make_statements, schema_text
@@ -20,7 +19,7 @@ from tests.write.test_model import stored
 
 GROUPS = 30 if runs_all() else 12
 MOST = 8
-SEEDS = [*range(12 if runs_all() else 1), pytest.param(secrets.randbelow(2**32), id="fresh")]
+SEEDS = [*range(12 if runs_all() else 1), FRESH]
 
 
 def visible(model):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-import secrets
 
 import pytest
 
 from omnigraph.errors import ConstraintError, InputError, KeyConflict
 from omnigraph.graph import init
 from tests.commit.synthetic import drifted
-from tests.sampling import runs_all
+from tests.sampling import FRESH, runs_all
 from tests.stored import read_back
 from tests.write.model import Refused
 from tests.write.random_model import (
@@ -26,7 +25,7 @@ from tests.write.random_model import (
 STEPS = 60
 LOAD_STEPS = 30
 # The fresh one differs in each process that collects: its name must not. A failure shows the seed.
-SEEDS = [*range(9 if runs_all() else 2), pytest.param(secrets.randbelow(2**32), id="fresh")]
+SEEDS = [*range(9 if runs_all() else 2), FRESH]
 
 
 def check_load(rnd, graph, model, about):

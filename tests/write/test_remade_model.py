@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import random
-import secrets
 import threading
 
 import pytest
@@ -18,7 +17,7 @@ from omnigraph.errors import ConstraintError, InputError, KeyConflict
 from omnigraph.graph import init
 from tests.commit.synthetic import drifted
 from tests.opened import workspace_of
-from tests.sampling import runs_all
+from tests.sampling import FRESH, runs_all
 from tests.stored import read_back
 from tests.write.model import Model, Refused
 from tests.write.random_model import (
@@ -33,7 +32,7 @@ from tests.write.random_model import (
 
 STEPS = 20
 # The fresh one differs in each process that collects: its name must not. A failure shows the seed.
-SEEDS = [*range(3 if runs_all() else 1), pytest.param(secrets.randbelow(2**32), id="fresh")]
+SEEDS = [*range(3 if runs_all() else 1), FRESH]
 
 
 def make_write(rnd, model):

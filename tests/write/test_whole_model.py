@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import random
-import secrets
 import shutil
 import sys
 from collections import Counter
@@ -26,7 +25,7 @@ from tests.commit.synthetic import Died, drifted
 from tests.oracle.graph import Graph as PlainGraph
 from tests.oracle.mutations import Changed, WriteRefused, ids_of, mutate
 from tests.read.test_extended import comparable, stored
-from tests.sampling import runs_all
+from tests.sampling import FRESH, runs_all
 from tests.stored import read_back
 from tests.write.fixed_mutations import FILL, FIXED, SCHEMA
 from tests.write.model import Edge, Model, Node, Prop, Refused
@@ -34,9 +33,7 @@ from tests.write.random_model import make_model, schema_text
 from tests.write.random_mutations import FORMS, WholeMutation
 
 STEPS = 60
-SEEDS = range(24 if runs_all() else 5)
-# The fresh one differs in each process that collects: its name must not. A failure shows the seed.
-FRESH = pytest.param(secrets.randbelow(2**32), id="fresh")
+SEEDS = range(24 if runs_all() else 3)
 DEATHS = {
     "mutation.before_locks": False,
     "mutation.before_phase_b": False,

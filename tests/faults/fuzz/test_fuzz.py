@@ -18,7 +18,7 @@ from tests.sampling import runs_all, seed
 from tests.storage.processes import run_processes
 
 ASKED = int(os.environ.get("FAULTS_FUZZ") or 0)
-INPUTS = 5000 if runs_all() else 500
+INPUTS = 5000 if runs_all() else 250
 
 
 @pytest.mark.parametrize("name", sorted(PARSERS))

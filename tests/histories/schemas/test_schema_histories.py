@@ -12,7 +12,7 @@ from tests.histories.schemas.steps import SHAPES
 from tests.histories.steps import RAN
 from tests.measured import MEASURED
 
-STEPS = int(os.environ.get("FAULTS_STEPS", "600" if sampling.runs_all() else "240"))
+STEPS = int(os.environ.get("FAULTS_STEPS", "600" if sampling.runs_all() else "150"))
 LENGTH = 60
 AT_LEAST = 10 if STEPS >= 600 else 2
 LONG = 2_000  # steps in which every kind of conflict comes up
