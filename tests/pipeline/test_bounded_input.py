@@ -206,6 +206,28 @@ def test_frames_are_read_by_what_their_rows_hold(tmp_path, kind, record_property
     assert peak < 600 * MB  # allocators keep some of what was freed, now more, now less
 
 
+def _merge_long_texts(directory, rows, text):
+    with og.init(directory / "graph", SCHEMA) as graph:
+        graph.load_nodes("Note", pa.table({"no": range(0, rows, 2)}))
+        places = pa.array(np.zeros(rows, np.int32))
+        texts = pa.DictionaryArray.from_arrays(places, pa.array([text]))
+        frame = pa.table({"no": range(rows), "text": texts})
+        total, peak = peak_of(lambda: graph.load_nodes("Note", frame).total_rows)
+        source = """query q($text: String) {
+            match { $n: Note { text: $text } } return { count($n) as notes }
+        }"""
+        return total, graph.query(source, {"text": text}).rows, peak
+
+
+@needs_proc
+def test_a_merge_of_few_rows_with_long_texts_holds_only_some_of_them(tmp_path, record_property):
+    rows = 2_000
+    total, found, peak = in_a_process(_merge_long_texts, tmp_path, rows, "m" * 300_000)
+    record_property("measured", f"{peak >> 20} MiB over idle for rows of 572 MiB")
+    assert (total, found) == (rows, [{"notes": rows}])
+    assert peak < 600 * MB
+
+
 COLUMNS = {
     "texts": pa.array(["a" * 5, None, "", "b" * 900]),
     "large": pa.array([b"a" * 5, None, b"", b"b" * 900], pa.large_binary()),

@@ -111,14 +111,6 @@ def test_images_of_the_tasks_become_the_table_and_row_ids_stay(graph, far_larger
     assert (found(graph, "early"), found(graph, "late")) == (26, 6)
 
 
-@pytest.fixture(params=["few", "many"])
-def rows_again(request, monkeypatch):
-    """How rows are merged that the commit must read again: by Lance, or as images of its own."""
-    if request.param == "many":
-        monkeypatch.setattr("omnigraph.pipeline.written.written_rows.UPSERT_ROWS", 0)
-
-
-@pytest.mark.usefixtures("rows_again")
 def test_an_id_of_two_tasks_counts_once_and_leaves_no_file(graph):
     seed(graph, 5)
     before = places(graph)
@@ -142,7 +134,6 @@ def test_the_last_row_of_an_id_in_one_task_is_the_one_that_is_written(graph):
     assert {name: places(graph)[name] for name in before} == before
 
 
-@pytest.mark.usefixtures("rows_again")
 def test_a_table_that_moved_meanwhile_is_merged_with_as_it_is_now(graph):
     seed(graph, 5)
     batch = people({"p1": 10, "both": 1})

@@ -98,7 +98,6 @@ def test_records_of_several_tasks_that_mean_one_row(
 ):
     """The last one counts; images with others are written again, by executors where they are many."""
     load_with(SparkSizes(fetched_rows=fetched_rows, here_rows=0))
-    monkeypatch.setattr("omnigraph.pipeline.written.written_rows.UPSERT_ROWS", 0)
     monkeypatch.setattr("omnigraph.pipeline.load_input.plan_splits", partial(plan_splits, size=120))
     before = places(graph)
     graph.load([edge("p1", "p2", 1)], engine="local")

@@ -20,7 +20,6 @@ from omnigraph.pipeline.local.parallel import in_order
 from omnigraph.pipeline.progress import OnRows, report_rows
 from omnigraph.pipeline.rows.filled_rows import FilledRows
 from omnigraph.pipeline.rows.row_images import (
-    UPSERT_ROWS,
     Images,
     KeptFragments,
     WriteForm,
@@ -41,7 +40,6 @@ from omnigraph.storage.tables.staging import (
     Staged,
     stage_append_fragments,
     stage_replace_rows,
-    stage_upsert,
     write_fragments,
 )
 from omnigraph.storage.tables.table import Table, open_table
@@ -203,10 +201,6 @@ class SpooledRows:
         return fragments
 
     def _stage_merge(self, table: Table, on_rows: OnRows | None) -> Staged:
-        if self.rows <= UPSERT_ROWS:
-            stored = stored_rows(self.entity, table.schema, self._batches(), self._losers)
-            rows = pa.Table.from_batches(report_rows(stored, on_rows), table.schema)
-            return stage_upsert(table, rows)
         fragments = self._kept.of(table, "images")
         places = None if fragments is None else match_again(table, fragments)
         if fragments is None or places is None:

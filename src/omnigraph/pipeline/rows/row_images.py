@@ -34,9 +34,6 @@ from omnigraph.storage.tables.staging import (
 from omnigraph.storage.tables.table import Table, open_table
 from omnigraph.storage.tables.table_ref import TableRef
 
-UPSERT_ROWS = 10_000
-"""Up to so many rows are merged as one upsert, in memory; more become images."""
-
 WriteForm = Literal["append", "overwrite"]
 """What fragments that replace no row are written as."""
 

@@ -17,13 +17,12 @@ from omnigraph.errors import ExpectedVersionMismatch
 from omnigraph.pipeline.load_options import LoadMode
 from omnigraph.pipeline.progress import OnRows
 from omnigraph.pipeline.rows.filled_rows import FilledRows
-from omnigraph.pipeline.rows.row_images import UPSERT_ROWS, KeptFragments, match_again, same_lineage
+from omnigraph.pipeline.rows.row_images import KeptFragments, match_again, same_lineage
 from omnigraph.pipeline.rows.stored_rows import (
     Spellings,
     TakenIds,
     drop_losers,
     shown_rows,
-    stored_rows,
 )
 from omnigraph.pipeline.rows.vector_spool import VectorSpool
 from omnigraph.pipeline.written.task_files import (
@@ -42,7 +41,6 @@ from omnigraph.storage.tables.staging import (
     stage_append_fragments,
     stage_overwrite_fragments,
     stage_replace_rows,
-    stage_upsert,
 )
 from omnigraph.storage.tables.table import Table
 from omnigraph.storage.tables.table_ref import TableRef
@@ -253,9 +251,6 @@ class WrittenRows:
             return self._rewritten.stage(
                 table, mode, lambda _: self._write(table, "fragments", mode)[0]
             )
-        if self.rows <= UPSERT_ROWS:
-            stored = stored_rows(self.entity, table.schema, self.records())
-            return stage_upsert(table, pa.Table.from_batches(stored, table.schema))
         fragments = self._rewritten.of(table, "images")
         places = None if fragments is None else match_again(table, fragments)
         if fragments is None or places is None:
