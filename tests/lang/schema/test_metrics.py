@@ -80,6 +80,24 @@ class TestInterfaces:
             compile_schema(text)
         assert all(word in str(caught.value) for word in ["N.v", theirs, mine])
 
+    @pytest.mark.parametrize(("first", "second"), [("l2", "dot"), ("dot", "l2"), ("dot", "cosine")])
+    @pytest.mark.parametrize("body", ["v: Vector(2)?", "v: Vector(2)? @metric(dot)"])
+    @pytest.mark.parametrize("default", ["@metric(l2)", ""])
+    def test_two_interfaces_need_the_same(self, first, second, body, default):
+        """Whichever stands first, and whether the default is written or not."""
+        notes = [default if one == "l2" else f"@metric({one})" for one in (first, second)]
+        text = (
+            f"interface A {{ v: Vector(2)? {notes[0]} }}  interface B {{ v: Vector(2)? {notes[1]} }}  "
+            f"node N implements A, B {{ {body} }}"
+        )
+        with pytest.raises(CatalogError) as caught:
+            compile_schema(text)
+        assert all(word in str(caught.value) for word in ["N.v", first, second])
+
+    def test_two_interfaces_may_agree(self):
+        both = "interface A { v: Vector(2)? @metric(dot) }  interface B { v: Vector(2)? @metric(dot) } "
+        assert metric(both + "node N implements A, B { v: Vector(2)? }") == "dot"
+
 
 class TestPlans:
     def test_another_metric_is_one_step(self):

@@ -22,6 +22,7 @@ from omnigraph.lang.schema.shape import (
     Cardinality,
     Group,
     Kind,
+    Metric,
     PropertyShape,
     Shape,
     TypeShape,
@@ -165,16 +166,21 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
     for prop in properties.values():
         (own if prop.direct else inherited).extend(prop.notes.groups)
         check_reserved(source, "node", name, prop.written.name.text, prop.written.name.span)
+    metrics: dict[str, tuple[str, Metric]] = {}
     for interface in interfaces:
         for bundled in interface.properties:
-            if properties[bundled.name.text].direct:
+            declared = properties[bundled.name.text]
+            if declared.direct:
                 # The node's annotations replace the interface's, except for constraints and metric.
                 target = AnnotationTarget("node", name, bundled.name.text, interface.name.text)
                 notes_there = read_property(source, target, bundled)
                 inherited.extend(notes_there.groups)
-                declared = properties[bundled.name.text]
-                metric = _inherited_metric(source, name, declared, interface, notes_there)
-                properties[bundled.name.text] = replace(declared, notes=metric)
+                wanted = notes_there.metric or DEFAULT_METRIC
+                _check_metric(source, name, declared, interface, wanted, metrics)
+                notes_here = replace(
+                    declared.notes, stored=with_metric(declared.notes.stored, wanted), metric=wanted
+                )
+                properties[bundled.name.text] = replace(declared, notes=notes_here)
     owner = ConstrainedType(
         source, "node", name, {key: p.written.type for key, p in properties.items()}
     )
@@ -194,26 +200,35 @@ def _node(source: Source, node: ast.Node, known: Mapping[str, ast.Interface]) ->
     )
 
 
-def _inherited_metric(
-    source: Source, name: str, own: _Effective, interface: ast.Interface, theirs: Notes
-) -> Notes:
-    """What a redeclared property says, with the metric of the interface, which it cannot change."""
-    mine = own.notes.metric
-    if mine is None:
-        stored = with_metric(own.notes.stored, theirs.metric)
-        return replace(own.notes, stored=stored, metric=theirs.metric)
-    wanted = theirs.metric or DEFAULT_METRIC
-    if mine != wanted:
-        place = f"{name}.{own.written.name.text}"
-        raise source.error(
-            CatalogError,
-            f"`{place}` has the metric {mine}, and interface `{interface.name.text}` declares it "
-            f"with {wanted}",
-            own.written.name.span,
-            "give both the same `@metric`, or leave it to the interface",
-            entity=f"node:{place}",
-        )
-    return own.notes
+def _check_metric(
+    source: Source,
+    name: str,
+    own: _Effective,
+    interface: ast.Interface,
+    wanted: Metric,
+    metrics: dict[str, tuple[str, Metric]],
+) -> None:
+    """Refuse a redeclared property whose metric, or that of another interface, is not this interface's.
+
+    ``metrics`` holds the interfaces so far, by the name of the property.
+    """
+    place = f"{name}.{own.written.name.text}"
+    other, given = metrics.setdefault(own.written.name.text, (interface.name.text, wanted))
+    if given != wanted:
+        other_place = f"interface `{other}` declares `{place}` with the metric {given}"
+        way = "give both interfaces the same `@metric`"
+    elif own.notes.metric not in (None, wanted):
+        other_place = f"`{place}` has the metric {own.notes.metric}"
+        way = "give both the same `@metric`, or leave it to the interface"
+    else:
+        return
+    raise source.error(
+        CatalogError,
+        f"{other_place}, and interface `{interface.name.text}` declares it with {wanted}",
+        own.written.name.span,
+        way,
+        entity=f"node:{place}",
+    )
 
 
 def _defaults(properties: Iterable[_Effective]) -> dict[str, Default]:
