@@ -183,3 +183,26 @@ def test_zero_vectors_that_an_index_leaves_out_are_no_damage(tmp_path):
     with made(tmp_path / "graph", "cosine", vectors) as graph:
         graph.ensure_indices()
         assert not graph.verify(deep=True).problems
+
+
+def test_vectors_that_an_index_cannot_hold_are_no_damage(tmp_path):
+    """Lance leaves out those whose squares vanish in float32; they are found without it."""
+    vectors = {f"d{at}": [10.0 ** -(at * 6), 0.0, 1.0 * (at == 0), 0.0] for at in range(8)}
+    with made(tmp_path / "graph", "cosine", vectors) as graph:
+        graph.ensure_indices()
+        assert not graph.verify(deep=True).problems
+        found = asked(graph, [1.0, 0, 0, 0], 8)
+        assert found[:-1] == [(0.0, f"d{at}") for at in range(1, 8)]
+
+
+def test_vectors_too_short_for_an_index_make_none(tmp_path):
+    with made(tmp_path / "graph", "cosine", {"a": [1e-30] * WIDTH}) as graph:
+        assert not graph.ensure_indices().failed
+        assert asked(graph, [1.0, 1, 1, 1], 1) == [(0.0, "a")]
+
+
+def test_distances_that_run_over_are_tied_by_id(tmp_path):
+    """Of `0 - q` and `1 - q` both squares are infinite in float32, though one product is and one is not."""
+    vectors = {"a": [0.0] * WIDTH, "b": [1.0] * WIDTH}
+    with made(tmp_path / "graph", "l2", vectors) as graph:
+        assert [ref for _, ref in asked(graph, [3.4e38] * WIDTH, 1)] == ["a"]

@@ -18,7 +18,7 @@ from omnigraph.read.search.text_match import Terms
 from omnigraph.storage.scratch import make_scratch
 from omnigraph.storage.tables.indexing.full_text import text_hits
 from omnigraph.storage.tables.indexing.index_health import IndexDirectory, index_parts
-from omnigraph.storage.tables.indexing.index_kinds import Serves, describe
+from omnigraph.storage.tables.indexing.index_kinds import Serves, describe, has_direction
 from omnigraph.storage.tables.indexing.table_indexes import IndexState, list_indexes
 from omnigraph.storage.tables.lance_import import lance_module
 from omnigraph.storage.tables.table import Table
@@ -207,11 +207,10 @@ def _vectors(table: Table, state: IndexState, parts: Sequence[IndexDirectory]) -
     )
     for batch in rows:
         vectors = batch.column(state.column)
-        has_one = vectors.is_valid().to_numpy(zero_copy_only=False)
         if needs_directions:
-            filled = vectors.fill_null([0.0] * vectors.type.list_size)
-            numbers = filled.flatten().to_numpy(zero_copy_only=False)
-            has_one = numbers.reshape(len(filled), -1).any(axis=1)
+            has_one = has_direction(vectors)
+        else:
+            has_one = vectors.is_valid().to_numpy(zero_copy_only=False)
         ids = batch.column("_rowid").to_numpy()[has_one]
         missing += int(np.count_nonzero(~np.isin(ids, known)))
     if missing:

@@ -101,6 +101,9 @@ class Measured:
             case "dot":
                 # Their rounding to float32 counts too, beside the one that the distance begins with.
                 rough, length = -dots, max(length, 1.0)
+        if not np.isfinite(rough).all():
+            # What ran over says nothing: the true distance may be finite, or infinite as others are.
+            return codes
         few = thresholds.near_vectors
         return codes[_could_be_best(rough, squares, length, len(target), limit, few)]
 

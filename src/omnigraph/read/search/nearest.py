@@ -155,12 +155,16 @@ def _looked_up(
     if candidates is not None:
         wanted = np.zeros(space.size, np.bool_)
         wanted[candidates] = True
+    asked = target.astype(np.float64)
+    if metric == "cosine":
+        # Lance squares it in float32, where great and small lengths run over or vanish.
+        asked /= np.sqrt(asked @ asked)
     rows = space.pinned.table.read(
         [own.column],
         with_row_id=True,
         nearest={
             "column": own.column,
-            "q": target,
+            "q": asked.astype(np.float32),
             "metric": metric,
             "k": count,
             "refine_factor": _REFINE,

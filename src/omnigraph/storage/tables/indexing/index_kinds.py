@@ -18,6 +18,10 @@ from omnigraph.lang.schema.shape import DEFAULT_METRIC, Metric
 from omnigraph.storage.tables.indexing.btree_files import build_btree
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pyarrow as pa
+
     from omnigraph.storage.tables.table import Table
 
 # Small enough that building stays near linear in rows (HNSW is slower per row the larger its
@@ -64,7 +68,7 @@ class KindDescription:
     needs_values: bool = False
     """Whether there must be a value to build it on."""
     needs_directions: bool = False
-    """Whether a zero vector is no value to it."""
+    """Whether a vector without a direction (``has_direction``) is no value to it."""
     on_one_core: bool = False
     """Whether Lance uses one core to build it."""
     calls_back: bool = False
@@ -145,6 +149,17 @@ DESCRIPTIONS: Final = (
     *(_of_vectors(kind, metric) for metric, kind in VECTOR_KINDS.items()),
 )
 """Every kind, once."""
+
+
+def has_direction(vectors: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which vectors an index of directions holds: Lance loses those whose squares vanish in float32."""
+    import numpy as np
+
+    filled = vectors.fill_null([0.0] * vectors.type.list_size)
+    rows = filled.flatten().to_numpy(zero_copy_only=False).reshape(len(filled), -1)
+    squares = np.einsum("ij,ij->i", rows, rows, dtype=np.float64)
+    found: npt.NDArray[np.bool_] = squares >= float(np.finfo(np.float32).tiny)
+    return found
 
 
 def describe(kind: IndexKind) -> KindDescription:

@@ -12,7 +12,12 @@ from omnigraph.cancel import current, look_at
 from omnigraph.lang.schema.catalog import PROPERTY_ID_METADATA
 from omnigraph.lang.schema.indexes import IndexKind
 from omnigraph.storage.tables.indexing.index_health import damage_at, find_damage, index_parts
-from omnigraph.storage.tables.indexing.index_kinds import DESCRIPTIONS, KindDescription, describe
+from omnigraph.storage.tables.indexing.index_kinds import (
+    DESCRIPTIONS,
+    KindDescription,
+    describe,
+    has_direction,
+)
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
 from omnigraph.storage.tables.table import Table
@@ -207,7 +212,7 @@ def _any_value(
     has_value = filter_expression(table.schema, [Condition(column, "is_not_null")])
     if described.needs_directions:
         batches = table.scan([column], has_value, fragment_ids=list(fragment_ids))
-        return any(batch.column(column).flatten().to_numpy().any() for batch in batches)
+        return any(has_direction(batch.column(column)).any() for batch in batches)
     found = table.read([], has_value, with_row_id=True, limit=1, fragment_ids=list(fragment_ids))
     return bool(found.num_rows)
 
