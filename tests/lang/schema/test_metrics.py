@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from omnigraph.errors import CatalogError, ParseError
@@ -9,6 +11,7 @@ from omnigraph.lang.query.lint import lint
 from omnigraph.lang.schema import compile_schema, create, plan
 from omnigraph.lang.schema.migrate.plan_steps import SchemaStep
 from omnigraph.lang.schema.migrate.read_steps import read_step
+from omnigraph.lang.schema.shape import Annotation
 
 DOMAIN = "01ARZ3NDEKTSV4RRFFQ69G5FAV"
 
@@ -117,6 +120,15 @@ class TestPlans:
     def test_the_default_may_be_written_or_left_out(self):
         assert planned(node("@metric(l2)"), node("")) == ()
         assert planned(node(""), node("@metric(l2)")) == ()
+
+    @pytest.mark.parametrize("source", [node("@metric(l2)"), node("")])
+    def test_a_metric_stored_before_metrics_meant_something_is_no_change(self, source):
+        shape = compile_schema(source).shape
+        (type_,) = shape.nodes
+        (prop,) = type_.properties
+        said = (Annotation("metric", "l2"),)
+        before = replace(type_, properties=(replace(prop, annotations=said),), annotations=said)
+        assert plan(create(replace(shape, nodes=(before,)), DOMAIN), source).steps == ()
 
     def test_an_index_beside_it_is_a_step_of_its_own(self):
         steps = planned(node("@metric(dot)"), node("@metric(dot) @index"))

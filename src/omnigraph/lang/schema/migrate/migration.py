@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omnigraph.errors import UnsupportedMigration
@@ -12,7 +12,7 @@ from omnigraph.lang.schema.ir import Ir
 from omnigraph.lang.schema.lint import Diagnostic
 from omnigraph.lang.schema.migrate.compare import compare
 from omnigraph.lang.schema.migrate.plan_steps import SchemaStep, UnsupportedChange
-from omnigraph.lang.schema.shape import Shape
+from omnigraph.lang.schema.shape import METRIC, Annotation, Shape, TypeShape
 from omnigraph.lang.schema.syntax.hints import hints_in
 
 
@@ -55,6 +55,31 @@ class MigrationPlan:
             )
 
 
+def _compared(shape: Shape) -> Shape:
+    """Return a shape without its metrics, which are compared by what they mean.
+
+    A schema of before metrics may hold `@metric(l2)`, or any other word anywhere, as an annotation without a meaning.
+    """
+
+    def rest(type_: TypeShape) -> TypeShape:
+        properties = tuple(
+            replace(each, annotations=_without_metric(each.annotations))
+            for each in type_.properties
+        )
+        annotations = _without_metric(type_.annotations)
+        return replace(type_, properties=properties, annotations=annotations)
+
+    return Shape(
+        tuple(map(rest, shape.interfaces)),
+        tuple(map(rest, shape.nodes)),
+        tuple(map(rest, shape.edges)),
+    )
+
+
+def _without_metric(annotations: tuple[Annotation, ...]) -> tuple[Annotation, ...]:
+    return tuple(each for each in annotations if each.name != METRIC)
+
+
 def plan(
     accepted: Ir,
     desired: str | Shape,
@@ -72,6 +97,6 @@ def plan(
     used = () if accepted_source is None else hints_in(accepted_source)
     target, diagnostics = evolve(accepted, shape, numbering, used=used)
     steps = compare(accepted, target, "hard" if allow_data_loss else "soft")
-    if not steps and accepted.shape.shape_hash != shape.shape_hash:
+    if not steps and _compared(accepted.shape).shape_hash != _compared(shape).shape_hash:
         steps = (UnsupportedChange("schema", "the schema changed in a way no step describes"),)
     return MigrationPlan(steps, target, diagnostics)
