@@ -7,6 +7,7 @@ export interface Property {
   list: boolean;
   enum?: string[];
   vector_dim?: number;
+  metric?: "l2" | "cosine" | "dot";
   index?: "btree" | "text" | "vector";
   unique: boolean;
   embed?: { source: string; model: string | null };

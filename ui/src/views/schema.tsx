@@ -100,6 +100,7 @@ const marks = (property: Property, key: readonly string[] = []): string[] => [
   ...(key.includes(property.name) ? ["key"] : []),
   ...(property.unique && !key.includes(property.name) ? ["unique"] : []),
   ...(property.index === undefined ? [] : [`${property.index} index`]),
+  ...(property.metric === undefined ? [] : [`metric ${property.metric}`]),
   ...(property.embed === undefined ? [] : [`embed ${property.embed.source}`]),
 ];
 
