@@ -33,7 +33,7 @@ from tests.write.random_model import make_model, schema_text
 from tests.write.random_mutations import FORMS, WholeMutation
 
 STEPS = 60
-SEEDS = range(24 if runs_all() else 3)
+SEEDS = range(24 if runs_all() else 5)
 DEATHS = {
     "mutation.before_locks": False,
     "mutation.before_phase_b": False,
