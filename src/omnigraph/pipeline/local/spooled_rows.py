@@ -204,7 +204,7 @@ class SpooledRows:
         fragments = self._kept.of(table, "images")
         places = None if fragments is None else match_again(table, fragments)
         if fragments is None or places is None:
-            images = Images(table.ref, self.entity)
+            images = Images(table.ref, self.entity, table=table)
             for batch in report_rows(drop_losers(self._batches(), self._losers), on_rows):
                 images.add(batch)
             images.write()

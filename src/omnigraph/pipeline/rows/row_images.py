@@ -50,16 +50,25 @@ IMAGE_SIZES: Final = ImageSizes()
 
 
 class Images:
-    """Rows of a merge on their way into fragments: those that replace a row first, sorted."""
+    """Rows of a merge on their way into fragments: those that replace a row first, sorted.
 
-    def __init__(self, ref: TableRef, entity: Entity, sizes: ImageSizes = IMAGE_SIZES) -> None:
+    ``table``: the table, where it is open already.
+    """
+
+    def __init__(
+        self,
+        ref: TableRef,
+        entity: Entity,
+        sizes: ImageSizes = IMAGE_SIZES,
+        table: Table | None = None,
+    ) -> None:
         self.ref = ref
         self.sizes = sizes
         self.entity = entity
         self.fragments: list[Any] = []
         self._replaced: list[pa.Array] = []
         self._waiting: list[pa.RecordBatch] = []
-        self._table: Table | None = None
+        self._table = table
         self._any_named = False
 
     def add(self, batch: pa.RecordBatch, *, named: bool = True) -> None:
