@@ -102,7 +102,7 @@ def test_a_table_fits_the_terminal(people, place):
     os.close(theirs)
     os.close(mine)
     lines = shown.splitlines()
-    assert lines[0] == "1 rows from branch main via q"
+    assert lines[0] == "1 row from branch main via q"
     assert max(map(len, lines[1:])) == 40
     assert lines[3].endswith("…")
 
@@ -197,7 +197,7 @@ def test_csv_can_be_read_back(ask):
 
 def test_kv(ask):
     result = ask("-e", INLINE, "--format", "kv")
-    assert result.stdout == "1 rows from branch main via one\nrow 1\nage: 36\n"
+    assert result.stdout == "1 row from branch main via one\nrow 1\nage: 36\n"
 
 
 def test_queries_and_parameters_come_from_stdin_too(ask):

@@ -16,6 +16,7 @@ from typing import Any
 from omnigraph.display.text import (
     MAX_COLUMN_WIDTH,
     cell_text,
+    counted,
     fitted,
     grid,
     natural_widths,
@@ -132,9 +133,9 @@ def _summary(head: Document) -> str:
     from omnigraph.manifest.snapshot import Target
 
     target = Target(**head["target"])
-    # One row is `1 rows`, too: scripts look for these words.
-    rows = f"{head['row_count']:,} rows"
-    return printable(f"{rows} from {target} via {query_text(head['query_name'])}")
+    return printable(
+        f"{counted(head['row_count'], 'row')} from {target} via {query_text(head['query_name'])}"
+    )
 
 
 def _cells(answer: Streamed) -> Iterator[list[list[str]]]:
