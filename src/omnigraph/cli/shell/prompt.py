@@ -163,7 +163,7 @@ def _completer(names: Callable[[], Vocabulary]) -> Completer:
     from prompt_toolkit.completion.base import CompleteEvent
     from prompt_toolkit.document import Document
 
-    class Names(Completer):
+    class NameCompleter(Completer):
         """Completes the word at the cursor."""
 
         def get_completions(self, document: Document, _: CompleteEvent) -> Iterable[Completion]:
@@ -172,7 +172,7 @@ def _completer(names: Callable[[], Vocabulary]) -> Completer:
             for candidate in candidates:
                 yield Completion(candidate.text, start - cursor, display_meta=candidate.about)
 
-    return Names()
+    return NameCompleter()
 
 
 def _lexer() -> Lexer:

@@ -30,7 +30,7 @@ _PLAIN = 1e-15, 1e15
 """Between these lengths products of vectors neither vanish nor run over in float32."""
 
 
-class Measured:
+class MeasuredVectors:
     """Vectors by ordinal (zero where null) with their squared lengths: what is kept in memory."""
 
     def __init__(self, array: pa.Array, metric: Metric) -> None:

@@ -16,7 +16,7 @@ from omnigraph.cancel import look
 from omnigraph.lang.schema.indexes import VECTOR_KINDS
 from omnigraph.lang.schema.shape import DEFAULT_METRIC, Metric
 from omnigraph.read.kernels.arrays import Codes, Floats
-from omnigraph.read.search.measured import Measured, Vectors
+from omnigraph.read.search.measured import MeasuredVectors, Vectors
 from omnigraph.read.search.text_match import own_index
 from omnigraph.read.thresholds import SearchThresholds
 from omnigraph.read.values.column import Column
@@ -71,10 +71,10 @@ def _is_in_memory(view: View, space: NodeSpace, name: str, metric: Metric) -> bo
     return view.cache.peek(_memory_key(space, name, metric)) is not None
 
 
-def _in_memory(view: View, space: NodeSpace, name: str, metric: Metric) -> Measured:
-    def build() -> Measured:
+def _in_memory(view: View, space: NodeSpace, name: str, metric: Metric) -> MeasuredVectors:
+    def build() -> MeasuredVectors:
         column: Column = space.column(name)
-        return Measured(column.array, metric)
+        return MeasuredVectors(column.array, metric)
 
     return view.cache.get(_memory_key(space, name, metric), build, lambda made: made.nbytes)
 
@@ -92,7 +92,7 @@ def _taken(
     thresholds: SearchThresholds,
 ) -> tuple[Codes, Floats]:
     """A few candidates, fetched."""
-    measured = Measured(space.values(name, candidates), metric)
+    measured = MeasuredVectors(space.values(name, candidates), metric)
     codes, distances = measured.among(target, None, limit, thresholds)
     return candidates[codes], distances
 
@@ -121,7 +121,7 @@ def _streamed(
         rows = np.flatnonzero(kept).astype(np.int32)
         if not rows.size:
             continue
-        measured = Measured(batch.column(column), metric)
+        measured = MeasuredVectors(batch.column(column), metric)
         places, found = measured.among(target, rows, limit, thresholds)
         best = np.concatenate([best, codes[places]])
         distances = np.concatenate([distances, found])
@@ -174,7 +174,7 @@ def _looked_up(
     )
     codes = space.ordinals_of_row_ids(rows.column("_rowid").to_numpy())
     kept = codes >= 0 if wanted is None else (codes >= 0) & wanted[codes]
-    measured = Measured(rows.column(own.column).combine_chunks(), metric)
+    measured = MeasuredVectors(rows.column(own.column).combine_chunks(), metric)
     if measured.absent is not None:
         kept &= ~measured.absent
     rows_kept = np.flatnonzero(kept).astype(np.int32)

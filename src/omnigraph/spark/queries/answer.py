@@ -30,7 +30,7 @@ from omnigraph.spark.queries.output import Output, finished
 from omnigraph.spark.queries.relations import Relations
 from omnigraph.spark.queries.rows import Job
 from omnigraph.spark.queries.tables import Tables
-from omnigraph.spark.queries.values.fields import Names
+from omnigraph.spark.queries.values.fields import ColumnNames
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -92,7 +92,7 @@ class PlanFrames:
         self._window = Window.of(plan, params)
         check_ranking(plan.ranking, params)
         tables = Tables(session, view, params, keeps_rules=keeps_rules)
-        names = Names("c")
+        names = ColumnNames("c")
         self._job = Job(
             session,
             view,

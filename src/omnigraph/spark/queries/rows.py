@@ -16,7 +16,7 @@ from omnigraph.read.view.view import View
 from omnigraph.spark.queries.relations import Relations
 from omnigraph.spark.queries.tables import SMALL_ROWS, Tables
 from omnigraph.spark.queries.values.computed import with_computed
-from omnigraph.spark.queries.values.fields import Field, Names
+from omnigraph.spark.queries.values.fields import ColumnNames, Field
 from omnigraph.spark.queries.values.native import satisfied
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Job:
     session: SparkSession
     view: View
     params: Mapping[str, Any]
-    names: Names
+    names: ColumnNames
     tables: Tables
     relations: Relations
     answer: Answer
@@ -58,7 +58,7 @@ class Job:
             self.tables.extra,
             keeps_rules=self.tables.keeps_rules,
         )
-        names = Names(f"{self.names.fresh()}_")
+        names = ColumnNames(f"{self.names.fresh()}_")
         relations = Relations(tables, self.relations.unrolled)
         return replace(self, params=params, names=names, tables=tables, relations=relations)
 

@@ -22,7 +22,7 @@ from omnigraph.read.values.expressions import evaluate, holds
 from omnigraph.read.values.operands import OperandRows
 from omnigraph.runner.spark_tasks import Batches, executor_task
 from omnigraph.spark.batch_columns import arrow_schema, spark_type
-from omnigraph.spark.queries.values.fields import Field, Names, fields_of
+from omnigraph.spark.queries.values.fields import ColumnNames, Field, fields_of
 from omnigraph.types import PropType
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class Made:
 
 def with_computed(
     frame: DataFrame,
-    names: Names,
+    names: ColumnNames,
     params: Mapping[str, Any],
     made: Sequence[Made] = (),
     conditions: Sequence[ir.Condition] = (),

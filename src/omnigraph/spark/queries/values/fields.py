@@ -49,7 +49,7 @@ class Field(NamedTuple):
     what: str
 
 
-class Names:
+class ColumnNames:
     """The names of columns: short, unique in one job, and free of what Spark might read into them."""
 
     def __init__(self, prefix: str) -> None:
