@@ -60,8 +60,13 @@ class TestValues:
         assert answer.to_json() == {
             "query_name": "people",
             "target": {"branch": None, "snapshot": "01X"},
+            "as_of": None,
             "row_count": 2,
             "columns": ["name", "age"],
+            "schema": [
+                {"name": "name", "type": "string", "nullable": True},
+                {"name": "age", "type": "bigint", "nullable": True},
+            ],
             "rows": [{"name": "Ada", "age": 36}, {"name": "Bob", "age": None}],
             "graph_commit_id": COMMIT,
         }

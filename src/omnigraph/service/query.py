@@ -100,26 +100,15 @@ def _run(session: Session, request: QueryRequest, limits: ReadLimits) -> QueryRe
 
 def _facts(result: QueryResult) -> Document:
     """Return the document of an answer without its rows."""
-    shown = read_output(result)
-    return {**shown.head, **shown.end()}
+    return {**result.document_head, **result.document_tail}
 
 
 def read_output(result: QueryResult) -> Streamed:
     """Return the document of an answer; integers that JavaScript cannot hold are texts in its rows."""
     from omnigraph.read.output.frames import json_rows
 
-    head: Document = {
-        "query_name": result.query_name,
-        "target": result.target.to_json(),
-        "as_of": result.as_of,
-        "row_count": result.row_count,
-        "columns": result.columns,
-        "schema": _schema(result),
-    }
-    tail: Document = {"graph_commit_id": result.graph_commit_id}
-    if result.total_rows is not None:
-        tail |= {"truncated": result.truncated, "total_rows": result.total_rows}
     rows = json_rows(result.table, result.schema)
+    head, tail = result.document_head, result.document_tail
     return Streamed(head, "rows", rows, tail, held=result.table.nbytes)
 
 
@@ -136,29 +125,6 @@ def explain(session: Session, request: ExplainRequest) -> Document:
             break
     steps = [phase.to_json() for phase in profiled.steps]
     return {**explained, "profile": steps, "row_count": profiled.result.row_count}
-
-
-def _schema(result: QueryResult) -> list[Document]:
-    """Describe the columns: their kind, and which nodes a column of ids names."""
-    from omnigraph.lang.query.describe import describe_value
-
-    described = []
-    for column in result.schema:
-        shown = _column(describe_value(column.name, column.type))
-        if column.name in result.node_types:
-            shown["entity"] = {"kind": "node", "type": result.node_types[column.name]}
-        described.append(shown)
-    return described
-
-
-def _column(value: Document) -> Document:
-    """Return the description of a column, or of a field of its objects, as answers have it."""
-    shown = {"name": value["name"], "type": value["kind"], "nullable": value["nullable"]}
-    if "item_kind" in value:
-        shown["item_kind"] = value["item_kind"]
-    if "fields" in value:
-        shown["fields"] = [_column(field) for field in value["fields"]]
-    return shown
 
 
 def _check_max_rows(given: int | None) -> int | None:

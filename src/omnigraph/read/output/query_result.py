@@ -179,18 +179,41 @@ class QueryResult(ArrowRows, Shown):
         )
 
     def to_json(self, js_safe: bool = False) -> dict[str, Any]:
-        """The whole answer as plain data.
+        """The whole answer as plain data, the document that the command line and the server give.
 
         ``js_safe`` writes integers that a JavaScript number cannot hold as text.
         """
+        rows = self._rows(js_safe=True) if js_safe else self.rows
+        return {**self.document_head, "rows": rows, **self.document_tail}
+
+    @property
+    def document_head(self) -> dict[str, Any]:
+        """What the document of the answer has before its rows."""
         return {
             "query_name": self.query_name,
             "target": self.target.to_json(),
+            "as_of": self.as_of,
             "row_count": self.row_count,
             "columns": self.columns,
-            "rows": self._rows(js_safe=True) if js_safe else self.rows,
-            "graph_commit_id": self.graph_commit_id,
+            "schema": [self._described(column) for column in self.schema],
         }
+
+    @property
+    def document_tail(self) -> dict[str, Any]:
+        """What the document of the answer has behind its rows."""
+        tail: dict[str, Any] = {"graph_commit_id": self.graph_commit_id}
+        if self.total_rows is not None:
+            tail |= {"truncated": self.truncated, "total_rows": self.total_rows}
+        return tail
+
+    def _described(self, column: Column) -> dict[str, Any]:
+        """A column's name and kind, and which nodes a column of ids names."""
+        from omnigraph.lang.query.describe import describe_value
+
+        shown = _without_size(describe_value(column.name, column.type))
+        if column.name in self.node_types:
+            shown["entity"] = {"kind": "node", "type": self.node_types[column.name]}
+        return shown
 
     def values(
         self, start: int = 0, length: int | None = None, *, js_safe: bool = False
@@ -222,6 +245,16 @@ class QueryResult(ArrowRows, Shown):
             notes=[f"cut, of {self.total_rows:,} rows in all"] if self.truncated else [],
             numeric=[column.type.is_numeric for column in self.schema],
         )
+
+
+def _without_size(value: dict[str, Any]) -> dict[str, Any]:
+    """The description of a column, or of a field of its objects, as answers have it: no length of vectors."""
+    shown = {"name": value["name"], "type": value["kind"], "nullable": value["nullable"]}
+    if "item_kind" in value:
+        shown["item_kind"] = value["item_kind"]
+    if "fields" in value:
+        shown["fields"] = [_without_size(field) for field in value["fields"]]
+    return shown
 
 
 def _same_rows(one: QueryResult, other: QueryResult) -> bool:
