@@ -11,9 +11,14 @@ import pytest
 import omnigraph as og
 from omnigraph.errors import ParamError, SourceError
 from omnigraph.lang.schema.indexes import VECTOR_KINDS
+from omnigraph.read.search import nearest
+from omnigraph.read.thresholds import SearchThresholds, Thresholds
 from omnigraph.storage.tables.indexing.table_indexes import list_indexes
-from tests.opened import table_of
+from omnigraph.storage.tables.table import open_table
+from tests.opened import read_with, workspace_of
+from tests.read.texts import maintain
 
+NEAR = "match { $d: Doc } return { $d } order { nearest($d.vec, [1, 0, 0, 0]) } limit 1"
 METRICS = ["l2", "cosine", "dot"]
 SCHEMA = "node Doc {{ ref: String @key  even: Bool  vec: Vector(4)? @index @metric({}) }}"
 WIDTH = 4
@@ -148,22 +153,66 @@ def test_another_metric_changes_answers_at_once_and_the_index_when_it_is_built(t
     vectors = {"long": [10.0, 1.0, 0.0, 0.0], "near": [1.0, 1.0, 0.0, 0.0]}
     query = [1.0, 0.0, 0.0, 0.0]
 
-    def kinds(graph):
-        states = list_indexes(table_of(graph, "node:Doc"))
-        return {state.kind for state in states if state.column == "vec"}
-
     with made(tmp_path / "graph", "l2", vectors) as graph:
         graph.ensure_indices()
         before = graph.snapshot().graph_commit_id
         assert [ref for _, ref in asked(graph, query, 2)] == ["near", "long"]
         graph.schema.apply(SCHEMA.format("cosine"))
         assert [ref for _, ref in asked(graph, query, 2)] == ["long", "near"]
-        past = "match { $d: Doc } return { $d } order { nearest($d.vec, [1, 0, 0, 0]) } limit 1"
-        assert graph.query(past, snapshot=before).rows == [{"d": "long"}]
-        assert kinds(graph) == {VECTOR_KINDS["l2"]}
+        assert graph.query(NEAR, snapshot=before).rows == [{"d": "long"}]
+        assert kinds_of(graph) == {VECTOR_KINDS["l2"]}
         graph.optimize()
-        assert kinds(graph) == {VECTOR_KINDS["cosine"]}
+        assert kinds_of(graph) == {VECTOR_KINDS["cosine"]}
         assert [ref for _, ref in asked(graph, query, 2)] == ["long", "near"]
+
+
+def kinds_of(graph, branch="main"):
+    """Of its indexes of vectors."""
+    pin = graph.snapshot(branch=branch).tables["node:Doc"]
+    states = list_indexes(open_table(workspace_of(graph).pinned(pin)))
+    return {state.kind for state in states if state.column == "vec"}
+
+
+@pytest.mark.parametrize("metric", ["cosine", "dot"])
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_an_index_is_built_in_place_of_that_for_another_metric(tmp_path, metric, branch):
+    """Of two on a column Lance searches the older one, and of another metric it reads all vectors."""
+    rng = random.Random(6)
+    vectors = {f"d{at:03}": [rng.gauss(0, 1) for _ in range(WIDTH)] for at in range(300)}
+    with made(tmp_path / "graph", "l2", vectors) as graph:
+        graph.ensure_indices()
+        if branch != "main":
+            graph.branches.create(branch)
+        graph.schema.apply(SCHEMA.format(metric), branch=branch)
+        graph.ensure_indices(branch=branch)
+        steps = graph.explain(NEAR, branch=branch).steps
+        assert [use.coverage for step in steps for use in step.indexes] == ["indexed"]
+        assert kinds_of(graph, branch) == {VECTOR_KINDS[metric]}
+        if branch != "main":
+            assert kinds_of(graph) == {VECTOR_KINDS["l2"]}
+        assert not graph.verify(deep=True).problems
+
+
+def test_an_index_behind_one_of_another_program_is_not_asked(tmp_path, monkeypatch):
+    """Lance would search theirs, see that it has another metric, and read all vectors instead."""
+    vectors = {f"d{at:03}": [float(at), 1.0, 0.0, 0.0] for at in range(300)}
+
+    def foreign(table):
+        dataset = table.dataset
+        dataset.create_index("vec", "IVF_FLAT", name="theirs", metric="l2", num_partitions=1)
+        return type(table)(table.ref, dataset)
+
+    asked_of_index = []
+    real = nearest._looked_up
+    monkeypatch.setattr(
+        nearest, "_looked_up", lambda *a: asked_of_index.append(found := real(*a)) or found
+    )
+    with made(tmp_path / "graph", "cosine", vectors) as graph:
+        maintain(graph, foreign)
+        graph.ensure_indices()
+        read_with(graph, Thresholds(search=SearchThresholds(taken_bytes=0, fast_bytes=0)))
+        check(asked(graph, [5.0, 1.0, 0, 0], 3), whole("cosine", vectors, [5.0, 1.0, 0, 0]), 3)
+    assert asked_of_index == [None]
 
 
 def test_zero_vectors_alone_make_no_index_for_angles(tmp_path):
@@ -173,8 +222,7 @@ def test_zero_vectors_alone_make_no_index_for_angles(tmp_path):
         graph.load([{"type": "Doc", "data": {"ref": "b", "even": True, "vec": [2.0, 0, 0, 0]}}])
         graph.ensure_indices()
         assert asked(graph, [1.0, 0, 0, 0], 2) == [(0.0, "b")]
-        states = list_indexes(table_of(graph, "node:Doc"))
-        assert VECTOR_KINDS["cosine"] in {state.kind for state in states}
+        assert kinds_of(graph) == {VECTOR_KINDS["cosine"]}
 
 
 def test_zero_vectors_that_an_index_leaves_out_are_no_damage(tmp_path):

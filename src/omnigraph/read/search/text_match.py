@@ -38,6 +38,7 @@ from omnigraph.storage.tables.indexing.full_text import (
     text_hits,
 )
 from omnigraph.storage.tables.indexing.index_health import IndexUnusable
+from omnigraph.storage.tables.indexing.index_kinds import stands_in_the_way
 from omnigraph.storage.tables.indexing.table_indexes import IndexState
 
 
@@ -54,8 +55,7 @@ def own_index(view: View, space: NodeSpace, name: str, kind: IndexKind) -> OwnIn
     """The table's best index of that kind on a property; None when it has none that can be read."""
     column = space.stored_name(name)
     states = [state for state in _indexes(view, space) if state.column == column]
-    if any(state.kind is None for state in states):
-        # Another program made it, and Lance may choose it.
+    if any(stands_in_the_way(state.kind, kind) for state in states):
         return None
     states = [state for state in states if state.kind is kind and state.segments]
     if column is None or not states or any(state.damage is not None for state in states):

@@ -172,6 +172,15 @@ def kind_serving(what: Serves) -> IndexKind:
     return next(one.kind for one in DESCRIPTIONS if one.serves is what)
 
 
+def stands_in_the_way(other: IndexKind | None, kind: IndexKind) -> bool:
+    """Whether Lance could search an index of the other kind on a column instead of one of this kind.
+
+    Of several vector indexes it takes the oldest, and where that one has another metric it reads all vectors.
+    None is a kind that is not ours.
+    """
+    return other is None or (other is not kind and describe(other).serves is describe(kind).serves)
+
+
 def follows_rewrites(kind: IndexKind | None) -> bool:
     """Whether Lance carries an index over to rewritten fragments; None is a kind that is not ours."""
     return kind is None or describe(kind).follows_rewrites

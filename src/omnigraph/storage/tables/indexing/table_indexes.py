@@ -17,6 +17,7 @@ from omnigraph.storage.tables.indexing.index_kinds import (
     KindDescription,
     describe,
     has_direction,
+    stands_in_the_way,
 )
 from omnigraph.storage.tables.lance_import import lance
 from omnigraph.storage.tables.staging import RowCounts, Staged
@@ -226,6 +227,7 @@ def stage_index_segments(
 ) -> Staged:
     """Stage an index made of parts from ``build_segment``, in place of the parts of that name.
 
+    Our index of the column for another metric goes with it, because Lance searches only one of them.
     The parts may come from an older version of the table with the same fragments.
     ``without_values`` are fragments in which no row has anything to index: the first part covers
     them too, because a search has nothing to look for there.
@@ -239,7 +241,19 @@ def stage_index_segments(
             # Unmerged, the parts lack files that every search opens.
             new = [table.dataset.merge_existing_index_segments(new)]
         # Parts that are not listed as removed would stay in use beside the new ones.
-        return _staged(table, new, _segments(table, new[0].name))
+        names = [new[0].name, *_ours_in_the_way(table, column, kind)]
+        return _staged(table, new, [part for name in names for part in _segments(table, name)])
+
+
+def _ours_in_the_way(table: Table, column: str, kind: IndexKind) -> list[str]:
+    """The names of our indexes that Lance could search instead of one of that kind."""
+    return [
+        state.name
+        for state in list_indexes(table)
+        if state.column == column
+        and stands_in_the_way(state.kind, kind)
+        and is_named_by_us(table, state)
+    ]
 
 
 def stage_drop_index(table: Table, name: str) -> Staged:
