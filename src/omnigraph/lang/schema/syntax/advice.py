@@ -114,6 +114,11 @@ def _misnamed(found: str, expected: frozenset[str]) -> Advice:
         return None, "property names start with a lower-case letter or `_`"
     if "ANNOTATION" in expected:
         return None, "annotation names start with a lower-case letter or `_`"
+    if "WORD" in expected:
+        return (
+            None,
+            f"a word starts with a lower-case letter or `_`: write `{found.lower()}`, or quote it",
+        )
     if "_LBRACE" in expected and found == "implements":
         return None, "only nodes implement interfaces, and annotations come before `implements`"
     if "_NODE" in expected:
