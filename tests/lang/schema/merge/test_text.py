@@ -138,6 +138,7 @@ def test_a_dropped_declaration_goes_with_its_comments():
         "built: String? @audit",
         "built: Vector(3)? @embed(remark)",
         'built: Vector(3)? @embed(remark, model="m 1") @index',
+        "built: Vector(3)? @metric(cosine)",
     ],
 )
 def test_what_is_printed_says_the_same(line):
@@ -149,6 +150,13 @@ def test_what_is_printed_says_the_same(line):
     merged = merge(base, source, target)
     assert merged.schema.ir.shape.to_json() == wanted.to_json()
     assert merged.schema.text.startswith("node A {\n  k: I32 @key\n")
+
+
+def test_a_metric_is_printed_as_it_is_documented():
+    base = graph("node A { v: Vector(2)? }\n")
+    source = base.branch("f").apply("node A { v: Vector(2)? @metric(dot) }\n")
+    target = base.branch("m").apply("node A { v: Vector(2)?  n: I32? }\n")
+    assert "  v: Vector(2)? @metric(dot)\n" in merge(base, source, target).schema.text
 
 
 RULES = """\

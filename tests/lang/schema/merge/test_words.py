@@ -186,6 +186,15 @@ def test_no_word_decides_a_clash(word):
         merge(base, feature, main, {"node:Ship.built": word})
 
 
+def test_a_clash_of_one_type_is_told_as_such():
+    """Both sides write the type alike: what differs must stand elsewhere."""
+    line = FLAG + "    near: Vector(2)? @metric({})\n"
+    merged = merge(*sides([(FLAG, line.format("cosine"))], [(FLAG, line.format("dot"))]))
+    (conflict,) = merged.conflicts
+    assert conflict.message.endswith("(both are Vector(2)?, with different annotations or rules)")
+    assert (conflict.detail["source"], conflict.detail["target"]) == ("Vector(2)?", "Vector(2)?")
+
+
 def test_no_word_decides_an_invalid_schema():
     near = ("edge CallsAt", "edge Near: Port -> Port\n\nedge CallsAt")
     base, feature, main = sides([near], [(near[0], near[1].replace("Near", "NEAR"))])

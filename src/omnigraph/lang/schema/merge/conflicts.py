@@ -121,6 +121,8 @@ def name_clash(
 ) -> ElementConflict:
     """Two different elements want one name; of properties, ``types`` as written on both sides."""
     said = "" if types is None else f" ({types['source']} and {types['target']})"
+    if types is not None and types["source"] == types["target"]:
+        said = f" (both are {types['source']}, with different annotations or rules)"
     return ElementConflict(
         "schema_name_clash",
         element,

@@ -15,7 +15,7 @@ from omnigraph.lang.schema.defaults import DEFAULT
 from omnigraph.lang.schema.merge.by_identity import Member, NumberedRule
 from omnigraph.lang.schema.merge.deciding import Decided, DecidedProperty, DecidedType
 from omnigraph.lang.schema.resolve_shape import resolve
-from omnigraph.lang.schema.shape import Annotation, Shape
+from omnigraph.lang.schema.shape import METRIC, METRICS, Annotation, Shape
 from omnigraph.lang.schema.syntax import ast
 from omnigraph.lang.schema.syntax.pieces import element_of
 from omnigraph.lang.schema.syntax.printer import render
@@ -133,6 +133,8 @@ def _annotation(stored: Annotation, type_: PropType | None = None) -> ast.Annota
     value = None if stored.value is None else _string(stored.value)
     if stored.name == DEFAULT and stored.value is not None and type_ is not None:
         value = _default(type_, stored.value)
+    if stored.name == METRIC and stored.value in METRICS:
+        value = ast.Literal("word", stored.value)
     keywords = tuple((ast.Name(name), _string(text)) for name, text in stored.keywords)
     return ast.Annotation(stored.name, value, keywords)
 
