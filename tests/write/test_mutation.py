@@ -25,6 +25,7 @@ from omnigraph.graph.graph import state_of
 from omnigraph.lang.query import compile_query
 from omnigraph.read.view.view import Reader
 from omnigraph.write import mutate as mutations
+from omnigraph.write import pending
 from omnigraph.write.mutate import CheckedMutation, Request, mutate
 from omnigraph.write.pending import PendingTable
 from tests.commit.synthetic import drifted
@@ -437,6 +438,21 @@ class TestSize:
         # One row put twice is one row; a delete holds no rows.
         run(graph, 'insert Team { code: "1" } insert Team { code: "1" } insert Team { code: "2" }')
         assert counts(run(graph, 'delete Team where code >= "0"')) == (3, 1)
+
+    def test_more_text_than_arrow_can_choose_from_is_refused(self, graph, monkeypatch):
+        for letter in "abc":
+            run(graph, f'insert Log {{ text: "{letter * 40}" }}')
+        before = state(graph)
+        monkeypatch.setattr(pending, "MOST_TEXT_BYTES", 100)
+        with pytest.raises(ResourceLimit, match=r"of Log\.text.*fewer rows at a time") as caught:
+            run(graph, 'update Log set { text: "x" } where text != ""')
+        assert caught.value.details["resource"] == "mutation_bytes"
+        assert caught.value.details["actual"] > caught.value.details["limit"] == 100
+        with pytest.raises(ResourceLimit, match=r"bytes of Team\."):
+            run(graph, " ".join(f'insert Team {{ code: "{letter * 40}" }}' for letter in "abc"))
+        assert state(graph) == before
+        run(graph, f'update Log set {{ text: "x" }} where text = "{"a" * 40}"')
+        assert "x" in {row["text"] for row in nodes(graph, "Log").values()}
 
     def test_fifty_thousand_rows_updated_and_deleted_with_their_edges(self, tmp_path):
         size = 50_000

@@ -19,9 +19,10 @@ share its commit: what those changed is committed, as far as this one can tell.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from omnigraph.commit.changes import StagedStep
+from omnigraph.errors import ResourceLimit
 from omnigraph.lang.schema.catalog import Entity
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.filters import Condition, filter_expression
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 _LOOKED_UP = 500
 """So many rows are looked up by their ids, whatever the size of the table."""
+MOST_TEXT_BYTES: Final = 2**31 - 1
+"""A mutation holds no more of one column of texts: Arrow cannot choose rows from a larger one (pyarrow 26)."""
 
 
 class Beneath(Protocol):
@@ -105,10 +108,8 @@ class PendingTable:
     def rows(self) -> pa.Table:
         """The final rows so far, one per id."""
         if self._recent:
-            import pyarrow as pa
-
             tables, self._recent = [self._rows, *self._recent], []
-            self._rows = last_of_each(pa.concat_tables(tables))
+            self._rows = last_of_each(self._joined(tables))
         return self._rows
 
     @property
@@ -248,7 +249,7 @@ class PendingTable:
             pending = pa.concat_tables(found).column("id")
             rest = ids.filter(pc.invert(pc.is_in(ids, pending))).drop_null()
             found.append(self._committed(rest, names, whole=columns is None))
-        table = pa.concat_tables(found)
+        table = self._joined(found)
         place = pc.index_in(ids, table.column("id").combine_chunks())
         return table.take(place)
 
@@ -346,6 +347,25 @@ class PendingTable:
             self._keep(pa.concat_tables(found))
         return pa.concat_tables([known, *found])
 
+    def _joined(self, tables: Sequence[pa.Table]) -> pa.Table:
+        """Return the rows of all tables; ``ResourceLimit`` where a column of them has too much text."""
+        import pyarrow as pa
+
+        rows = pa.concat_tables(tables)
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            kind = column.type
+            is_text = pa.types.is_string(kind.value_type if pa.types.is_list(kind) else kind)
+            if is_text and column.nbytes > MOST_TEXT_BYTES:
+                raise ResourceLimit(
+                    f"the mutation holds {column.nbytes} bytes of {self.entity.name}.{name}, and at most "
+                    f"{MOST_TEXT_BYTES} of one property fit; change fewer rows at a time, or load them with "
+                    "mode `patch`",
+                    resource="mutation_bytes",
+                    limit=MOST_TEXT_BYTES,
+                    actual=column.nbytes,
+                )
+        return rows
+
     def _keep(self, rows: pa.Table) -> None:
         import pyarrow as pa
 
@@ -419,4 +439,9 @@ def last_of_each(rows: pa.Table) -> pa.Table:
     codes = rows.column("id").combine_chunks().dictionary_encode().indices.to_numpy()
     last = np.zeros(int(codes.max()) + 1, np.int64)
     last[codes] = np.arange(len(codes))
-    return rows if len(last) == len(codes) else rows.take(pa.array(np.sort(last)))
+    if len(last) == len(codes):
+        return rows
+    is_last = np.zeros(len(codes), np.bool_)
+    is_last[last] = True
+    # Unlike taking rows by their places, this works with any number of bytes.
+    return rows.filter(pa.array(is_last))
