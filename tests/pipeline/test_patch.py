@@ -15,6 +15,7 @@ from omnigraph import failpoints
 from omnigraph.errors import ConstraintError, InputError
 from omnigraph.pipeline.formats import json_lines
 from omnigraph.pipeline.formats.typed_batch import GIVEN, given_masks
+from omnigraph.pipeline.local import patched_rows
 from omnigraph.pipeline.local.patched_rows import PatchSizes, complete_here, divide, hash_texts
 from omnigraph.storage.tables.table import open_table
 from tests.graphs import graph_of
@@ -129,11 +130,35 @@ def test_patches_of_many_parts_are_those_of_one(graph, tmp_path, monkeypatch):
         row = expected.setdefault(code, dict.fromkeys(("depth", "lamp", "seen")) | {"code": code})
         row |= first | {name: value}
         records.append({"type": "Buoy", "data": {"code": code, **first, name: value}})
-    sizes = PatchSizes(part_bytes=20_000, ids=16)
+    sizes = PatchSizes(part_bytes=20_000, first_ids=5, ids=16)
     monkeypatch.setattr(complete_here, "__kwdefaults__", {"sizes": sizes})
     for half in (records[:1_000], records[1_000:]):
         graph.load(half, mode="patch")
     assert buoys(graph) == expected
+
+
+def test_few_wide_rows_are_in_memory_at_a_time(tmp_path, monkeypatch):
+    """Narrow records change rows that are a thousand times as wide, of which few are read at once."""
+    sizes = PatchSizes(stored_bytes=100_000, first_ids=4, ids=64)
+    read, real = [], patched_rows._stored
+
+    def noted(*asked):
+        stored = real(*asked)
+        read.append(stored.rows.nbytes)
+        return stored
+
+    with og.init(
+        str(tmp_path / "graph"), "node Doc { k: String @key  text: String  n: I32? }"
+    ) as graph:
+        rows = [{"k": f"{at:03}", "text": "x" * (10 if at < 150 else 20_000)} for at in range(300)]
+        graph.load([{"type": "Doc", "data": row} for row in rows])
+        monkeypatch.setattr(complete_here, "__kwdefaults__", {"sizes": sizes})
+        monkeypatch.setattr(patched_rows, "_stored", noted)
+        graph.load([{"type": "Doc", "data": {"k": row["k"], "n": 7}} for row in rows], mode="patch")
+        after = read_back(graph, "main").nodes["Doc"]
+    assert after == {row["k"]: {**row, "n": 7} for row in rows}
+    # The first wide rows come with the last narrow ones, before their width is known.
+    assert sorted(read)[-2] <= 2 * sizes.stored_bytes
 
 
 def test_the_part_of_an_id_depends_on_its_text_alone():

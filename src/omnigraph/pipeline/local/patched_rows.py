@@ -37,8 +37,12 @@ class PatchSizes:
 
     part_bytes: int = 64 << 20
     """The records of one part: they are in memory together."""
+    stored_bytes: int = 64 << 20
+    """The stored rows that are read at once, as wide as the widest so far."""
+    first_ids: int = 1024
+    """The stored rows of this number of ids are read first, before it is known how wide they are."""
     ids: int = 16_384
-    """The stored rows of this number of ids are read at once."""
+    """Never are the stored rows of more ids read at once."""
     ids_with_blobs: int = 1024
     """The same where the type has a Blob property; each of up to 64 KiB is in memory then."""
 
@@ -144,11 +148,14 @@ def complete_part(
     places = _places(table, encoded.dictionary, named=named)
     order = np.argsort(codes, kind="stable")
     batch, codes = batch.take(pa.array(order)), codes[order]
-    step = sizes.ids_with_blobs if entity.blob_properties else sizes.ids
-    for first in range(0, len(encoded.dictionary), step):
+    most = sizes.ids_with_blobs if entity.blob_properties else sizes.ids
+    first, step, width = 0, min(most, sizes.first_ids), 1
+    while first < len(encoded.dictionary):
         low, high = np.searchsorted(codes, [first, first + step])
         stored = _stored(table, entity, places.among(first, step))
         yield rules.complete(entity, batch.slice(low, high - low), stored, named=named)
+        width = max(width, stored.rows.nbytes // max(stored.rows.num_rows, 1))
+        first, step = first + step, max(1, min(most, sizes.stored_bytes // width))
 
 
 class _Places(NamedTuple):
