@@ -9,7 +9,12 @@ import pytest
 from omnigraph.graph import Graph
 from omnigraph.graph import open as open_graph
 from omnigraph.manifest.row_reads import read_table_states
-from tests.faults.publish_workers import create_branches, publish_and_die, publish_many
+from tests.faults.publish_workers import (
+    create_branches,
+    publish_and_die,
+    publish_kinds,
+    publish_many,
+)
 from tests.manifest.publishing import MEMBER_OF, PERSON, TEAM, new_graph
 from tests.opened import workspace_of
 from tests.sampling import runs_all
@@ -68,6 +73,26 @@ def test_one_branch_overlapping_tables(tmp_path):
         assert {key: tables[key].table_version - 1 for key in tables} == {
             key: moves[key] for key in tables
         }
+
+
+@pytest.mark.parametrize("is_trimmed", [False, True])
+def test_publishes_of_every_kind_beside_tidying_and_cleanup(tmp_path, is_trimmed):
+    with new_graph(tmp_path) as graph:
+        calls = [(graph.uri, n, TIMES, is_trimmed and n == 0) for n in range(PROCESSES)]
+        told = [item for result in run_processes(publish_kinds, calls) for item in result]
+        published = [commit_id for outcome, commit_id in told if outcome == "published"]
+        state = workspace_of(graph).manifest.state("main")
+        records = workspace_of(graph).manifest.commits(state)
+        chain, commit = [], state.head.commit
+        while commit.parent_commit_id is not None:
+            chain.append(commit.graph_commit_id)
+            commit = records[commit.parent_commit_id]
+        assert sorted(chain) == sorted(published)
+        ids = state.table.read(["object_id"]).column("object_id").to_pylist()
+        assert len(ids) == len(set(ids))
+        assert {object_id for outcome, object_id in told if outcome == "row"} <= set(ids)
+        pins = read_table_states(workspace_of(graph).manifest.table_rows(state))
+        assert pins == dict(state.head.tables)
 
 
 def test_different_branches_do_not_disturb_each_other(tmp_path):

@@ -9,13 +9,13 @@ import pytest
 
 from omnigraph import failpoints
 from omnigraph.errors import Contention, ExpectedVersionMismatch, StorageError
-from omnigraph.manifest import rows, tidying
+from omnigraph.manifest import publisher, rows, tidying
 from omnigraph.manifest.manifest import Manifest
 from omnigraph.manifest.publisher import ManifestChanges, publish
-from omnigraph.manifest.row_reads import read_table_states
+from omnigraph.manifest.row_reads import find_head_row, read_table_states
 from omnigraph.manifest.rows import TableState
 from omnigraph.storage.tables.table import open_table
-from omnigraph.storage.tables.table_commits import merge_insert_exclusive
+from omnigraph.storage.tables.table_commits import merge_insert_exclusive, replace_row_exclusive
 from omnigraph.storage.tables.table_errors import RowCollision
 from tests.graphs import graph_of
 from tests.manifest.publishing import MEMBER_OF, PERSON, SCHEMA, TEAM, advance, intent
@@ -160,7 +160,70 @@ def test_no_publish_is_rebased_over_a_compaction(graph):
         again = rows.to_table([rows.head_row(state.head)], stale.schema)
         with pytest.raises(RowCollision):
             merge_insert_exclusive(stale, again)
+        with pytest.raises(RowCollision):
+            replace_row_exclusive(stale, find_head_row(stale)[1], again)
     assert left.count(1) == 1, "the larger fragments should have been merged, too"
+
+
+def object_ids(manifest: Manifest, branch: str = "main") -> list[str]:
+    return manifest.state(branch).table.read(["object_id"]).column("object_id").to_pylist()
+
+
+@pytest.mark.parametrize("branch", ["main", "side"])
+def test_ordinary_publishes_look_for_no_rows_that_are_there(graph, monkeypatch, branch):
+    """Another process, tidying and a tag in between change nothing about that."""
+    if branch != "main":
+        graph.branches.create(branch)
+    here, there = workspace_of(graph).manifest, Manifest(workspace_of(graph).root)
+    advance_own(here, branch, first=True)
+    before = object_ids(here, branch)
+    for number in range(3 * tidying.COMPACT_AT_FRAGMENTS):
+        with monkeypatch.context() as patch:
+            patch.setattr(publisher, "merge_insert_exclusive", None)
+            for manifest in (here, there, here):
+                advance_own(manifest, branch)
+            publish(
+                here,
+                branch,
+                ManifestChanges(),
+                [],
+                intent(),
+                identifier=here.state(branch).identifier,
+                unchecked=True,
+            )
+        if number == tidying.COMPACT_AT_FRAGMENTS:
+            graph.tags.create("t", branch)
+    after = object_ids(here, branch)
+    assert len(set(after)) == len(after)
+    # A version and a commit each time, a commit alone, and the tag.
+    tagged = branch == "main"
+    assert len(after) == len(before) + 3 * tidying.COMPACT_AT_FRAGMENTS * (3 * 2 + 1) + tagged
+
+
+def advance_own(manifest: Manifest, branch: str, *, first: bool = False) -> None:
+    """Publish one more version of a table on the branch's own fork of it, which begins with the first."""
+    state = manifest.state(branch)
+    pin = state.head.tables[PERSON]
+    fork = {"table_branch": branch, "table_branch_id": "f"} if branch != "main" and first else {}
+    moved = replace(pin, table_version=pin.table_version + 1, **fork)
+    changes = ManifestChanges(tables=(moved,))
+    publish(manifest, branch, changes, [pin], intent(), identifier=state.identifier)
+
+
+def test_a_branch_that_goes_back_and_forth_has_each_row_once(graph):
+    """It has no tables of its own, so it pins those of `main`, older ones too."""
+    for name in "abc":
+        graph.load([{"type": "Person", "data": {"name": name}}])
+    graph.branches.create("side")
+    head = graph.snapshot().tables[PERSON]
+    made = graph.snapshot().graph_commit_id
+    for turn in range(4):
+        made = graph.commits.revert(made, branch="side").commit.graph_commit_id
+        pin = graph.snapshot(branch="side").tables[PERSON]
+        assert pin.table_version == head.table_version - (turn % 2 == 0)
+        assert pin.table_branch is None
+    found = object_ids(workspace_of(graph).manifest, "side")
+    assert len(found) == len(set(found))
 
 
 class Sized(NamedTuple):

@@ -24,8 +24,8 @@ class Gate:
         self.reads = 0
         self.reading = threading.Event()
         self.opened = threading.Event()
-        self._read = module.read_head_row
-        monkeypatch.setattr(module, "read_head_row", self._held)
+        self._read = module.find_head_row
+        monkeypatch.setattr(module, "find_head_row", self._held)
 
     def _held(self, table: Any) -> Any:
         self.reads += 1
@@ -83,14 +83,14 @@ def test_who_waits_for_a_refresh_sees_what_was_published_meanwhile(handles, monk
 def test_a_failed_refresh_is_tried_again_by_the_next(handles, monkeypatch):
     reader, writer = handles
     published = advance(writer, PERSON)
-    read, failures = module.read_head_row, [og.errors.StorageError("the store is away")]
+    read, failures = module.find_head_row, [og.errors.StorageError("the store is away")]
 
     def flaky(table: Any) -> Any:
         if failures:
             raise failures.pop()
         return read(table)
 
-    monkeypatch.setattr(module, "read_head_row", flaky)
+    monkeypatch.setattr(module, "find_head_row", flaky)
     with pytest.raises(og.errors.StorageError, match="away"):
         reader.state("main")
     assert reader.state("main").head.commit == published

@@ -13,7 +13,7 @@ from omnigraph.errors import (
 )
 from omnigraph.graph import init
 from omnigraph.graph import open as open_graph
-from tests.faults.publish_workers import publish_many
+from tests.faults.publish_workers import publish_kinds, publish_many
 from tests.manifest.publishing import PERSON, SCHEMA, TEAM, advance
 from tests.opened import workspace_of
 from tests.storage.processes import run_processes
@@ -70,6 +70,17 @@ def test_publishers_in_several_processes(graph, s3):
     assert {commit.graph_commit_id for commit in chain[:-1]} == published
     assert graph.snapshot().tables[PERSON].table_version == 1 + len(published)
     assert len(published) >= 5
+
+
+def test_publishers_of_every_kind_in_several_processes(graph, s3):
+    calls = [(graph.uri, seed, 6) for seed in range(4)]
+    told = [item for result in run_processes(publish_kinds, calls) for item in result]
+    published = {commit_id for outcome, commit_id in told if outcome == "published"}
+    assert {commit.graph_commit_id for commit in graph.commits.list()[:-1]} == published
+    state = workspace_of(graph).manifest.state("main")
+    ids = state.table.read(["object_id"]).column("object_id").to_pylist()
+    assert len(ids) == len(set(ids))
+    assert {object_id for outcome, object_id in told if outcome == "row"} <= set(ids)
 
 
 def test_a_store_that_ignores_put_if_absent_is_refused(s3, s3_root):

@@ -768,7 +768,7 @@ def all_field_ids(dataset):
     return list(walk(dataset.lance_schema.fields()))
 
 
-def replace_row(dataset, old, fields_for_preserving):
+def staged_replacement(dataset, old, fields_for_preserving):
     """Rewrite the row `old` as text "fresh" by hand, keeping its row id."""
     table = dataset.scanner(columns=["id"], with_row_id=True, with_row_address=True).to_table()
     (row,) = [row for row in table.to_pylist() if row["id"] == old]
@@ -778,14 +778,18 @@ def replace_row(dataset, old, fields_for_preserving):
     number, offset = divmod(row["_rowaddr"], 2**32)
     remaining = dataset.get_fragment(number).delete_rows([offset])
     operation = LanceOperation.Update(
-        updated_fragments=[remaining],
+        removed_fragment_ids=[number] if remaining is None else [],
+        updated_fragments=[] if remaining is None else [remaining],
         new_fragments=fragments,
         fields_for_preserving_frag_bitmap=fields_for_preserving,
         update_mode="rewrite_rows",
     )
-    return LanceDataset.commit(
-        dataset, lance.Transaction(dataset.version, operation), max_retries=0
-    )
+    return lance.Transaction(dataset.version, operation)
+
+
+def replace_row(dataset, old, fields_for_preserving):
+    transaction = staged_replacement(dataset, old, fields_for_preserving)
+    return LanceDataset.commit(dataset, transaction, max_retries=0)
 
 
 def test_a_row_id_sequence_makes_rewritten_rows_keep_their_ids(uri):
@@ -806,6 +810,61 @@ def test_no_fields_for_preserving_frag_bitmap_makes_indexes_claim_new_rows(uri):
         replaced = replace_row(dataset, "b", fields(dataset))
         assert found_by_text(replaced, "fresh") == fresh
         assert found_by_text(replaced, "stale") == stale
+
+
+def by_hand(dataset):
+    transaction = staged_replacement(dataset, "h", all_field_ids(dataset))
+    return lambda: LanceDataset.commit(dataset, transaction, max_retries=0)
+
+
+def by_merge_insert(dataset):
+    handle = lance.dataset(dataset.uri, version=dataset.version)
+    return lambda: upsert(handle).conflict_retries(0).execute(rows("hn", 5))
+
+
+def by_merging_fragments(dataset):
+    (task,) = Compaction.plan(dataset, {}).tasks
+    written = task.execute(dataset).new_fragments
+    for number, fragment in enumerate(written, 50):
+        fragment.id = number
+    group = LanceOperation.RewriteGroup(task.fragments, written)
+    operation = LanceOperation.Rewrite(groups=[group], rewritten_indices=[])
+    transaction = lance.Transaction(dataset.version, operation)
+    return lambda: LanceDataset.commit(dataset, transaction, max_retries=0)
+
+
+WRITERS = (by_hand, by_merge_insert, by_merging_fragments)
+
+
+@pytest.mark.parametrize("beside", ["", "ab"])
+@pytest.mark.parametrize("first", WRITERS)
+@pytest.mark.parametrize("second", WRITERS)
+def test_of_two_writers_that_replace_a_row_or_merge_its_fragment_one_wins(
+    uri, first, second, beside
+):
+    # A publish replaces the head row in one of two ways, and the manifest is tidied beside it.
+    dataset = append(append(create(uri), rows("xy")), rows(f"{beside}h"))
+    late, early = second(dataset), first(dataset)
+    early()
+    before = reopen(dataset)
+    with pytest.raises(OSError, match=r"Too many concurrent writers|onflict"):
+        late()
+    assert reopen(dataset).version == before.version == 4
+    assert ids(reopen(dataset)) == ids(before)
+    assert ids(before).count("h") == 1
+
+
+@pytest.mark.parametrize("late", [by_hand, by_merge_insert])
+def test_a_conflict_with_a_version_that_is_gone_is_not_noticed(uri, late):
+    # Why commit_staged looks for the version that it was staged on: cleanup takes that one first.
+    dataset = append(create(uri), rows("xh"))
+    stale = late(dataset)
+    for _ in range(2):
+        by_merge_insert(reopen(dataset))()
+    reopen(dataset).cleanup_old_versions(versions=[1, 2, 3])
+    stale()
+    assert reopen(dataset).version == 5
+    assert ids(reopen(dataset)).count("h") == 2
 
 
 def test_deleting_the_last_row_of_a_fragment_gives_no_fragment(uri):

@@ -17,6 +17,7 @@ from omnigraph.storage.filters import Condition, filter_expression
 from omnigraph.storage.tables import inline_residual, lance_import
 from omnigraph.storage.tables.indexing.table_indexes import stage_create_index
 from omnigraph.storage.tables.rewriting import stage_restore
+from omnigraph.storage.tables.row_places import RowPlace
 from omnigraph.storage.tables.staging import (
     RowCounts,
     new_transaction_uuid,
@@ -33,7 +34,11 @@ from omnigraph.storage.tables.table_branches import (
     list_branches,
     remove_residue,
 )
-from omnigraph.storage.tables.table_commits import commit_staged, merge_insert_exclusive
+from omnigraph.storage.tables.table_commits import (
+    commit_staged,
+    merge_insert_exclusive,
+    replace_row_exclusive,
+)
 from omnigraph.storage.tables.table_errors import (
     CommitMisplaced,
     RowCollision,
@@ -49,6 +54,7 @@ from omnigraph.storage.tables.transactions import (
     transactions_after,
 )
 from omnigraph.storage.uris import Root
+from omnigraph.storage.versions import remove_versions
 from tests.opened import row_ids
 from tests.s3_server import BUCKET, S3Server
 from tests.storage.table_places import SCHEMA, compact, contents, new_table, rows
@@ -304,6 +310,18 @@ def test_a_writer_that_slips_in_between_look_and_commit_is_noticed(local, monkey
     assert caught.value.details["transaction_uuid"] == staged.uuid
 
 
+def test_a_stale_write_is_refused_also_when_the_versions_that_came_meanwhile_are_gone(ref):
+    table = new_table(ref, rows("a"))
+    staged = stage_upsert(table, rows("a", 7))
+    for number in range(3):
+        newest = commit_staged(stage_upsert(open_table(ref), rows("a", number)))
+    remove_versions(newest, newest.versions()[:-1])
+    with pytest.raises(TableMoved) as caught:
+        commit_staged(staged, table)
+    assert caught.value.details["actual"] == newest.version
+    assert contents(open_table(ref)) == {"a": 2}
+
+
 def test_committing_twice_is_refused(ref):
     staged = stage_append(new_table(ref), rows("a"))
     commit_staged(staged)
@@ -374,6 +392,50 @@ def test_of_two_publishers_of_one_row_exactly_one_wins(ref):
         merge_insert_exclusive(table, rows("x", 3), on="id")
     assert contents(open_table(ref)) == {"h": 1, "x": 2}
     assert table.version == 2, "the handle given stays where it was"
+
+
+def place_of(table, id):
+    (row,) = (
+        row
+        for row in table.read(["id"], with_row_id=True, with_row_address=True).to_pylist()
+        if row["id"] == id
+    )
+    return RowPlace(row["_rowid"], row["_rowaddr"])
+
+
+@pytest.mark.parametrize("branch", [None, "feature/x"])
+def test_a_row_is_replaced_again_and_again_and_keeps_its_row_id(ref, branch):
+    table = new_table(ref, rows("ahb"))
+    if branch is not None:
+        table = create_branch(table, branch)
+    place, before = place_of(table, "h"), row_ids(table)
+    for number, new in enumerate("tuvwxyz"):
+        table, place = replace_row_exclusive(table, place, rows(f"h{new}", 10 + number))
+        assert place == place_of(table, "h")
+        if new == "w":
+            table = compact(table)
+            place = place_of(table, "h")
+    added = {new: 11 + number for number, new in enumerate("tuvwxyz")}
+    assert contents(open_table(table.ref)) == {"a": 0, "b": 2, "h": 16, **added}
+    assert {old: row_ids(table)[old] for old in "ahb"} == before
+
+
+def test_of_two_writers_that_replace_one_row_exactly_one_wins(ref):
+    table = new_table(ref, rows("ah"))
+    place = place_of(table, "h")
+    merge_insert_exclusive(table, rows("h", 3), on="id")
+    with pytest.raises(RowCollision):
+        replace_row_exclusive(table, place, rows("hx", 4))
+    table = open_table(ref)
+    won, _ = replace_row_exclusive(table, place_of(table, "h"), rows("hy", 5))
+    for late in (
+        lambda: replace_row_exclusive(table, place_of(table, "h"), rows("hz", 6)),
+        lambda: merge_insert_exclusive(table, rows("hz", 7), on="id"),
+    ):
+        with pytest.raises(RowCollision):
+            late()
+    assert open_table(ref).version == won.version == table.version + 1
+    assert contents(won) == {"a": 0, "h": 5, "y": 6}
 
 
 def test_rows_are_not_published_by_a_column_that_is_no_key(local):

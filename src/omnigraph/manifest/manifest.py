@@ -30,6 +30,7 @@ from omnigraph.manifest.branch_names import MAIN, is_internal, is_possible_name
 from omnigraph.manifest.graph_identity import GraphIdentity, graph_moved
 from omnigraph.manifest.row_reads import (
     FEW_ROWS,
+    find_head_row,
     read_head_row,
     read_metadata,
     read_schema_text,
@@ -40,6 +41,7 @@ from omnigraph.storage.filters import Condition, Pushdown, filter_expression
 from omnigraph.storage.objects.object_store import ObjectStore
 from omnigraph.storage.objects.stores import open_store
 from omnigraph.storage.tables.branch_refs import TableBranch, read_branch, read_branch_names
+from omnigraph.storage.tables.row_places import RowPlace
 from omnigraph.storage.tables.table import Table, manifest_path, open_table
 from omnigraph.storage.tables.table_branches import list_branches
 from omnigraph.storage.tables.table_errors import TableMissing
@@ -79,6 +81,8 @@ class BranchState:
     fork_version: int
     table: Table
     head: Head
+    head_place: RowPlace | None
+    """Where the head row is; None if whoever wrote it cannot tell."""
     mark: str | None = None
 
     @property
@@ -165,12 +169,12 @@ class Manifest:
             table = self._newest_after(before)
         else:
             table = self._open(branch, ref.identifier)
-        head = read_head_row(table)
+        head, place = find_head_row(table)
         if branch != MAIN:
             head = self._identity.as_main_says(head, lambda: self.state(MAIN).head)
         mark = self._mark(branch, table)
         state = BranchState(
-            branch, ref.identifier, ref.parent, ref.parent_version, table, head, mark
+            branch, ref.identifier, ref.parent, ref.parent_version, table, head, place, mark
         )
         self._identity.check(head, goes_on=lambda: is_there or self._goes_on(state, before))
         self._look_where_it_lies(state)
@@ -191,14 +195,16 @@ class Manifest:
                 owed.update(dict.fromkeys(self.state(name).head.purges))
         return tuple(owed)
 
-    def remember_publish(self, state: BranchState, table: Table, head: Head) -> None:
+    def remember_publish(
+        self, state: BranchState, table: Table, head: Head, place: RowPlace | None = None
+    ) -> None:
         """Remember what this process has just published; a store that fails now does no harm."""
         try:
             mark = self._mark(state.name, table)
         except StorageError:
             self.forget(state.name)
         else:
-            self._remember(replace(state, table=table, head=head, mark=mark))
+            self._remember(replace(state, table=table, head=head, head_place=place, mark=mark))
 
     def forget(self, branch: str | None = None) -> None:
         """Drop what is remembered of one branch, or of all."""

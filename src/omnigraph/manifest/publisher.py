@@ -1,12 +1,15 @@
 """The publisher: the only writer of `__manifest`.
 
-A publish is one merge-insert on `object_id` that Lance must not move onto a newer
-version (rebase):
+A publish is one write that Lance must not move onto a newer version (rebase):
 
 1. Read the newest state, and check that the expected pins are still current.
 2. Build the rows: changed tables, the commit, and the head row with all pins.
-3. Merge-insert them. Every publish rewrites the head row of its branch, so two publishers of one
+3. Write them. Every publish rewrites the head row of its branch, so two publishers of one
    branch always collide on it and exactly one lands. The other starts again at 1.
+
+There are two ways to write them, which collide with each other. Where all rows but the head are known to be new, as
+in every ordinary commit, the new head takes the place of the old one, and the others are added. Otherwise it
+is a merge-insert on `object_id`, which looks for the rows that are there already and costs three times as much.
 
 For example, publishing Person at version 8 on a head with {Person: 7, Knows: 3} writes one version
 row, one commit row and a head row with {Person: 8, Knows: 3}.
@@ -31,11 +34,13 @@ from omnigraph.manifest.history.stream_records import StreamRecord
 from omnigraph.manifest.lost_races import check_expected
 from omnigraph.manifest.manifest import BranchState, Manifest, branch_not_found
 from omnigraph.manifest.migrations import migrate, read_internal_version
-from omnigraph.manifest.row_reads import former_keys, without_purge
+from omnigraph.manifest.row_reads import find_head_row, former_keys, without_purge
 from omnigraph.manifest.rows import GraphCommit, Head, Purge, SchemaRow, TableState
 from omnigraph.manifest.tidying import tidy
-from omnigraph.storage.tables.table_commits import merge_insert_exclusive
-from omnigraph.storage.tables.table_errors import RowCollision, TableMoved
+from omnigraph.storage.tables.row_places import RowPlace
+from omnigraph.storage.tables.table import Table
+from omnigraph.storage.tables.table_commits import merge_insert_exclusive, replace_row_exclusive
+from omnigraph.storage.tables.table_errors import CommitMisplaced, RowCollision, TableMoved
 from omnigraph.version import INTERNAL_SCHEMA_VERSION, __version__
 
 PUBLISHER_RETRY_BUDGET = 5
@@ -156,9 +161,7 @@ def publish(
             failpoints.hit(BEFORE_WRITE)
             # The head row is among the rows of every publish, so two publishes collide there, whatever tables
             # they are about.
-            published = merge_insert_exclusive(
-                state.table, rows.to_table(new_rows, state.table.schema)
-            )
+            published, place = _write(state, changes, intent, new_rows)
             failpoints.hit(AFTER_WRITE)
         except RowCollision:
             _pause(attempt)  # another publish came first
@@ -169,17 +172,49 @@ def publish(
             if landed is None:
                 raise
             return landed
+        except CommitMisplaced as error:
+            raise _misplaced(commit, error.details["actual"]) from error
         # The commit row already says which version it is, so Lance must not have rebased it.
         if published.version != commit.manifest_version:
-            raise StorageError(
-                f"the publish of {intent.graph_commit_id} landed at version {published.version} "
-                f"of the manifest instead of {commit.manifest_version}; report this as a bug"
-            )
+            raise _misplaced(commit, published.version)
         # What was just written need not be read again by the next operation of this handle.
-        manifest.remember_publish(state, published, head)
+        manifest.remember_publish(state, published, head, place)
         tidy(published)
         return commit
     raise _contention(branch)
+
+
+def _write(
+    state: BranchState, changes: ManifestChanges, intent: Intent, new_rows: Iterable[rows.Row]
+) -> tuple[Table, RowPlace | None]:
+    """Write the rows of a publish, of which the head is the first; return where it is then, if that is known."""
+    written = rows.to_table(new_rows, state.table.schema)
+    if not _adds_only(state, changes, intent):
+        return merge_insert_exclusive(state.table, written), None
+    place = state.head_place or find_head_row(state.table)[1]
+    return replace_row_exclusive(state.table, place, written)
+
+
+def _adds_only(state: BranchState, changes: ManifestChanges, intent: Intent) -> bool:
+    """Return whether no row that a publish writes can be there already, besides the head.
+
+    These are a commit under an id that nobody used, and versions of tables on lineages that only this branch
+    moves, and only forwards. A recovery publishes under the id of another process. A branch without a fork of its own
+    may go back to an earlier state of `main`, and then forth again to one that it has a row of.
+    """
+    own = None if state.name == MAIN else state.name
+    return (
+        changes == ManifestChanges(tables=changes.tables, gone=changes.gone)
+        and "recovery" not in intent.facts
+        and all(table.table_branch == own for table in changes.tables)
+    )
+
+
+def _misplaced(commit: GraphCommit, version: int) -> StorageError:
+    return StorageError(
+        f"the publish of {commit.graph_commit_id} landed at version {version} of the manifest "
+        f"instead of {commit.manifest_version}; report this as a bug"
+    )
 
 
 def _contention(branch: str) -> Contention:
@@ -316,7 +351,7 @@ def _depth(
 def _rows(
     manifest: Manifest, state: BranchState, changes: ManifestChanges, commit: GraphCommit
 ) -> tuple[Head, list[rows.Row]]:
-    """Return the new head and all rows that a publish writes."""
+    """Return the new head and all rows that a publish writes, its own first."""
     tables = apply_changes(state.head.tables, changes)
     by_incarnation = {table.incarnation: table for table in tables.values()}
     before = {table.incarnation: table for table in state.head.tables.values()}
@@ -363,7 +398,7 @@ def _rows(
         out.append(rows.schema_row(changes.schema))
     if changes.audit is not None:
         out.append(rows.purge_row(changes.audit))
-    return head, [*out, rows.commit_row(commit), rows.head_row(head)]
+    return head, [rows.head_row(head), *out, rows.commit_row(commit)]
 
 
 def _purges_owed(

@@ -10,12 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from omnigraph.errors import StorageError
 from omnigraph.manifest import rows
 from omnigraph.manifest.rows import OF_TABLES, TABLE, TABLE_TOMBSTONE, Head, Row, TableState, dump
 from omnigraph.storage.filters import Condition, filter_expression
+from omnigraph.storage.tables.row_places import RowPlace
 from omnigraph.storage.tables.table import Table
 
 FEW_ROWS = 256
@@ -23,17 +24,25 @@ FEW_ROWS = 256
 FIRST_ROW_ID = 0
 """The row id of the first row of a table."""
 SECOND_ROW_ID = 1
+_WITH_PLACE: Final[dict[str, Any]] = {"with_row_id": True, "with_row_address": True}
 
 
 def read_head_row(table: Table) -> Head:
     """Return the head row. Every publish rewrites it, so the newest fragment is read first."""
+    return find_head_row(table)[0]
+
+
+def find_head_row(table: Table) -> tuple[Head, RowPlace]:
+    """Return the head row, and where it is in this version."""
     if not {"object_id", "metadata"} <= set(table.schema.names):
         raise _no_manifest(table)
-    found = read_metadata(table, "object_id", rows.HEAD_ID, table.fragments()[-1:])
-    found = found or read_metadata(table, "object_id", rows.HEAD_ID)
+    wanted = ("object_id", rows.HEAD_ID)
+    found = _read_where(table, *wanted, table.fragments()[-1:], **_WITH_PLACE)
+    found = found or _read_where(table, *wanted, **_WITH_PLACE)
     if not found:
         raise _no_manifest(table)
-    return rows.read_head(found[0])
+    place = RowPlace(found[0]["_rowid"], found[0]["_rowaddr"])
+    return rows.read_head(found[0]["metadata"]), place
 
 
 def read_schema_text(table: Table) -> str | None:
@@ -71,16 +80,25 @@ def read_metadata(
     table: Table, column: str, value: str, fragments: Sequence[Any] | None = None
 ) -> list[Any]:
     """Return the metadata texts of the rows whose column has this value; ``fragments`` are those to look at."""
-    if fragments is None:
-        options = {}
-    else:
-        options = {"fragment_ids": [fragment.id for fragment in fragments]}
+    return [row["metadata"] for row in _read_where(table, column, value, fragments)]
+
+
+def _read_where(
+    table: Table,
+    column: str,
+    value: str,
+    fragments: Sequence[Any] | None = None,
+    **options: Any,
+) -> list[dict[str, Any]]:
+    """Return the rows whose column has this value, with their metadata."""
+    if fragments is not None:
+        options |= {"fragment_ids": [fragment.id for fragment in fragments]}
         if sum(fragment.physical_rows for fragment in fragments) <= FEW_ROWS:
             # Planning a filter takes longer than reading what a few publishes wrote.
             read = table.read([column, "metadata"], None, **options).to_pylist()
-            return [row["metadata"] for row in read if row[column] == value]
+            return [row for row in read if row[column] == value]
     where = filter_expression(table.schema, [Condition(column, "=", value)])
-    found: list[Any] = table.read(["metadata"], where, **options).column("metadata").to_pylist()
+    found: list[dict[str, Any]] = table.read(["metadata"], where, **options).to_pylist()
     return found
 
 

@@ -29,6 +29,14 @@ class LookUpSizes:
 LOOK_UP_SIZES: Final = LookUpSizes()
 
 
+@dataclass(frozen=True, slots=True)
+class RowPlace:
+    """Where one row is at one version of a table: its row id, which stays, and its address, which does not."""
+
+    row_id: int
+    address: int
+
+
 def find_places(table: Table, ids: pa.Array, sizes: LookUpSizes = LOOK_UP_SIZES) -> pa.Table:
     """The ids that the table has, with the row ids and addresses of their rows."""
     import pyarrow as pa

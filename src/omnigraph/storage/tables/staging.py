@@ -18,7 +18,7 @@ from omnigraph.storage.filters import Pushdown
 from omnigraph.storage.tables.blobs.blob_columns import blob_columns, stored_form
 from omnigraph.storage.tables.blobs.writing import Rows, write_apart
 from omnigraph.storage.tables.lance_import import lance, lance_module
-from omnigraph.storage.tables.row_places import find_places
+from omnigraph.storage.tables.row_places import RowPlace, find_places
 from omnigraph.storage.tables.table import DATA_STORAGE_VERSION, Table
 from omnigraph.storage.tables.table_errors import lance_errors
 from omnigraph.storage.tables.table_ref import TableRef
@@ -257,6 +257,16 @@ def stage_replace_rows(
     """
     updated, removed = _without_rows(table, addresses)
     return stage_update(table, updated, removed, fragments, len(addresses))
+
+
+def stage_replace_row(table: Table, place: RowPlace, data: pa.Table) -> Staged:
+    """Put the first of some rows in the place of one, whose row id it keeps, and add the others."""
+    import numpy as np
+    import pyarrow as pa
+
+    row_ids = pa.array([place.row_id, *[None] * (len(data) - 1)], pa.uint64())
+    fragments = write_fragments(table, data, row_ids)
+    return stage_replace_rows(table, np.array([place.address], np.uint64), fragments)
 
 
 def stage_update(
