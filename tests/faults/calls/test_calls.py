@@ -176,7 +176,7 @@ def test_the_counter_counts(tmp_path):
             commit_staged(stage_append(opened, rows_of(PERSON, ["p"], opened.schema)))
     calls = told()
     # The state of a branch asks for the tombstone of the graph and probes one version; a commit opens
-    # its base and looks whether somebody was faster.
+    # its base, and looks whether that is still there and whether somebody was faster.
     assert calls == Calls(
-        reads=2, lists=1, writes=1, opens=2, newest=1, probes=3, locks=1, versions=1
+        reads=2, lists=1, writes=1, opens=2, newest=1, probes=4, locks=1, versions=1
     )

@@ -41,10 +41,11 @@ if TYPE_CHECKING:
 _COMMIT_TIMEOUT = timedelta(minutes=5)
 
 
-def commit_staged(staged: Staged, opened: Table | None = None) -> Table:
+def commit_staged(staged: Staged, opened: Table | None = None, *, collides: bool = False) -> Table:
     """Advance the table by exactly one version with exactly this transaction, or raise.
 
-    ``opened`` is the table at the version it was staged on, where the caller has it open.
+    ``opened`` is the table at the version it was staged on, where the caller has it open. ``collides``: Lance
+    itself refuses the transaction after any other of this table, so nobody need ask whether there was one.
 
     ``TableMoved``: another writer was first, and nothing was committed. ``CommitMisplaced``: the
     transaction was committed, but later than it should be. Other failures change nothing.
@@ -53,7 +54,8 @@ def commit_staged(staged: Staged, opened: Table | None = None) -> Table:
     expected = staged.read_version + 1
     # Lance compares a transaction with the versions that came meanwhile and are still there. Cleanup removes the
     # oldest first: where the version it was staged on is gone, those after it may be gone, too.
-    if base.has_version(expected) or not base.has_version(staged.read_version):
+    is_late = not collides and base.has_version(expected)
+    if is_late or not base.has_version(staged.read_version):
         raise _moved(base, expected)
     try:
         dataset = lance().LanceDataset.commit(
@@ -140,13 +142,13 @@ def merge_insert_exclusive(table: Table, rows: pa.Table, *, on: str = "object_id
 def replace_row_exclusive(table: Table, place: RowPlace, rows: pa.Table) -> tuple[Table, RowPlace]:
     """Put the first of some rows in the place of one and add the others; return where that row is then.
 
-    Of two writers that replace this row or merge its fragment, in whatever way, exactly one succeeds. Nothing
-    looks for the keys of the other rows, which must be new. It costs a third of ``merge_insert_exclusive``, and no key
-    filter is stored with the version.
+    All writers of the table must replace this row or merge its fragment, in whatever way: of two that do, exactly
+    one succeeds. Nothing looks for the keys of the other rows, which must be new. It costs a third of
+    ``merge_insert_exclusive``, and no key filter is stored with the version.
     """
     base = open_table(table.ref)
     try:
-        written = commit_staged(stage_replace_row(base, place, rows), base)
+        written = commit_staged(stage_replace_row(base, place, rows), base, collides=True)
     except TableMoved as error:
         raise RowCollision(
             f"another writer changed the same rows of {table.ref}; read again and repeat",
