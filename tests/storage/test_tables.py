@@ -310,14 +310,17 @@ def test_a_writer_that_slips_in_between_look_and_commit_is_noticed(local, monkey
     assert caught.value.details["transaction_uuid"] == staged.uuid
 
 
-def test_a_stale_write_is_refused_also_when_the_versions_that_came_meanwhile_are_gone(ref):
+@pytest.mark.parametrize("collides", [False, True])
+def test_a_stale_write_is_refused_also_when_the_versions_that_came_meanwhile_are_gone(
+    ref, collides
+):
     table = new_table(ref, rows("a"))
     staged = stage_upsert(table, rows("a", 7))
     for number in range(3):
         newest = commit_staged(stage_upsert(open_table(ref), rows("a", number)))
     remove_versions(newest, newest.versions()[:-1])
     with pytest.raises(TableMoved) as caught:
-        commit_staged(staged, table)
+        commit_staged(staged, table, collides=collides)
     assert caught.value.details["actual"] == newest.version
     assert contents(open_table(ref)) == {"a": 2}
 

@@ -38,11 +38,11 @@ class PatchSizes:
     part_bytes: int = 64 << 20
     """The records of one part: they are in memory together."""
     stored_bytes: int = 64 << 20
-    """The stored rows that are read at once, as wide as the widest so far."""
+    """About so many bytes of stored rows are read at once, if they are as wide as the widest block so far."""
     first_ids: int = 1024
-    """The stored rows of this number of ids are read first, before it is known how wide they are."""
+    """The first block has the rows of this number of ids, because nobody knows yet how wide they are."""
     ids: int = 16_384
-    """Never are the stored rows of more ids read at once."""
+    """At most the stored rows of this number of ids are read at once."""
     ids_with_blobs: int = 1024
     """The same where the type has a Blob property; each of up to 64 KiB is in memory then."""
 
